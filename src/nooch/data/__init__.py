@@ -1,0 +1,28 @@
+"""A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
+
+from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
+from nooch.data.dataset import Dataset, ImageId
+from nooch.data.folders import atomic_folder, read_table, sha256_of
+from nooch.data.names import class_name
+from nooch.data.splits import SplitPlan, apply_split, named_splits
+from nooch.data.store import add_embedding, load_dataset, save_dataset
+
+__all__ = [
+    "ALL",
+    "CORE_COLUMNS",
+    "SPLITS",
+    "Dataset",
+    "ImageId",
+    "SplitPlan",
+    "add_embedding",
+    "apply_split",
+    "atomic_folder",
+    "check_file_names",
+    "class_name",
+    "identifiers",
+    "load_dataset",
+    "named_splits",
+    "read_table",
+    "save_dataset",
+    "sha256_of",
+]

@@ -1,0 +1,244 @@
+"""The Dataset: images, classes, areas, captions and embeddings, immutable and in one order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data.checks import (
+    ALL,
+    CORE_COLUMNS,
+    SPLITS,
+    check_captions,
+    check_classes,
+    check_images,
+    complete_columns,
+)
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+
+__all__ = ["Dataset", "ImageId"]
+
+ImageId = int | str
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """An annotated image collection.
+
+    Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted by id,
+    so that nothing depends on the order in which a file listed them.
+
+    Attributes:
+        images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String, null where
+            unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels, null where
+            unknown), ``split`` (one of train, valid, test, all), then attribute columns.
+        classes: names in the order of the columns of ``areas``.
+        areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that the
+            class is present, even where its area is 0; NaN means present with unknown area.
+        captions: frame ``image_id, caption`` with any number of rows for each image, or None.
+        embeddings: name -> float array (n_images, d); a row of NaN is an image without one.
+        image_root: the folder that ``file_name`` is relative to, or None.
+        provenance: how the dataset was made (JSON-like).
+    """
+
+    images: pl.DataFrame
+    classes: tuple[str, ...]
+    areas: csr_array
+    captions: pl.DataFrame | None = None
+    embeddings: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    image_root: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        images: pl.DataFrame,
+        classes: Sequence[str],
+        areas: csr_array,
+        captions: pl.DataFrame | None = None,
+        **rest: Any,
+    ) -> Dataset:
+        """Check the parts, put them into canonical order, and make a Dataset.
+
+        Args:
+            images: needs ``image_id``; the other core columns are filled with null, and ``split`` with "all".
+            classes: unique, non-empty names.
+            areas: n_images x n_classes, rows in the order of ``images``.
+            captions: frame ``image_id, caption``.
+            rest: ``embeddings``, ``image_root``, ``provenance``.
+
+        Raises:
+            InputError: duplicate ids or classes, negative areas, sizes that are not positive, a split
+                name that is not allowed, captions of unknown images, unsafe file names.
+        """
+        images = complete_columns(images)
+        check_images(images)
+        check_classes(classes)
+        if areas.shape != (images.height, len(classes)):
+            raise InputError(f"areas have shape {areas.shape}, expected {(images.height, len(classes))}")
+        values = areas.data
+        if np.any(values < 0) or np.any(np.isinf(values)):
+            raise InputError("an area is negative or infinite", allowed="fractions of the image, 0 and more")
+        order = images["image_id"].arg_sort().to_numpy()
+        embeddings = {k: v[order] for k, v in rest.pop("embeddings", {}).items()}
+        ordered = areas[order].astype(np.float64)
+        ordered.sort_indices()
+        return cls(
+            images[order],
+            tuple(classes),
+            ordered,
+            None if captions is None else check_captions(captions, images),
+            embeddings,
+            **rest,
+        )
+
+    def __post_init__(self) -> None:
+        for array in (self.areas.data, self.areas.indices, self.areas.indptr):
+            array.flags.writeable = False
+        object.__setattr__(self, "embeddings", MappingProxyType(dict(self.embeddings)))
+        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
+        return f"Dataset({len(self)} images ({splits}), {len(self.classes)} classes)"
+
+    def __len__(self) -> int:
+        return self.images.height
+
+    @property
+    def image_ids(self) -> NDArray[Any]:
+        """Ids, ascending: int64 or an object array of str, shape (n_images,)."""
+        return self.images["image_id"].to_numpy()
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Number of images in each split that has any, in the order train, valid, test, all."""
+        counts = dict(self.images["split"].value_counts().iter_rows())
+        return {name: counts[name] for name in (*SPLITS, ALL) if name in counts}
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of the attribute columns of ``images``."""
+        return tuple(c for c in self.images.columns if c not in CORE_COLUMNS)
+
+    @property
+    def fitting_split(self) -> str:
+        """The split that criteria are fitted on: train, or all in a dataset without splits."""
+        return ALL if set(self.splits) == {ALL} else "train"
+
+    @cached_property
+    def has_areas(self) -> bool:
+        """Whether every present class has a known area."""
+        return not bool(np.isnan(self.areas.data).any())
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.classes)}
+
+    @cached_property
+    def _by_class(self) -> Any:
+        # presence as counts in CSC: explicit zeros must survive, so the data are replaced, not compared
+        return self.areas.tocsc()
+
+    def column(self, name: str) -> int:
+        """Column of a class. Raises ParameterError with the nearest names where there is none."""
+        if name not in self._columns:
+            check_one_of("class", name, self._columns, owner="the dataset")
+        return self._columns[name]
+
+    def rows_of(self, name: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows of the images where a class is present, ascending, and its area in them."""
+        column, by_class = self.column(name), self._by_class
+        part = slice(by_class.indptr[column], by_class.indptr[column + 1])
+        return by_class.indices[part], by_class.data[part]
+
+    def labels(self, task: str) -> NDArray[np.bool_]:
+        """y of the task "is this class present?", shape (n_images,)."""
+        y = np.zeros(len(self), dtype=bool)
+        y[self.rows_of(task)[0]] = True
+        return y
+
+    def area(self, name: str) -> NDArray[np.float64]:
+        """Area of a class in every image as a fraction, 0 where it is absent, shape (n_images,)."""
+        dense = np.zeros(len(self))
+        rows, values = self.rows_of(name)
+        dense[rows] = values
+        return dense
+
+    def row(self, image_id: ImageId | str) -> int:
+        """Row of an image by its id; text is taken for an integer id where ids are integers."""
+        ids = self.images["image_id"]
+        wanted: Any = image_id
+        if ids.dtype == pl.Int64 and isinstance(image_id, str):
+            wanted = int(image_id) if image_id.lstrip("-").isdigit() else None
+        found = None if wanted is None else ids.index_of(wanted)
+        if found is None:
+            raise ParameterError(
+                f"there is no image with id {image_id!r}", allowed=f"one of {len(self)} ids, such as {some_of(ids.head(3))}"
+            )
+        return found
+
+    def select(
+        self,
+        split: str | None = None,
+        *,
+        rows: NDArray[Any] | None = None,
+        image_ids: Sequence[ImageId] | None = None,
+    ) -> Dataset:
+        """The part with this split, these rows (mask or positions) or these ids. Classes stay as they are."""
+        if split is not None:
+            check_one_of("split", split, self.splits, owner="the dataset")
+            rows = (self.images["split"] == split).to_numpy()
+        elif image_ids is not None:
+            rows = np.sort(np.array([self.row(i) for i in image_ids], dtype=np.int64))
+        if rows is None:
+            return self
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        images = self.images[rows]
+        captions = self.captions
+        if captions is not None:
+            captions = captions.join(images.select("image_id"), on="image_id", how="semi", maintain_order="left")
+        embeddings = {name: values[rows] for name, values in self.embeddings.items()}
+        return replace(self, images=images, areas=self.areas[rows], captions=captions, embeddings=embeddings)
+
+    def with_embedding(self, name: str, values: NDArray[np.floating[Any]]) -> Dataset:
+        """The dataset with one more embedding, float array (n_images, d)."""
+        if values.ndim != 2 or len(values) != len(self):
+            raise InputError(f"embedding {name} has shape {values.shape}, expected ({len(self)}, d)")
+        return replace(self, embeddings={**self.embeddings, name: values})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the contents (ids, sizes, splits, attributes, classes, areas, captions).
+
+        It does not depend on how the files were compressed, nor on embeddings, which are derived.
+        """
+        digest = hashlib.sha256()
+        for name in self.images.columns:
+            digest.update(f"{name}\0{self.images[name].dtype}\0".encode())
+            digest.update(_column_bytes(self.images[name]))
+        digest.update("\0".join(self.classes).encode())
+        for array in (self.areas.indptr, self.areas.indices):
+            digest.update(array.astype(np.int64).tobytes())
+        digest.update(self.areas.data.tobytes())
+        if self.captions is not None:
+            for name in self.captions.columns:
+                digest.update(_column_bytes(self.captions[name]))
+        return digest.hexdigest()
+
+
+def _column_bytes(column: pl.Series) -> bytes:
+    """The values of a column as bytes that do not depend on its layout in memory."""
+    if column.dtype.is_numeric() and column.null_count() == 0:
+        return column.to_numpy().tobytes()
+    text = column.cast(pl.String).fill_null("\x01")
+    return "\0".join(text.to_list()).encode()

@@ -1,0 +1,175 @@
+"""Splits: published files, tables, or seeded fractions that keep groups of images together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.data.checks import SPLITS
+from nooch.data.folders import read_table
+from nooch.errors import InputError, ParameterError, some_of
+
+__all__ = ["SplitPlan", "apply_split"]
+
+_ALIASES = {
+    "train": "train", "training": "train", "trn": "train",
+    "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",
+    "test": "test", "testing": "test", "tst": "test",
+}  # fmt: skip
+_FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How images are divided into train, valid and test.
+
+    Attributes:
+        source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with ``train_ids``,
+            ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and ``split``.
+        seed: of the random division into percentages. Ids are ordered first, so the order of input is of no effect.
+        group: an attribute column, or a regular expression on the file name whose first group (else whole
+            match) names the group; a group stays on one side. Only with percentages.
+        values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need no entry.
+    """
+
+    source: str
+    seed: int = 0
+    group: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
+    """``images`` with its ``split`` column filled in by the plan; unchanged where the plan is None.
+
+    Raises:
+        InputError: a file with unknown names, images in two splits, or images that it leaves out.
+        ParameterError: percentages that do not add up to 100, a group that is no column and no pattern.
+    """
+    if plan is None:
+        return images
+    fractions = _FRACTIONS.fullmatch(plan.source)
+    if fractions is None:
+        if plan.group is not None:
+            raise ParameterError("--group needs a split by percentages", allowed="--split 70/10/20")
+        return _from_file(images, plan)
+    shares = [float(part) for part in fractions.groups()]
+    if abs(sum(shares) - 100) > 1e-9:
+        raise ParameterError(f"split {plan.source} adds up to {sum(shares):g}", allowed="three percentages that add up to 100")
+    order = images["image_id"].arg_sort().to_numpy()
+    groups = _groups(images, plan.group)
+    names = np.empty(images.height, dtype=object)
+    names[order] = _draw(images.height, shares, plan.seed, None if groups is None else groups[order])
+    return images.with_columns(split=pl.Series(names.tolist(), dtype=pl.String))
+
+
+def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
+    """A column of split names of any spelling as train, valid and test."""
+    text = column.cast(pl.String)
+    unknown = [v for v in text.unique().to_list() if v not in values and str(v).lower() not in _ALIASES]
+    if unknown:
+        raise InputError(
+            f"split values {some_of(sorted(map(str, unknown)))} are not known",
+            where=where,
+            allowed=", ".join(SPLITS),
+            remedy="say what they mean with --split-values, such as 0=train,1=valid,2=test",
+        )
+    wrong = [v for v in values.values() if v not in SPLITS]
+    if wrong:
+        raise ParameterError(f"{some_of(wrong)} is no split", allowed=", ".join(SPLITS))
+    meaning = {v: values.get(v) or _ALIASES[v.lower()] for v in text.unique().to_list()}
+    return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
+
+
+def _draw(n: int, shares: list[float], seed: int, groups: NDArray[Any] | None) -> NDArray[Any]:
+    """Split names for n ordered images; valid and test are rounded down, train takes the rest."""
+    random = np.random.default_rng(seed)
+    n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
+    names = np.full(n, "train", dtype=object)
+    if groups is None:
+        shuffled = random.permutation(n)
+        names[shuffled[:n_valid]] = "valid"
+        names[shuffled[n_valid : n_valid + n_test]] = "test"
+        return names
+    _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    room = {"valid": n_valid, "test": n_test}
+    side = np.full(len(sizes), "train", dtype=object)
+    # whole groups, in random order, to the side with most room left; what fits nowhere is trained on
+    for group in random.permutation(len(sizes)):
+        roomiest = max(room, key=lambda name: room[name])
+        if sizes[group] <= room[roomiest]:
+            side[group] = roomiest
+            room[roomiest] -= int(sizes[group])
+    return side[member]
+
+
+def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
+    if group is None:
+        return None
+    if group in images.columns:
+        return images[group].cast(pl.String).fill_null("").to_numpy()
+    try:
+        pattern = re.compile(group)
+    except re.error as error:
+        raise ParameterError(
+            f"--group {group!r} is neither a column nor a pattern: {error}", allowed=f"columns: {', '.join(images.columns)}"
+        ) from error
+    names = images["file_name"].fill_null(images["image_id"].cast(pl.String)).to_list()
+    matches = [pattern.search(name) for name in names]
+    missed = [name for name, match in zip(names, matches, strict=True) if match is None]
+    if missed:
+        raise ParameterError(
+            f"--group {group!r} is no column and matches no part of {some_of(missed, 3)}",
+            allowed=f"a column ({', '.join(images.columns)}) or a regular expression on the file name",
+        )
+    return np.array([m.group(1) if m.re.groups else m.group(0) for m in matches if m], dtype=object)
+
+
+def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
+    path = Path(plan.source)
+    if not path.exists():
+        raise ParameterError(
+            f"--split {plan.source!r} is neither a file nor percentages",
+            allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
+        )
+    table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
+    table = table.with_columns(pl.col("image_id").cast(images["image_id"].dtype, strict=False)).drop_nulls()
+    twice = table.unique().filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
+    if len(twice):
+        raise InputError(f"images are in two splits: {some_of(twice)}", where=path)
+    joined = images.drop("split", strict=False).join(table.unique(), on="image_id", how="left", maintain_order="left")
+    missing = joined.filter(pl.col("split").is_null())["image_id"]
+    if len(missing):
+        raise InputError(
+            f"the split leaves out {len(missing)} of {images.height} images: {some_of(missing)}",
+            where=path,
+            remedy="give a split that names every image, or percentages such as 70/10/20",
+        )
+    return joined
+
+
+def _read_npz(path: Path) -> pl.DataFrame:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
+            names = list(arrays)
+    except (ValueError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", where=path) from error
+    if not found:
+        raise InputError(
+            f"holds {some_of(names)}", where=path, allowed=", ".join(f"{name}_ids" for name in SPLITS)
+        )
+    return pl.concat(pl.DataFrame({"image_id": ids, "split": [name] * len(ids)}) for name, ids in found.items())
+
+
+def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:
+    table = read_table(path)
+    if not {"image_id", "split"} <= set(table.columns):
+        raise InputError(f"has columns {', '.join(table.columns)}", where=path, allowed="image_id and split")
+    return table.select("image_id", named_splits(table["split"], values, path))

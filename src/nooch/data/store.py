@@ -1,0 +1,194 @@
+"""The dataset folder: ``dataset.json``, ``images.parquet``, ``areas.parquet``, ``captions.parquet``, ``embeddings/``.
+
+``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. Everything is hashed in
+``dataset.json``, which is written last; a folder without it is not a dataset.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data.dataset import Dataset
+from nooch.data.folders import atomic_folder, read_table, replace_file, sha256_of
+from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.version import __version__
+
+__all__ = ["FORMAT_VERSION", "MARKER", "add_embedding", "load_dataset", "save_dataset"]
+
+FORMAT_VERSION = 1
+MARKER = "dataset.json"
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """Size and hash of one file of the folder."""
+
+    sha256: str
+    bytes: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Contents of ``dataset.json``."""
+
+    format: str
+    version: int
+    nooch: str
+    fingerprint: str
+    n_images: int
+    splits: dict[str, int]
+    classes: list[str]
+    image_root: str | None
+    provenance: dict[str, Any]
+    files: dict[str, FileRecord]
+
+
+def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a dataset folder, whole or not at all, and return its path.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+        data.images.write_parquet(partial / "images.parquet")
+        _areas_table(data).write_parquet(partial / "areas.parquet")
+        if data.captions is not None:
+            data.captions.write_parquet(partial / "captions.parquet")
+        for name, values in data.embeddings.items():
+            _save_embedding(partial, name, values)
+        header = Header(
+            format="nooch-dataset",
+            version=FORMAT_VERSION,
+            nooch=__version__,
+            fingerprint=data.fingerprint,
+            n_images=len(data),
+            splits=data.splits,
+            classes=list(data.classes),
+            image_root=data.image_root,
+            provenance=dict(data.provenance),
+            files={str(f.relative_to(partial).as_posix()): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()},
+        )
+        (partial / MARKER).write_bytes(_encode(header))
+    return Path(folder)
+
+
+def read_header(folder: str | Path) -> Header:
+    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
+    path = Path(folder) / MARKER
+    if not path.is_file():
+        raise FormatError(f"is no dataset: it has no {MARKER}", where=folder, remedy="make one with nooch import")
+    try:
+        header = msgspec.json.decode(path.read_bytes(), type=Header)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"cannot be read: {error}", where=path) from error
+    if header.format != "nooch-dataset" or header.version > FORMAT_VERSION:
+        raise FormatError(
+            f"holds {header.format} version {header.version}",
+            where=path,
+            allowed=f"nooch-dataset up to version {FORMAT_VERSION}",
+            remedy="install a newer nooch",
+        )
+    return header
+
+
+def load_dataset(folder: str | Path) -> Dataset:
+    """Read a dataset folder and check sizes and hashes of its tables (embeddings: sizes only; they are mapped, not read).
+
+    Raises:
+        FormatError: no dataset, a newer version, or files that are missing or altered.
+    """
+    folder = Path(folder)
+    header = read_header(folder)
+    for name, record in header.files.items():
+        _check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
+    images = read_table(folder / "images.parquet")
+    has_captions = "captions.parquet" in header.files
+    embeddings: dict[str, NDArray[Any]] = {}
+    for name in header.files:
+        if name.startswith("embeddings/"):
+            embeddings[Path(name).stem] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+    return Dataset(
+        images,
+        tuple(header.classes),
+        _areas_matrix(read_table(folder / "areas.parquet"), images, header.classes),
+        read_table(folder / "captions.parquet") if has_captions else None,
+        embeddings,
+        header.image_root,
+        header.provenance,
+    )
+
+
+def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any]]) -> None:
+    """Add an embedding, or replace the one of that name, in a dataset folder.
+
+    Args:
+        name: letters, digits, ``.``, ``_`` and ``-``.
+        values: float array (n_images, d), rows in the order of the dataset's images.
+    """
+    folder = Path(folder)
+    header = read_header(folder)
+    if len(values) != header.n_images:
+        raise ParameterError(f"embedding {name} has {len(values)} rows, the dataset {header.n_images} images")
+    try:
+        file = _save_embedding(folder, name, values)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
+    files = {**header.files, f"embeddings/{name}.npy": _record(file)}
+    replace_file(folder / MARKER, _encode(msgspec.structs.replace(header, files=files)))
+
+
+def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ParameterError(f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'")
+    (folder / "embeddings").mkdir(exist_ok=True)
+    path = folder / "embeddings" / f"{name}.npy"
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+    shutil.move(partial, path)
+    return path
+
+
+def _areas_table(data: Dataset) -> pl.DataFrame:
+    per_row = np.diff(data.areas.indptr)
+    return pl.DataFrame(
+        {
+            "image_id": data.images["image_id"].gather(np.repeat(np.arange(len(data)), per_row)),
+            "class": pl.Series(data.classes, dtype=pl.Enum(list(data.classes))).gather(data.areas.indices),
+            "area": data.areas.data,
+        }
+    )
+
+
+def _areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str]) -> csr_array:
+    rows = images.select("image_id", row=pl.int_range(pl.len()))
+    joined = table.join(rows, on="image_id", how="left", maintain_order="left")
+    columns = joined["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
+    values = joined["area"].cast(pl.Float64).to_numpy()
+    return csr_array((values, (joined["row"].to_numpy(), columns)), shape=(images.height, len(classes)))
+
+
+def _record(path: Path) -> FileRecord:
+    return FileRecord(sha256_of(path), path.stat().st_size)
+
+
+def _check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> None:
+    path = folder / name
+    # names come from a file: they must not lead out of the folder
+    if folder.resolve() not in path.resolve().parents:
+        raise FormatError(f"{MARKER} names a file outside the folder: {name}", where=folder)
+    if not path.is_file() or path.stat().st_size != record.bytes:
+        raise FormatError(f"{name} is missing or has another size than {MARKER} says", where=folder)
+    if hashed and sha256_of(path) != record.sha256:
+        raise FormatError(f"{name} was altered: its SHA-256 is not the one in {MARKER}", where=folder)
+
+
+def _encode(header: Header) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"

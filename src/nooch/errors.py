@@ -1,0 +1,96 @@
+"""Every exception of nooch on one screen, and the one way to word an error.
+
+An error says what is wrong, where, what would have been allowed, and how to mend it. The command line
+prints it without a traceback and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+__all__ = [
+    "FormatError",
+    "InputError",
+    "MissingExtraError",
+    "NoochError",
+    "OutputError",
+    "ParameterError",
+    "UndefinedError",
+    "check_one_of",
+    "some_of",
+]
+
+
+class NoochError(Exception):
+    """Root of all errors that a user can cause and mend.
+
+    Args:
+        problem: what is wrong, one sentence without a full stop.
+        where: the file, record or argument that it concerns.
+        allowed: what would have been accepted.
+        remedy: what to do about it.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: object = None,
+        allowed: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.problem, self.where, self.allowed, self.remedy = problem, where, allowed, remedy
+        lines = [f"{where}: {problem}" if where is not None else problem]
+        lines += [f"allowed: {allowed}"] if allowed else []
+        lines += [f"remedy: {remedy}"] if remedy else []
+        super().__init__("\n  ".join(lines))
+
+
+class InputError(NoochError, ValueError):
+    """A file or table that was given holds something that cannot be used."""
+
+
+class FormatError(InputError):
+    """A folder that nooch wrote is of another version, incomplete or altered."""
+
+
+class ParameterError(NoochError, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class UndefinedError(NoochError, ValueError):
+    """What was asked for has no value here, for example a CE set of a task without cues."""
+
+
+class OutputError(NoochError, OSError):
+    """The place to write to exists already, or cannot be written."""
+
+
+class MissingExtraError(NoochError, ImportError):
+    """An optional dependency is not installed; the message gives the install line."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package}, which is not installed",
+            remedy=f"pip install 'nooch[{extra}]'",
+        )
+
+
+def some_of(values: Iterable[object], most: int = 5) -> str:
+    """The first few values as text, and how many more there are."""
+    listed = list(values)
+    shown = ", ".join(str(v) for v in listed[:most])
+    return shown + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def check_one_of(name: str, value: str, options: Collection[str], *, owner: str = "") -> str:
+    """Return ``value`` if it is one of ``options``; raise a ParameterError with the nearest otherwise."""
+    if value in options:
+        return value
+    near = difflib.get_close_matches(value, list(options), n=3, cutoff=0.6)
+    raise ParameterError(
+        f"{value!r} is no {name}" + (f" of {owner}" if owner else ""),
+        allowed=some_of(sorted(options), 12) or "nothing: there are none",
+        remedy=f"did you mean {' or '.join(near)}?" if near else None,
+    )
