@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
+from typing import Any
 
 __all__ = [
     "FormatError",
@@ -46,6 +47,10 @@ class NoochError(Exception):
         lines += [f"remedy: {remedy}"] if remedy else []
         super().__init__("\n  ".join(lines))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # errors travel from worker processes, whatever their constructor takes
+        return _restore, (type(self), self.args, self.__dict__)
+
 
 class InputError(NoochError, ValueError):
     """A file or table that was given holds something that cannot be used."""
@@ -75,6 +80,12 @@ class MissingExtraError(NoochError, ImportError):
             f"{purpose} needs the package {package}, which is not installed",
             remedy=f"pip install 'nooch[{extra}]'",
         )
+
+
+def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 def some_of(values: Iterable[object], most: int = 5) -> str:

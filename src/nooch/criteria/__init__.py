@@ -1,0 +1,41 @@
+"""A criterion is frozen parameters; fitted on training images it gives each image a support, or marks it out of context."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.criteria.base import Criterion, Fitted, MarkFitted, SupportFitted, Thresholds
+from nooch.criteria.combine import Combination, is_combination
+from nooch.criteria.cooccurrence import CE, FittedCE
+from nooch.criteria.gist import FittedGist, Gist
+from nooch.criteria.presets import PRESETS, preset
+from nooch.errors import check_one_of
+
+FITTED: dict[str, type[Fitted]] = {kind.kind: kind for kind in (FittedCE, FittedGist, FittedAttribute)}
+"""Kind -> class of the fitted criterion; what a suite's JSON may name."""
+
+
+def fitted_from_json(kind: str, content: Mapping[str, Any]) -> Fitted:
+    """A fitted criterion as a suite saved it. Kinds outside the table are never imported."""
+    return FITTED[check_one_of("kind of criterion", kind, FITTED)].from_json(content)
+
+
+__all__ = [
+    "CE",
+    "FITTED",
+    "PRESETS",
+    "Attribute",
+    "Combination",
+    "Criterion",
+    "Fitted",
+    "FittedAttribute",
+    "FittedCE",
+    "FittedGist",
+    "Gist",
+    "MarkFitted",
+    "SupportFitted",
+    "Thresholds",
+    "fitted_from_json",
+    "is_combination",
+    "preset",
+]

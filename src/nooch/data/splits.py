@@ -44,6 +44,23 @@ class SplitPlan:
     group: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """Percentages for train, valid and test, or None where the source is a file.
+
+        Raises:
+            ParameterError: percentages that do not add up to 100.
+        """
+        matched = _FRACTIONS.fullmatch(self.source)
+        if matched is None:
+            return None
+        shares = tuple(float(part) for part in matched.groups())
+        if abs(sum(shares) - 100) > 1e-9:
+            raise ParameterError(
+                f"split {self.source} adds up to {sum(shares):g}", allowed="three percentages that add up to 100"
+            )
+        return shares
+
 
 def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     """``images`` with its ``split`` column filled in by the plan; unchanged where the plan is None.
@@ -54,14 +71,11 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     """
     if plan is None:
         return images
-    fractions = _FRACTIONS.fullmatch(plan.source)
-    if fractions is None:
+    shares = plan.shares
+    if shares is None:
         if plan.group is not None:
             raise ParameterError("--group needs a split by percentages", allowed="--split 70/10/20")
         return _from_file(images, plan)
-    shares = [float(part) for part in fractions.groups()]
-    if abs(sum(shares) - 100) > 1e-9:
-        raise ParameterError(f"split {plan.source} adds up to {sum(shares):g}", allowed="three percentages that add up to 100")
     order = images["image_id"].arg_sort().to_numpy()
     groups = _groups(images, plan.group)
     names = np.empty(images.height, dtype=object)
@@ -87,7 +101,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 
-def _draw(n: int, shares: list[float], seed: int, groups: NDArray[Any] | None) -> NDArray[Any]:
+def _draw(n: int, shares: tuple[float, ...], seed: int, groups: NDArray[Any] | None) -> NDArray[Any]:
     """Split names for n ordered images; valid and test are rounded down, train takes the rest."""
     random = np.random.default_rng(seed)
     n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])

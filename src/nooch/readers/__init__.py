@@ -1,0 +1,12 @@
+"""A reader turns files of one format into a Dataset without splits; it knows nothing of criteria."""
+
+READERS = {
+    "coco": "nooch.readers.coco:read_coco",
+    "label-maps": "nooch.readers.label_maps:read_label_maps",
+    "boxes": "nooch.readers.boxes:read_boxes",
+    "table": "nooch.readers.table:read_table_of_images",
+    "long-table": "nooch.readers.table:read_long_table",
+}
+"""Name -> where the reader is; imported when it is used."""
+
+__all__ = ["READERS"]

@@ -1,0 +1,26 @@
+"""A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is several, kept as a folder."""
+
+from nooch.challenge.marks import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
+from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
+from nooch.challenge.store import load_suite, save_suite
+from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
+
+__all__ = [
+    "EASY",
+    "HARD",
+    "NONE",
+    "SUBSETS",
+    "ChallengeSet",
+    "Counts",
+    "CriterionRecord",
+    "DatasetRecord",
+    "Mark",
+    "SetRecord",
+    "Skipped",
+    "Suite",
+    "load_suite",
+    "mark_by_matching",
+    "mark_by_phi",
+    "mark_by_threshold",
+    "save_suite",
+]

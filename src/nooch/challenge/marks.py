@@ -1,0 +1,135 @@
+"""From support or phi to a mark for each image: hard, easy, or none. Written once for every criterion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import ParameterError
+
+__all__ = ["EASY", "HARD", "NONE", "Mark", "Side", "mark_by_matching", "mark_by_phi", "mark_by_threshold"]
+
+NONE, EASY, HARD = -1, 0, 1
+
+
+@dataclass(frozen=True)
+class Side:
+    """The threshold of one side (positives or negatives) and how it came about.
+
+    Attributes:
+        threshold: hard positives lie below it, hard negatives above it; None where there is none to state.
+        tied: images on both sides of a matched cut have the same support, so that ids decided.
+        missing: how many images fewer than the matched count there were.
+    """
+
+    threshold: float | None = None
+    tied: bool = False
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The verdict of a criterion on the images of a split.
+
+    Attributes:
+        codes: int8 (n_images,): HARD, EASY, or NONE where the criterion has no notion of the image's context.
+        support: float64 (n_images,), or None for criteria without support.
+        positive: the positives' threshold; ``negative`` the negatives'.
+    """
+
+    codes: NDArray[np.int8]
+    support: NDArray[np.float64] | None = None
+    positive: Side = Side()
+    negative: Side = Side()
+
+    def __invert__(self) -> Mark:
+        """Hard and easy swapped among the images that have a verdict."""
+        codes = np.where(self.codes == NONE, NONE, 1 - self.codes).astype(np.int8)
+        return Mark(codes)
+
+    def __and__(self, other: Mark) -> Mark:
+        """Hard where both are hard; easy where either is easy; none where that leaves it open (Kleene's logic)."""
+        # NONE < EASY < HARD would let an unknown win over easy: rank easy lowest, then take the minimum
+        return Mark(_unrank(np.minimum(_rank(self.codes), _rank(other.codes))))
+
+    def __or__(self, other: Mark) -> Mark:
+        """Hard where either is hard; easy where both are easy; none where that leaves it open."""
+        return Mark(_unrank(np.maximum(_rank(self.codes), _rank(other.codes))))
+
+
+def mark_by_threshold(
+    support: NDArray[np.float64], labels: NDArray[np.bool_], positive: float, negative: float
+) -> Mark:
+    """Hard positives: s < ``positive``; hard negatives: s > ``negative``; both strict; NaN has no verdict.
+
+    Args:
+        support: float64 (n_images,).
+        labels: bool (n_images,).
+        positive: threshold of the positives.
+        negative: threshold of the negatives.
+    """
+    hard = np.where(labels, support < positive, support > negative)
+    codes = np.where(np.isnan(support), NONE, hard).astype(np.int8)
+    return Mark(codes, support, Side(positive), Side(negative))
+
+
+def mark_by_matching(
+    support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int
+) -> Mark:
+    """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest support are hard.
+
+    Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is recorded as
+    the midpoint between the last hard image and the next one.
+
+    Args:
+        support: float64 (n_images,), rows in the order of image ids.
+        labels: bool (n_images,).
+        n_positive: count to match among positives; fewer are taken where there are fewer.
+        n_negative: likewise among negatives.
+
+    Raises:
+        ParameterError: a negative count.
+    """
+    if min(n_positive, n_negative) < 0:
+        raise ParameterError(f"counts to match are {n_positive} and {n_negative}", allowed="0 and more")
+    codes = np.where(np.isnan(support), NONE, EASY).astype(np.int8)
+    known = ~np.isnan(support)
+    low, positive = _lowest(support, np.flatnonzero(labels & known), n_positive)
+    high, negative = _lowest(-support, np.flatnonzero(~labels & known), n_negative)
+    codes[low] = HARD
+    codes[high] = HARD
+    if negative.threshold is not None:
+        negative = replace(negative, threshold=-negative.threshold)
+    return Mark(codes, support, positive, negative)
+
+
+def mark_by_phi(phi: NDArray[np.bool_]) -> Mark:
+    """Marks of a criterion that says directly what is out of context (paper, section 2)."""
+    return Mark(phi.astype(np.int8))
+
+
+def _lowest(values: NDArray[np.float64], rows: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], Side]:
+    order = rows[np.argsort(values[rows], kind="stable")]
+    chosen, rest = order[:n], order[n:]
+    missing = n - len(chosen)
+    if not len(order):
+        return chosen, Side(missing=missing)
+    if not len(chosen):
+        # nothing is below the lowest value: the strict rule then selects nothing, as wanted
+        return chosen, Side(float(values[rest[0]]))
+    last = float(values[chosen[-1]])
+    if not len(rest):
+        return chosen, Side(float(np.nextafter(last, np.inf)), missing=missing)
+    following = float(values[rest[0]])
+    return chosen, Side(last + (following - last) / 2, tied=last == following)
+
+
+def _rank(codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """EASY 0, NONE 1, HARD 2."""
+    return np.where(codes == NONE, 1, 2 * codes).astype(np.int8)
+
+
+def _unrank(ranks: NDArray[np.int8]) -> NDArray[np.int8]:
+    return np.choose(ranks, [EASY, NONE, HARD]).astype(np.int8)

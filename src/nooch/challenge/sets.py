@@ -1,0 +1,92 @@
+"""One challenge set: the images of a split that have a verdict, and which of them are hard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge.marks import HARD, NONE, Mark, Side
+from nooch.data import Dataset
+
+__all__ = ["SUBSETS", "ChallengeSet", "Counts"]
+
+SUBSETS = ("hard_positive", "hard_negative", "easy")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others."""
+
+    positives: int
+    negatives: int
+    hard_positives: int
+    hard_negatives: int
+    excluded_positives: int
+    excluded_negatives: int
+
+
+@dataclass(frozen=True, eq=False)
+class ChallengeSet:
+    """The images of a split that a criterion has a verdict on, for one task.
+
+    Attributes:
+        criterion: its name in the suite; ``task`` and ``split`` likewise.
+        image_ids: Int64 or String, ascending, shape (n,).
+        labels: bool (n,), presence of the task's class.
+        subset: uint8 (n,), index into ``SUBSETS``.
+        support: float64 (n,), or None for criteria without support.
+        positive: threshold of the positives; ``negative`` that of the negatives.
+        excluded: positives and negatives without a verdict.
+    """
+
+    criterion: str
+    task: str
+    split: str
+    image_ids: pl.Series
+    labels: NDArray[np.bool_]
+    subset: NDArray[np.uint8]
+    support: NDArray[np.float64] | None
+    positive: Side
+    negative: Side
+    excluded: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def from_mark(cls, criterion: str, task: str, split: str, part: Dataset, mark: Mark) -> ChallengeSet:
+        """The set of a mark on the images of one split."""
+        labels, codes, support = part.labels(task), mark.codes, mark.support
+        ids = part.images["image_id"]
+        excluded = (0, 0)
+        if (codes == NONE).any():
+            known = codes != NONE
+            excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()))
+            ids, labels, codes = ids.filter(pl.Series(known)), labels[known], codes[known]
+            support = None if support is None else support[known]
+        hard = codes == HARD
+        subset = np.where(hard, np.where(labels, 0, 1), 2).astype(np.uint8)
+        return cls(criterion, task, split, ids, labels, subset, support, mark.positive, mark.negative, excluded)
+
+    def __len__(self) -> int:
+        return len(self.image_ids)
+
+    def __repr__(self) -> str:
+        c = self.counts
+        return (
+            f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {c.hard_positives} of {c.positives} positives "
+            f"and {c.hard_negatives} of {c.negatives} negatives are hard)"
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """Positives, negatives, hard ones, and those without a verdict."""
+        positives = int(self.labels.sum())
+        hard = np.bincount(self.subset, minlength=3)
+        return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
+
+    def ids(self, subset: str) -> list[Any]:
+        """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, or ``hard`` (both), ascending."""
+        wanted = self.subset != SUBSETS.index("easy") if subset == "hard" else self.subset == SUBSETS.index(subset)
+        return self.image_ids.filter(pl.Series(wanted)).to_list()

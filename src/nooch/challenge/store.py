@@ -1,0 +1,178 @@
+"""The suite folder: ``suite.json`` and ``challenge_sets.parquet``, enough to score a model with.
+
+``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group for each
+(criterion, task), so that one set is read without the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nooch.challenge.marks import Side
+from nooch.challenge.sets import SUBSETS, ChallengeSet
+from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
+from nooch.data import ALL, SPLITS, atomic_folder, sha256_of
+from nooch.errors import FormatError
+from nooch.version import __version__
+
+__all__ = ["FORMAT_VERSION", "MARKER", "load_suite", "save_suite"]
+
+FORMAT_VERSION = 1
+MARKER = "suite.json"
+TABLE = "challenge_sets.parquet"
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    nooch: str
+    header: SuiteHeader
+    files: dict[str, str]
+
+
+def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a suite folder, whole or not at all, and return its path.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+        _write_table(suite, partial / TABLE)
+        file = _File("nooch-suite", FORMAT_VERSION, __version__, suite.header, {TABLE: sha256_of(partial / TABLE)})
+        (partial / MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+    return Path(folder)
+
+
+def load_suite(folder: str | Path) -> Suite:
+    """Read a suite folder and check the hash of its table; rows are read when a set is asked for.
+
+    Raises:
+        FormatError: no suite, a newer version, or a table that is missing or altered.
+    """
+    folder = Path(folder)
+    if not (folder / MARKER).is_file():
+        raise FormatError(f"is no suite: it has no {MARKER}", where=folder, remedy="make one with nooch find")
+    content = (folder / MARKER).read_bytes()
+    try:
+        head = msgspec.json.decode(content, type=_Head)
+        if head.format != "nooch-suite" or head.version > FORMAT_VERSION:
+            raise FormatError(
+                f"holds {head.format} version {head.version}",
+                where=folder / MARKER,
+                allowed=f"nooch-suite up to version {FORMAT_VERSION}",
+                remedy="install a newer nooch",
+            )
+        file = msgspec.json.decode(content, type=_File)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"cannot be read: {error}", where=folder / MARKER) from error
+    table = folder / TABLE
+    if not table.is_file():
+        raise FormatError(f"{TABLE} is missing", where=folder)
+    if sha256_of(table) != file.files.get(TABLE):
+        raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {MARKER}", where=folder)
+    return Suite(file.header, _Reader(table, file.header))
+
+
+class _Head(msgspec.Struct):
+    format: str
+    version: int
+
+
+def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
+    """(criterion, task) in the order of row groups, each with its sets."""
+    return [(key, list(sets)) for key, sets in groupby(header.sets, key=lambda r: (r.criterion, r.task))]
+
+
+def _write_table(suite: Suite, path: Path) -> None:
+    enums = {
+        "criterion": pl.Enum(list(suite.criteria)),
+        "task": pl.Enum(list(suite.tasks)),
+        "split": pl.Enum([*SPLITS, ALL]),
+        "subset": pl.Enum(list(SUBSETS)),
+    }
+    writer: pq.ParquetWriter | None = None
+    try:
+        for table in _tables(suite, enums):
+            if writer is None:
+                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        if writer is None:
+            ids = pl.Int64
+            _frame_of([], enums, ids).write_parquet(path)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
+    for (criterion, task), records in _groups(suite.header):
+        sets = [suite.set(criterion, task, record.split) for record in records]
+        yield _frame_of(sets, enums, sets[0].image_ids.dtype).to_arrow()
+
+
+def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type) -> pl.DataFrame:
+    schema = {
+        "criterion": enums["criterion"],
+        "task": enums["task"],
+        "split": enums["split"],
+        "image_id": id_type,
+        "label": pl.Int8,
+        "support": pl.Float64,
+        "subset": enums["subset"],
+    }
+    frames = [
+        pl.DataFrame({"image_id": s.image_ids, "label": s.labels.astype(np.int8)}).select(
+            pl.lit(s.criterion, enums["criterion"]).alias("criterion"),
+            pl.lit(s.task, enums["task"]).alias("task"),
+            pl.lit(s.split, enums["split"]).alias("split"),
+            "image_id",
+            "label",
+            pl.Series("support", s.support, pl.Float64) if s.support is not None else pl.lit(None, pl.Float64).alias("support"),
+            pl.Series("subset", SUBSETS, enums["subset"]).gather(s.subset),
+        )
+        for s in sets
+    ]
+    return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+
+class _Reader:
+    """Reads one set at a time, keeping the last row group, whose splits are usually asked for together."""
+
+    def __init__(self, path: Path, header: SuiteHeader) -> None:
+        self._file = pq.ParquetFile(path)
+        groups = _groups(header)
+        if self._file.num_row_groups != max(len(groups), self._file.num_row_groups if not groups else 0):
+            raise FormatError(f"has {self._file.num_row_groups} row groups, {MARKER} says {len(groups)}", where=path)
+        self._number = {key: number for number, (key, _) in enumerate(groups)}
+        self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
+        self._last: tuple[int, pl.DataFrame] | None = None
+
+    def __call__(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        number = self._number[criterion, task]
+        if self._last is None or self._last[0] != number:
+            frame = pl.from_arrow(self._file.read_row_group(number))
+            assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
+            self._last = number, frame
+        rows = self._last[1].filter(pl.col("split") == split)
+        record = self._records[criterion, task, split]
+        support = rows["support"]
+        return ChallengeSet(
+            criterion,
+            task,
+            split,
+            rows["image_id"],
+            rows["label"].to_numpy().astype(bool),
+            rows["subset"].to_physical().to_numpy().astype(np.uint8),
+            None if support.null_count() else support.to_numpy(),
+            Side(record.threshold_positive, record.tied_positive, record.missing_positives),
+            Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
+            (record.excluded_positives, record.excluded_negatives),
+        )

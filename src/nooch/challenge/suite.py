@@ -1,0 +1,178 @@
+"""A Suite: challenge sets, how they were made, and the fitted criteria that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, KeysView, Mapping
+from typing import Any
+
+import msgspec
+
+from nooch.challenge.sets import ChallengeSet, Counts
+from nooch.errors import ParameterError, check_one_of
+
+__all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
+
+
+class DatasetRecord(msgspec.Struct, frozen=True):
+    """The dataset that a suite was found in."""
+
+    fingerprint: str
+    n_images: int
+    splits: dict[str, int]
+    area: str | None = None
+    path: str | None = None
+
+
+class CriterionRecord(msgspec.Struct, frozen=True):
+    """A criterion of a suite: its kind, parameters for display, and ``fitted``, which reproduces it.
+
+    ``cues`` lists, for each task, the context cues with A(C, Y), for criteria that have cues.
+    ``match`` names the criterion whose counts were matched; ``expression`` the combination, where it is one.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any] | None = None
+    cues: dict[str, list[tuple[str, float | None]]] = {}
+    match: str | None = None
+    expression: str | None = None
+
+
+class SetRecord(msgspec.Struct, frozen=True):
+    """Counts and thresholds of one challenge set."""
+
+    criterion: str
+    task: str
+    split: str
+    positives: int
+    negatives: int
+    hard_positives: int
+    hard_negatives: int
+    excluded_positives: int
+    excluded_negatives: int
+    threshold_positive: float | None
+    threshold_negative: float | None
+    tied_positive: bool
+    tied_negative: bool
+    missing_positives: int
+    missing_negatives: int
+
+    @classmethod
+    def of(cls, challenge: ChallengeSet) -> SetRecord:
+        """The record of a set."""
+        positive, negative = challenge.positive, challenge.negative
+        return cls(
+            challenge.criterion,
+            challenge.task,
+            challenge.split,
+            **_as_dict(challenge.counts),
+            threshold_positive=positive.threshold,
+            threshold_negative=negative.threshold,
+            tied_positive=positive.tied,
+            tied_negative=negative.tied,
+            missing_positives=positive.missing,
+            missing_negatives=negative.missing,
+        )
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A task without a challenge set under a criterion, and why."""
+
+    criterion: str
+    task: str
+    reason: str
+
+
+class SuiteHeader(msgspec.Struct, frozen=True):
+    """Everything of a suite but the rows of its sets."""
+
+    dataset: DatasetRecord
+    tasks: list[str]
+    splits: list[str]
+    criteria: dict[str, CriterionRecord]
+    sets: list[SetRecord]
+    skipped: list[Skipped]
+
+
+class Suite:
+    """Several challenge sets and how they were made.
+
+    Args:
+        header: records of criteria, sets and what was skipped.
+        source: gives the set of (criterion, task, split); from memory, or read from disk when asked for.
+    """
+
+    def __init__(self, header: SuiteHeader, source: Callable[[str, str, str], ChallengeSet]) -> None:
+        self.header, self._source = header, source
+        self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
+
+    @classmethod
+    def of(
+        cls,
+        sets: Mapping[tuple[str, str, str], ChallengeSet],
+        *,
+        dataset: DatasetRecord,
+        criteria: Mapping[str, CriterionRecord],
+        skipped: list[Skipped],
+        tasks: list[str],
+        splits: list[str],
+    ) -> Suite:
+        """A suite in memory."""
+        records = [SetRecord.of(challenge) for challenge in sets.values()]
+        header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped)
+        return cls(header, lambda *key: sets[key])
+
+    def __repr__(self) -> str:
+        h = self.header
+        return f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)}; {len(h.sets)} sets)"
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names of the criteria."""
+        return tuple(self.header.criteria)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks that were asked for, with or without sets."""
+        return tuple(self.header.tasks)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits that were searched."""
+        return tuple(self.header.splits)
+
+    @property
+    def keys(self) -> KeysView[tuple[str, str, str]]:
+        """(criterion, task, split) of every set, in the order in which they were found."""
+        return self._records.keys()
+
+    def set(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        """One challenge set.
+
+        Raises:
+            ParameterError: there is none; the message gives the reason where the task was skipped.
+        """
+        self.record(criterion, task, split)
+        return self._source(criterion, task, split)
+
+    def record(self, criterion: str, task: str, split: str) -> SetRecord:
+        """Counts and thresholds of a set, without reading its rows."""
+        found = self._records.get((criterion, task, split))
+        if found is not None:
+            return found
+        check_one_of("criterion", criterion, self.criteria, owner="the suite")
+        check_one_of("task", task, self.tasks, owner="the suite")
+        check_one_of("split", split, self.splits, owner="the suite")
+        reasons = [s.reason for s in self.header.skipped if (s.criterion, s.task) == (criterion, task)]
+        raise ParameterError(f"task {task} has no {criterion} set: {'; '.join(reasons) or 'it was not found'}")
+
+    def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
+        """Ids of the images with phi = 0: what training is restricted to in the paper's step 3 (section 2).
+
+        The suite must have been found with the training split among its splits.
+        """
+        return self.set(criterion, task, split).ids("easy")
+
+
+def _as_dict(counts: Counts) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in counts.__dataclass_fields__}

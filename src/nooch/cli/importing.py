@@ -1,0 +1,213 @@
+"""``nooch import ...``: files of other formats -> a dataset folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, notes_on, print_json, progress
+from nooch.cli.parsing import parse_pairs, split_names
+from nooch.data import Dataset, SplitPlan, save_dataset
+from nooch.data.folders import check_output
+from nooch.data.store import MARKER
+from nooch.engines import LocalEngine
+from nooch.errors import ParameterError
+from nooch.readers.boxes import FORMATS, read_boxes
+from nooch.readers.coco import read_coco
+from nooch.readers.label_maps import read_label_maps
+from nooch.readers.table import Columns, read_long_table, read_table_of_images
+from nooch.study import with_split
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None)
+
+Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
+Images: Any = typer.Option(None, "--images", help="Folder below which the image files lie.")
+Split: Any = typer.Option(
+    None, "--split", help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split."
+)
+Seed: Any = typer.Option(0, "--seed", help="Seed of a split by percentages.")
+Group: Any = typer.Option(None, "--group", help="Column, or pattern on the file name, whose images stay on one side.")
+SplitValues: Any = typer.Option(None, "--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
+Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
+Processes: Any = typer.Option(None, "--processes", min=1, help="Parallel processes; all processors by default.")
+
+
+@app.command("coco")
+def coco(
+    out: Path = Out,
+    things: list[Path] = typer.Option([], "--things", help="instances_*.json; repeat for several."),
+    stuff: list[Path] = typer.Option([], "--stuff", help="stuff_*.json; repeat for several."),
+    captions: list[Path] = typer.Option([], "--captions", help="captions_*.json; repeat for several."),
+    stuff_maps: Path = typer.Option(None, "--stuff-maps", help="Folder of pixel maps to count the stuff in."),
+    stuff_map_values: str = typer.Option("cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."),
+    images: Path = Images,
+    split: str = Split,
+    seed: int = Seed,
+    group: str = Group,
+    split_values: str = SplitValues,
+    overwrite: bool = Overwrite,
+    processes: int = Processes,
+    format: Format = FormatOption,
+) -> None:
+    """COCO-format JSON: things and stuff joined by image, with captions."""
+    plan = _plan(split, seed, group, split_values)
+    check_output(out, overwrite=overwrite, marker=MARKER)
+    with _mapping("reading annotation files", processes) as mapping:
+        data = read_coco(
+            things,
+            stuff,
+            captions,
+            stuff_maps=stuff_maps,
+            stuff_map_values=stuff_map_values,
+            images=images,
+            map=mapping,
+        )
+    _finish(data, plan, out, overwrite, format)
+
+
+@app.command("label-maps")
+def label_maps(
+    maps: Path = typer.Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
+    out: Path = Out,
+    classes: str = typer.Option(..., "--classes", help="Class list ('value name' or a name in each line), cocostuff or pixelmaps."),
+    void: list[int] = typer.Option([], "--void", help="Value that is no class; repeat for several."),
+    suffix: str = typer.Option("", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."),
+    images: Path = Images,
+    split: str = Split,
+    seed: int = Seed,
+    group: str = Group,
+    split_values: str = SplitValues,
+    overwrite: bool = Overwrite,
+    processes: int = Processes,
+    format: Format = FormatOption,
+) -> None:
+    """Label maps: exact areas by counting pixels."""
+    plan = _plan(split, seed, group, split_values)
+    check_output(out, overwrite=overwrite, marker=MARKER)
+    with _mapping("counting label maps", processes) as mapping:
+        data = read_label_maps(maps, classes, void=void, images=images, suffix=suffix, map=mapping)
+    _finish(data, plan, out, overwrite, format)
+
+
+@app.command("boxes")
+def boxes(
+    source: Path = typer.Argument(..., metavar="SOURCE", help="Folder of YOLO or VOC files, or an Open Images CSV."),
+    out: Path = Out,
+    box_format: str = typer.Option(..., "--format", "--boxes", help=f"{', '.join(FORMATS)}."),
+    classes: Path = typer.Option(None, "--classes", help="Names: a line each (yolo), or a CSV LabelName,name (openimages)."),
+    images: Path = Images,
+    split: str = Split,
+    seed: int = Seed,
+    group: str = Group,
+    split_values: str = SplitValues,
+    overwrite: bool = Overwrite,
+    processes: int = Processes,
+    json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
+) -> None:
+    """Bounding boxes; their areas stand for those of the objects."""
+    plan = _plan(split, seed, group, split_values)
+    check_output(out, overwrite=overwrite, marker=MARKER)
+    with _mapping("reading boxes", processes) as mapping:
+        data = read_boxes(source, box_format, classes=classes, images=images, map=mapping)
+    _finish(data, plan, out, overwrite, Format.json if json else Format.text)
+
+
+@app.command("table")
+def table(
+    file: Path = typer.Argument(..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."),
+    out: Path = Out,
+    id: str = typer.Option(..., "--id", help="Column of image ids."),
+    label: list[str] = typer.Option([], "--label", help="Label column; repeat for several. Its name is the task's."),
+    class_column: str = typer.Option(None, "--class", help="Long table: column of class names."),
+    area_column: str = typer.Option(None, "--area", help="Long table: column of areas as fractions of the image."),
+    attributes: str = typer.Option(None, "--attributes", help="Columns to keep as attributes; by default all others."),
+    file_name: str = typer.Option(None, "--file-name", help="Column of image paths."),
+    split_column: str = typer.Option(None, "--split-column", help="Column of split names."),
+    split_values: str = SplitValues,
+    images: Path = Images,
+    split: str = Split,
+    seed: int = Seed,
+    group: str = Group,
+    overwrite: bool = Overwrite,
+    format: Format = FormatOption,
+) -> None:
+    """A table of labels and attributes for each image, or a long table of image, class and area."""
+    if (class_column is None) == (not label):
+        raise ParameterError("a table needs --label or --class", allowed="--label for a row each image, --class for a long table")
+    if split and split_column:
+        raise ParameterError("--split and --split-column exclude each other")
+    plan = _plan(split, seed, group, split_values)
+    check_output(out, overwrite=overwrite, marker=MARKER)
+    values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
+    kept = None if attributes is None else split_names(attributes)
+    columns = Columns(id, file_name, split_column, values, kept)
+    if class_column is None:
+        data = read_table_of_images(file, columns, label, images=images)
+    else:
+        data = read_long_table(file, columns, class_column, area_column, images=images)
+    _finish(data, plan, out, overwrite, format)
+
+
+def _plan(split: str | None, seed: int, group: str | None, split_values: str | None) -> SplitPlan | None:
+    if split is None:
+        if group is not None:
+            raise ParameterError("--group needs --split", allowed="--split 70/10/20")
+        return None
+    plan = SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
+    if plan.shares is None and not Path(split).exists():
+        raise ParameterError(
+            f"--split {split!r} is neither a file nor percentages",
+            allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
+        )
+    return plan
+
+
+class _mapping:  # noqa: N801 - used like a function
+    """An engine's map that shows progress."""
+
+    def __init__(self, what: str, processes: int | None) -> None:
+        self._what, self._engine, self._progress = what, LocalEngine(processes), progress()
+
+    def __enter__(self) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]:
+        update = self._progress.__enter__()
+
+        def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            listed = list(items)
+            update(self._what, 0, len(listed))
+            for done, result in enumerate(self._engine.map(function, listed), 1):
+                update(self._what, done, len(listed))
+                yield result
+
+        return mapping
+
+    def __exit__(self, *raised: Any) -> None:
+        self._progress.__exit__(*raised)
+
+
+def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:
+    data = with_split(data, plan)
+    save_dataset(data, out, overwrite=overwrite)
+    notes_on(data.provenance)
+    facts = {
+        "dataset": str(out),
+        "images": len(data),
+        "splits": data.splits,
+        "classes": len(data.classes),
+        "annotated": int(data.areas.nnz),
+        "captions": 0 if data.captions is None else data.captions.height,
+        "attributes": list(data.attributes),
+        "area": data.provenance.get("area"),
+        "fingerprint": data.fingerprint,
+        "notes": data.provenance.get("notes", []),
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    splits = ", ".join(f"{name} {count:,}" for name, count in data.splits.items())
+    console().print(f"{out}: {len(data):,} images ({splits}), {len(data.classes)} classes, {facts['captions']:,} captions")
+    console().print(f"next: nooch find {out} --criterion ce --out SUITE", style="dim")

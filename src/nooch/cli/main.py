@@ -1,0 +1,55 @@
+"""Entry point: commands are put together here, signals and errors end in one place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+import typer
+
+from nooch.cli import finding, importing, showing
+from nooch.cli.output import fail
+from nooch.errors import NoochError
+from nooch.version import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Find the images whose context misleads a vision model, and measure what resists.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(importing.app, name="import")
+for _module in (finding, showing):
+    _module.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+    if version:
+        print(__version__)  # noqa: T201 - what was asked for goes to standard output
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except NoochError as error:
+        sys.exit(fail(str(error)))
+    except MemoryError:
+        sys.exit(fail("out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more memory"))
+    except BrokenPipeError:
+        # the reader of our output went away (head, less): no error, but Python must not flush again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    # as an exception, so that temporary folders are removed on the way out
+    raise SystemExit(143)

@@ -1,0 +1,29 @@
+"""Text of options -> values, with errors that quote the option."""
+
+from __future__ import annotations
+
+from nooch.errors import ParameterError
+
+__all__ = ["parse_cues", "parse_pairs", "split_names"]
+
+
+def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
+    """``a=b,c=d`` as a dictionary."""
+    pairs: dict[str, str] = {}
+    for part in split_names(text):
+        key, sign, value = part.partition("=")
+        if not sign or not key.strip() or not value.strip() or key.strip() in pairs:
+            raise ParameterError(f"{part!r} is no pair", where=option, allowed=f"pairs such as {example}, each key once")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
+    """``car=road,cup=person+dining_table`` as task -> cues."""
+    pairs = parse_pairs(text, "--cues", "car=road,cup=person+dining_table")
+    return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
+
+
+def split_names(text: str | None) -> list[str]:
+    """``a, b`` as a list without empty entries."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -1,0 +1,116 @@
+"""``nooch info``, ``show``, ``explain`` and ``verify``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from nooch.challenge import load_suite
+from nooch.cli.output import Format, FormatOption, console, note, print_json, table
+from nooch.cli.tables import print_counts, print_cues, print_overlap, print_thresholds
+from nooch.data import load_dataset
+from nooch.published import Verdict, read_published, verify
+from nooch.study import explain, overlaps, recorded_dataset, summary
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("info")(info_command)
+    app.command("show")(show_command)
+    app.command("explain")(explain_command)
+    app.command("verify")(verify_command)
+
+
+def info_command(
+    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."), format: Format = FormatOption
+) -> None:
+    """What a dataset holds."""
+    data = load_dataset(dataset)
+    counts = {name: int(len(data.rows_of(name)[0])) for name in data.classes}
+    facts: dict[str, Any] = {
+        "dataset": str(dataset),
+        "images": len(data),
+        "splits": data.splits,
+        "classes": counts,
+        "attributes": {name: str(data.images[name].dtype) for name in data.attributes},
+        "captions": 0 if data.captions is None else data.captions.height,
+        "embeddings": {name: list(values.shape) for name, values in data.embeddings.items()},
+        "areas_known": data.has_areas,
+        "image_root": data.image_root,
+        "fingerprint": data.fingerprint,
+        "provenance": dict(data.provenance),
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
+    rows = [[key.replace("_", " "), str(value)] for key, value in shown.items()]
+    rows += [["area", str(data.provenance.get("area"))], ["reader", str(data.provenance.get("reader"))]]
+    console().print(table(str(dataset), ["", ""], rows, left=2))
+    most = sorted(counts.items(), key=lambda item: -item[1])[:15]
+    console().print(table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], [list(m) for m in most]))
+
+
+def show_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."), format: Format = FormatOption
+) -> None:
+    """Counts, cues, thresholds, and the overlap of criteria."""
+    found = load_suite(suite)
+    if format is Format.json:
+        print_json(summary(found))
+        return
+    print_counts(found)
+    print_cues(found)
+    print_thresholds(found)
+    print_overlap(overlaps(found))
+
+
+def explain_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    task: str = typer.Option(..., "--task", help="Task."),
+    image: str = typer.Option(..., "--image", help="Image id."),
+    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    format: Format = FormatOption,
+) -> None:
+    """Why an image is hard for a task, or is not."""
+    found = load_suite(suite)
+    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    if data is None:
+        note("the dataset is not where it was (give --dataset): only supports are told, not the cues behind them")
+    facts = explain(found, task, image, data)
+    if format is Format.json:
+        print_json(facts)
+        return
+    label = {True: "present", False: "absent", None: "unknown"}[facts["label"]]
+    where = f" ({facts['split']})" if facts["split"] else ""
+    console().print(f"image {facts['image_id']}{where}: {task} is {label}", markup=False)
+    for verdict in facts["verdicts"]:
+        console().print(f"  {verdict['criterion']}: {verdict['text']}", markup=False)
+
+
+def verify_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    published: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
+    format: Format = FormatOption,
+) -> None:
+    """Compare a suite with the published challenge sets, on the images that both can know."""
+    found = load_suite(suite)
+    verdicts = verify(found, read_published(published))
+    if format is Format.json:
+        print_json([asdict(verdict) for verdict in verdicts])
+        return
+    columns = ["criterion", "task", "split", "side", "published", "covered", "found", "both", "Jaccard", "only published", "only found"]
+    console().print(table("Against the published sets", columns, [_row(v) for v in verdicts], left=4))
+    if any(v.mislabelled for v in verdicts):
+        wrong = sum(v.mislabelled for v in verdicts)
+        note(f"{wrong} published ids have the other label in this dataset (--format json says where)")
+
+
+def _row(v: Verdict) -> list[Any]:
+    counts = [v.published, v.covered, v.found, v.both, v.jaccard, len(v.only_published), len(v.only_found)]
+    return [v.criterion, v.task, v.split, v.side, *counts]

@@ -1,0 +1,227 @@
+"""The attribute criterion (paper, section 2): an image is out of context where a condition on its annotations holds."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.criteria.base import MarkFitted
+from nooch.criteria.phi import Phi, identifier, parse
+from nooch.criteria.phi_build import is_storable
+from nooch.criteria.phi_types import column, json_values
+from nooch.data import Dataset
+from nooch.errors import FormatError, InputError, ParameterError, some_of
+
+__all__ = ["Attribute", "FittedAttribute"]
+
+LABELS = ("y", "label")
+"""Names of the task's label in phi; the task's own name is a third."""
+HIDDEN = ("file_name", "split")
+"""Columns that phi may not use, for they say nothing about an image's context."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """Parameters of the attribute criterion.
+
+    Attributes:
+        phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1) and class names (presence, 0 or 1),
+            such as ``place != y`` or ``unseen(camera) AND year >= 2013``; ``presets`` has those of Table 1.
+    """
+
+    phi: str
+
+    kind = "attribute"
+
+    def __post_init__(self) -> None:
+        parse(self.phi)
+
+    def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedAttribute:
+        """Learn which values training images have, for each ``unseen(column)``; check phi's types for every task.
+
+        Raises:
+            ParameterError: phi has a name that the dataset lacks, or types that do not fit together.
+            InputError: a column in ``unseen`` has no value in training.
+        """
+        language = parse(self.phi)
+        fitted = FittedAttribute(self, {name: _values_seen(train, name) for name in language.unseen})
+        for task in tasks:
+            _expression(language, _values(train, task, language), fitted.seen)
+        return fitted
+
+
+@dataclass(frozen=True)
+class FittedAttribute(MarkFitted):
+    """Phi, and the values of training images that its ``unseen(column)`` compares with.
+
+    Attributes:
+        criterion: the parameters.
+        seen: column -> the values that training images have, ascending; dates and times as ISO text.
+    """
+
+    criterion: Attribute
+    seen: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    kind = "attribute"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seen", {name: tuple(values) for name, values in self.seen.items()})
+
+    def parameters(self) -> dict[str, Any]:
+        """The condition, as text."""
+        return {"phi": self.criterion.phi}
+
+    def undefined(self, task: str) -> str | None:
+        """None: phi has a value for every task of a dataset that has the names it uses."""
+        del task
+        return None
+
+    def phi(self, data: Dataset, task: str) -> NDArray[np.bool_]:
+        """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of context).
+
+        Raises:
+            ParameterError: the dataset lacks the task or a name in phi, or types do not fit together.
+            InputError: phi has no value for some images, because an attribute is missing or a number undefined.
+        """
+        language = parse(self.criterion.phi)
+        values = _values(data, task, language)
+        # columns go by number, for polars takes names such as "*" and "^a$" for patterns
+        numbered = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(values.values())])
+        marks = numbered.select(phi=_expression(language, values, self.seen)).to_series()
+        if marks.null_count():
+            raise _no_value(language.text, values, marks.is_null(), data.images["image_id"])
+        return marks.to_numpy().astype(np.bool_)
+
+    def explain(self, image: Dataset, task: str) -> str:
+        """The values that phi reads in one image, and whether it holds.
+
+        For example ``place = 1 and y = 0, so place != y holds: out of context``.
+        """
+        if len(image) != 1:
+            raise ParameterError(f"explain was given {len(image)} images", allowed="a dataset of one image")
+        values = _values(image, task, parse(self.criterion.phi))
+        *first, last = [f"{name} = {_shown(series[0])}" for name, series in values.items()]
+        listed = f"{', '.join(first)} and {last}" if first else last
+        verdict = "holds: out of context" if self.phi(image, task)[0] else "does not hold: in context"
+        return f"{listed}, so {self.criterion.phi} {verdict}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Phi, and the values seen in training for each of its ``unseen``."""
+        return {**self.parameters(), "seen": {name: list(values) for name, values in self.seen.items()}}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read back what ``to_json`` gave; phi is parsed, as ever. Raises FormatError where it does not fit."""
+        try:
+            saved = msgspec.convert(content, _Saved)
+            language = parse(saved.phi)
+        except (msgspec.ValidationError, ParameterError) as error:
+            raise FormatError(f"is no fitted attribute criterion: {error}") from error
+        if set(saved.seen) != set(language.unseen):
+            raise FormatError("is no fitted attribute criterion: its values are not those of phi's unseen columns")
+        for name, values in saved.seen.items():
+            if len({_json_type(value) for value in values}) != 1 or not all(map(is_storable, values)):
+                raise FormatError(f"is no fitted attribute criterion: the values of {name} are not of one type")
+        return cls(Attribute(saved.phi), saved.seen)
+
+
+class _Saved(msgspec.Struct):
+    phi: str
+    seen: dict[str, list[bool | int | float | str]]
+
+
+def _json_type(value: bool | float | str) -> type:
+    return float if type(value) is int else type(value)
+
+
+def _values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
+    data.column(task)  # raises where there is no such task, also where phi does not mention its label
+    return {name: _named(data, task, name) for name in language.names}
+
+
+def _expression(language: Phi, values: Mapping[str, pl.Series], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
+    """The expression over columns "0", "1", ..., one for each name of phi in its order."""
+    terms = {name: column(pl.col(str(i)), name, series.dtype) for i, (name, series) in enumerate(values.items())}
+    return language.expression(terms, seen)
+
+
+def _named(data: Dataset, task: str, name: str) -> pl.Series:
+    """What a name in phi stands for: the task's label, else an attribute column, else the presence of a class."""
+    if name in (*LABELS, task):
+        return _label(data, task, name)
+    if name in _columns(data):
+        return data.images[name]
+    if name in data.classes:
+        return pl.Series(data.labels(name).astype(np.int64))
+    near = difflib.get_close_matches(name, [*_columns(data), *data.classes, *LABELS], n=3)
+    raise ParameterError(
+        f"knows no {name!r}",
+        where="phi",
+        allowed=f"columns: {some_of(_columns(data), 12)}; classes: {some_of(data.classes)}; y or label",
+        remedy=f"did you mean {' or '.join(map(identifier, near))}?" if near else f"text has single quotes: '{name}'",
+    )
+
+
+def _columns(data: Dataset) -> list[str]:
+    return [name for name in data.images.columns if name not in HIDDEN]
+
+
+def _label(data: Dataset, task: str, name: str) -> pl.Series:
+    label = pl.Series(data.labels(task).astype(np.int64))
+    clash = "a class" if name in data.classes and name != task else ""
+    if name in data.images.columns:
+        values = data.images[name]
+        comparable = values.dtype.is_numeric() or values.dtype == pl.Boolean
+        if not comparable or not (values.cast(pl.Float64) == label).fill_null(value=False).all():
+            clash = "a column of the images with other values"
+    if clash:
+        raise ParameterError(
+            f"the name {name} is ambiguous: it is the label of {task} and {clash}",
+            where="phi",
+            remedy=f"rename the column or class {name}",
+        )
+    return label
+
+
+def _values_seen(train: Dataset, name: str) -> list[Any]:
+    if name not in _columns(train):
+        allowed = some_of(_columns(train), 12)
+        raise ParameterError(f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed)
+    values = json_values(train.images[name])
+    if not values:
+        raise InputError(
+            f"the column {name} has no value in {len(train)} training images, so that every value is unseen",
+            where="phi",
+            remedy="fill the column, or leave unseen out",
+        )
+    return values
+
+
+def _no_value(phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series) -> InputError:
+    """Which images phi has no value for, and why: an attribute is missing there, or arithmetic gives no number."""
+    absent = {n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null()) for n, s in values.items()}
+    holes = [name for name, gap in absent.items() if gap.any()]
+    if holes:
+        missing = reduce(operator.or_, (absent[name] for name in holes))
+        reason = f"{', '.join(holes)} is null or NaN"
+        guard = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in holes)
+        remedy = f"fill the table, or count them as in context: {guard} AND ({phi})"
+    else:
+        reason, remedy = "0/0, x % 0 or ln of a negative number", "guard it, as in x > 0 AND ln(x) > 1"
+    problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {some_of(ids.filter(missing))}: {reason}"
+    return InputError(problem, where="phi", remedy=remedy)
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).upper()
+    return f"'{value}'" if isinstance(value, str) else str(value)

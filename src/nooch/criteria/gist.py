@@ -1,0 +1,178 @@
+"""The gist criterion (paper, section 3.1.2): how like a scene's captions are to those of Y's training images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.criteria.base import SupportFitted, Thresholds
+from nooch.data import Dataset
+from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
+
+__all__ = ["FittedGist", "Gist", "GistState"]
+
+_BLOCK = 8192
+"""Rows embedded at a time: memory stays at 64 MiB for 1,024 dimensions."""
+
+
+@dataclass(frozen=True)
+class GistState:
+    """Additive statistics of one shard: sums float64 (n_tasks, d) and counts int64 (n_tasks,) over positives."""
+
+    sums: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Gist:
+    """Parameters of the gist criterion.
+
+    Attributes:
+        embedding: name of the dataset's embedding (the mean caption embedding of each image, or any other).
+        tau: threshold on the cosine for hard positives and negatives, or None where counts are matched.
+    """
+
+    embedding: str
+    tau: float | None = None
+
+    kind = "gist"
+
+    def __post_init__(self) -> None:
+        if self.tau is not None and not -1 <= self.tau <= 1:
+            raise ParameterError(f"tau is {self.tau}", where="gist", allowed="a cosine, -1 to 1")
+
+    def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
+        """Sums of embeddings over the positives of each task; images without an embedding do not count."""
+        values = _embedding(shard, self.embedding)
+        columns = [shard.column(task) for task in tasks]
+        sums = np.zeros((len(tasks), values.shape[1]))
+        counts = np.zeros(len(tasks), dtype=np.int64)
+        for start in range(0, len(shard), _BLOCK):
+            block = np.asarray(values[start : start + _BLOCK], dtype=np.float64)
+            known = ~np.isnan(block).any(axis=1)
+            present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
+            present.data = np.ones_like(present.data)
+            present = present[known]
+            sums += present.T @ block[known]
+            counts += np.bincount(present.indices, minlength=len(tasks))
+        return GistState(sums, counts)
+
+    def merge(self, states: Iterable[GistState]) -> GistState:
+        """The statistics of all shards together."""
+        listed = list(states)
+        return GistState(sum(s.sums for s in listed), sum(s.counts for s in listed))  # type: ignore[arg-type]
+
+    def finish(self, state: GistState, tasks: Sequence[str]) -> FittedGist:
+        """The fitted criterion with one prototype for each task."""
+        return FittedGist(self, tuple(tasks), state)
+
+    def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedGist:
+        """Fit on training images."""
+        return self.finish(self.partial(train, tasks), tasks)
+
+
+class FittedGist(SupportFitted):
+    """Gist with the mean embedding of each task's training positives. Support = cosine with it."""
+
+    kind = "gist"
+
+    def __init__(self, criterion: Gist, tasks: tuple[str, ...], state: GistState) -> None:
+        self.criterion, self.tasks, self.state = criterion, tasks, state
+        tau = criterion.tau
+        self.thresholds = None if tau is None else Thresholds(tau, tau)
+        self._row = {task: row for row, task in enumerate(tasks)}
+
+    def prototype(self, task: str) -> NDArray[np.float64]:
+        """Mean embedding of the task's training positives, float64 (d,); NaN without a positive."""
+        row = self._row[check_one_of("task", task, self._row, owner="the fitted gist criterion")]
+        count = self.state.counts[row]
+        return self.state.sums[row] / count if count else np.full(self.state.sums.shape[1], np.nan)
+
+    def parameters(self) -> dict[str, Any]:
+        """Name of the embedding and tau (null where counts are matched)."""
+        return {"embedding": self.criterion.embedding, "tau": self.criterion.tau}
+
+    def undefined(self, task: str) -> str | None:
+        """A task without a training positive with an embedding has no prototype."""
+        prototype = self.prototype(task)
+        if np.isnan(prototype).any():
+            return "no training image of the class has an embedding, so it has no prototype"
+        return None if np.any(prototype) else "the mean embedding of its training images is zero"
+
+    def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
+        """Cosine with the task's prototype, float64 (n_images,); NaN for images without an embedding."""
+        return self.supports(data, [task])[:, 0]
+
+    def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
+        """Cosines for many tasks with one product, float64 (n_images, n_tasks).
+
+        Raises:
+            UndefinedError: a task without a prototype.
+        """
+        for task in tasks:
+            if reason := self.undefined(task):
+                raise UndefinedError(f"task {task} has no gist support: {reason}")
+        values = _embedding(data, self.criterion.embedding)
+        if values.shape[1] != self.state.sums.shape[1]:
+            raise ParameterError(
+                f"embedding {self.criterion.embedding} has {values.shape[1]} dimensions, "
+                f"the fitted criterion {self.state.sums.shape[1]}"
+            )
+        prototypes = np.array([self.prototype(task) for task in tasks]).reshape(len(tasks), -1)
+        prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
+        result = np.empty((len(data), len(tasks)))
+        for start in range(0, len(data), _BLOCK):
+            block = np.asarray(values[start : start + _BLOCK], dtype=np.float64)
+            norms = np.linalg.norm(block, axis=1, keepdims=True)
+            # an embedding of length zero points nowhere: no gist, like a missing one
+            norms[norms == 0] = np.nan
+            result[start : start + _BLOCK] = (block / norms) @ prototypes.T
+        return result
+
+    def explain(self, image: Dataset, task: str) -> str:
+        """The cosine in words, with the first caption."""
+        cosine = float(self.support(image, task)[0])
+        texts = [] if image.captions is None else image.captions["caption"].to_list()
+        caption = f', captioned "{texts[0].strip()}"' if texts else ""
+        if np.isnan(cosine):
+            return f"the image has no caption embedding, so it has no gist{caption}"
+        return f"the cosine of its gist with that of {task}'s training images is {cosine:.3f}{caption}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Parameters, tasks, sums and counts."""
+        return {
+            **self.parameters(),
+            "tasks": list(self.tasks),
+            "sums": self.state.sums.tolist(),
+            "counts": self.state.counts.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read back what ``to_json`` gave."""
+        try:
+            saved = msgspec.convert(content, _Saved)
+            sums = np.array(saved.sums, np.float64)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise FormatError(f"is no fitted gist criterion: {error}") from error
+        if not len(saved.tasks) == len(sums) == len(saved.counts):
+            raise FormatError(f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes")
+        state = GistState(sums, np.array(saved.counts, np.int64))
+        return cls(Gist(saved.embedding, saved.tau), tuple(saved.tasks), state)
+
+
+class _Saved(msgspec.Struct):
+    embedding: str
+    tau: float | None
+    tasks: list[str]
+    sums: list[list[float]]
+    counts: list[int]
+
+
+def _embedding(data: Dataset, name: str) -> NDArray[np.floating[Any]]:
+    return data.embeddings[check_one_of("embedding", name, data.embeddings, owner="the dataset")]

@@ -1,0 +1,218 @@
+"""The language of phi, the out-of-context condition (paper, section 2): a small SQL-like expression over named values.
+
+sqlglot parses the text, every node of its tree is held against a list of what is allowed, and the polars expression
+is built here from the tree: polars never reads text that a user or a file gave. Logic has SQL's three values, so that
+a guard such as ``x IS NOT NULL AND x > 3`` works. Arithmetic is float64: ``/`` is true division, ``%`` has the sign of
+the dividend as in SQL, and what is not a number (0/0, ln of a negative number) is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from nooch.criteria.phi_build import ARITHMETIC, COMPARISONS, Scope, build, is_storable, value_of
+from nooch.criteria.phi_types import Term, as_boolean
+from nooch.errors import ParameterError
+
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "parse"]
+
+MAX_LENGTH = 2000
+"""Characters of an expression."""
+MAX_DEPTH = 32
+"""Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own limit near 45."""
+MAX_SHOWN = 60
+"""Characters of it that an error repeats."""
+ALLOWED = (
+    "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS [NOT] NULL, "
+    "+ - * / %, ( ), ln(x), abs(x), unseen(column)"
+)
+
+# sqlglot's own dialect: double quotes for names, single quotes for text, no escapes but a doubled quote
+_DIALECT = Dialect.get_or_raise("")
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[^\W\d]\w*")
+_SYMBOLS = {*"(),+-*/%", "=", "==", "!=", "<>", "<", "<=", ">", ">="}
+
+# what cannot be an operand without parentheses: a < x < b would be (a < x) < b
+_PREDICATES = (*COMPARISONS, exp.In, exp.Between, exp.Is)
+# what each allowed node may carry
+_PARTS: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((*COMPARISONS, *ARITHMETIC, exp.And, exp.Or, exp.Is), ("this", "expression")),
+    **dict.fromkeys((exp.Column, exp.Paren, exp.Boolean, exp.Not, exp.Neg, exp.Abs, exp.Ln), ("this",)),
+    **dict.fromkeys((exp.In, exp.Anonymous), ("this", "expressions")),
+    exp.Identifier: ("this", "quoted"),
+    exp.Literal: ("this", "is_string"),
+    exp.Between: ("this", "low", "high"),
+    exp.Null: (),
+}
+_REMEDIES: dict[type, str] = {
+    exp.Cast: "write the value itself; a date is text, 'YYYY-MM-DD'",
+    exp.Like: "list the values: name IN ('a', 'b')",
+    exp.Case: "write it with AND, OR and NOT",
+    exp.Null: "write IS NULL or IS NOT NULL",
+    **dict.fromkeys((exp.Literal, exp.Neg), "numbers are integers of 64 bits, or floats up to 1.7e308"),
+    exp.In: "list the values themselves: name IN ('a', 'b')",
+    exp.Is: "IS is for NULL; write name = TRUE",
+    exp.Func: "the functions are ln(x), abs(x) and unseen(column); add anything else to the table, as a column",
+}
+_ELSE = "add what phi cannot compute to the table, as a column; a name that SQL reserves goes in double quotes"
+
+
+@dataclass(frozen=True)
+class Phi:
+    """A parsed expression.
+
+    Attributes:
+        text: as it was written.
+        tree: sqlglot's tree, which holds only what is allowed.
+        names: the names that occur in it, in their order.
+        unseen: the names inside ``unseen(...)``.
+    """
+
+    text: str
+    tree: Any
+    names: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+    def expression(self, columns: Mapping[str, Term], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
+        """The polars expression: Boolean, one value for each row, null where SQL's logic gives NULL.
+
+        Args:
+            columns: name -> its term, for each of ``names``.
+            seen: name -> the values that training has, as JSON holds them, for each of ``unseen``.
+
+        Raises:
+            ParameterError: types do not fit together, or the result is no Boolean.
+        """
+        return as_boolean(build(self.tree, Scope(columns, seen)))
+
+
+def parse(text: str) -> Phi:
+    """Parse an expression. Raises ParameterError for everything that is not part of the language."""
+    if not isinstance(text, str) or not text.strip():
+        raise _error("is empty", 'write a condition, such as "place != y"')
+    if len(text) > MAX_LENGTH:
+        raise _error(f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH} characters")
+    tree = _parse(text)
+    _check_depth(tree)
+    for node in tree.walk():
+        _check_node(node)
+    names = dict.fromkeys(node.name for node in tree.find_all(exp.Column, bfs=False))
+    if not names:
+        raise _error(f"is the same for every image: {_short(text)}", "compare an attribute, such as place != y")
+    unseen = dict.fromkeys(node.expressions[0].name for node in tree.find_all(exp.Anonymous))
+    return Phi(text, tree, tuple(names), tuple(unseen))
+
+
+def identifier(name: str) -> str:
+    """A name as phi writes it: as it is where that reads as a name everywhere, else in double quotes."""
+    is_word = _WORD.fullmatch(name) and _tokens(name)[0].token_type == TokenType.VAR
+    return name if is_word else '"' + name.replace('"', '""') + '"'
+
+
+def _tokens(text: str) -> list[Any]:
+    return list(_DIALECT.tokenize(text))
+
+
+def _parse(text: str) -> Any:
+    try:
+        text.encode()
+        tokens = _tokens(text)
+        _check_tokens(tokens)
+        # as a condition and not as a statement, so that a second word is an error and not an alias
+        trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
+    except UnicodeEncodeError:
+        raise _error("holds half a character (a lone surrogate)", "write the whole character") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except SqlglotError as error:
+        detail = (getattr(error, "errors", None) or [{}])[0]
+        reason = detail.get("description") or str(error).splitlines()[0]
+        raise _error(f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
+    return trees[0]
+
+
+def _check_tokens(tokens: Sequence[Any]) -> None:
+    """Refuse comments, and every mark that opens what is not part of the language: ; . : ? @ [ {."""
+    depth = 0
+    for token in tokens:
+        kind, piece = token.token_type, token.text
+        if token.comments:
+            raise _error(f"holds a comment near {_short(piece)}", "leave it out; a - -1 needs the space")
+        quoted = kind in (TokenType.STRING, TokenType.IDENTIFIER)
+        is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)
+        if not (quoted or is_number or piece in _SYMBOLS or _WORD.fullmatch(piece)):
+            raise _error(f"has {_short(piece)}, which is not part of the language")
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+
+
+def _check_depth(tree: Any) -> None:
+    # without recursion, which the depth could exhaust
+    stack = [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        chain = type(node) if isinstance(node, exp.Connector) else None
+        stack += [(child, depth + (type(child) is not chain)) for child in node.iter_expressions()]
+
+
+def _check_node(node: Any) -> None:
+    """Refuse a node that is not on the list, carries more than the list gives it, or stands in the wrong place."""
+    if type(node) not in _PARTS:
+        raise _refused(node)
+    for name, value in node.args.items():
+        if value and name not in _PARTS[type(node)]:
+            raise _refused(node)
+    if type(node) in _RULES and not _RULES[type(node)](node):
+        raise _refused(node)
+    if type(node.parent) in _PREDICATES and type(node) in (*_PREDICATES, exp.Not):
+        remedy = "write a < x AND x < b, or put one comparison in parentheses"
+        raise _error(f"chains comparisons: {_sql(node.parent)}", remedy)
+
+
+def _is_unseen(node: Any) -> bool:
+    return node.name.lower() == "unseen" and [type(part) for part in node.expressions] == [exp.Column]
+
+
+_RULES: dict[type, Callable[[Any], bool]] = {
+    exp.Anonymous: _is_unseen,
+    exp.In: lambda node: bool(node.expressions) and None not in map(value_of, node.expressions),
+    exp.Is: lambda node: type(node.expression) is exp.Null,
+    exp.Null: lambda node: node.parent.expression is node if type(node.parent) is exp.Is else False,
+    exp.Literal: lambda node: is_storable(value_of(node)),
+    exp.Neg: lambda node: is_storable(value_of(node)),
+}
+
+
+def _refused(node: Any) -> ParameterError:
+    remedy = next((_REMEDIES[kind] for kind in type(node).__mro__ if kind in _REMEDIES), _ELSE)
+    return _error(f"has {_sql(node)}, which is not part of the language", remedy)
+
+
+def _sql(node: Any) -> str:
+    return _short(node.sql(dialect=_DIALECT, unsupported_level=ErrorLevel.IGNORE))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "...")
+
+
+def _too_deep() -> ParameterError:
+    return _error("nests too deeply", "compute a part as a column of the table", f"up to {MAX_DEPTH} levels")
+
+
+def _error(problem: str, remedy: str = _ELSE, allowed: str = ALLOWED) -> ParameterError:
+    return ParameterError(problem, where="phi", allowed=allowed, remedy=remedy)

@@ -1,0 +1,106 @@
+"""The out-of-context conditions of the paper's Table 1, written in the language of phi."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from nooch.criteria.phi import identifier
+from nooch.errors import ParameterError, check_one_of, some_of
+
+__all__ = ["PRESETS", "preset"]
+
+Preset = Callable[[Sequence[str], Sequence[object]], str]
+"""(columns, values) -> phi; where both are empty, the names and values of the paper's row."""
+
+
+def preset(name: str, columns: Sequence[str] = (), values: Sequence[object] = ()) -> str:
+    """The phi of a row of Table 1.
+
+    Args:
+        name: one of ``PRESETS``.
+        columns: the attribute columns to use instead of those that the benchmark itself has.
+        values: the values that the row compares with; ``breeds`` needs some.
+
+    Returns:
+        Text for ``Attribute(phi=...)``, with names and values quoted where they must be.
+
+    Raises:
+        ParameterError: no such preset, or columns or values that it cannot take.
+    """
+    return PRESETS[check_one_of("preset", name, PRESETS, owner="phi")](columns, values)
+
+
+def _waterbirds(columns: Sequence[str], values: Sequence[object]) -> str:
+    """C != Y: the background is not that of the bird's kind."""
+    _none(values, "waterbirds")
+    return f"{_name(columns, 'place')} != y"
+
+
+def _iwildcam(columns: Sequence[str], values: Sequence[object]) -> str:
+    """C not in {1 ... 245}: a camera trap that training lacks. Which those are is learned by ``fit``."""
+    _none(values, "iwildcam")
+    return f"unseen({_name(columns, 'location_remapped')})"
+
+
+def _fmow(columns: Sequence[str], values: Sequence[object]) -> str:
+    """C_time >= 2013: taken in 2013 or later. A column of dates takes a date as text."""
+    return f"{_name(columns, 'year')} >= {_value(values, 2013)}"
+
+
+def _imagenet_a(columns: Sequence[str], values: Sequence[object]) -> str:
+    """C >= -log(0.15): the largest loss of an ensemble; the largest of several columns is one of them being so."""
+    threshold = f"-ln({_value(values, 0.15)})"
+    tests = [f"{identifier(name)} >= {threshold}" for name in columns or ("max_nll",)]
+    return tests[0] if len(tests) == 1 else " OR ".join(f"({test})" for test in tests)
+
+
+def _breeds(columns: Sequence[str], values: Sequence[object]) -> str:
+    """C in the target subset: a subclass that training was not given."""
+    if not values:
+        raise ParameterError(
+            "has no values",
+            where="preset breeds",
+            allowed="the subclasses of the target domain",
+            remedy="give them as values",
+        )
+    return f"{_name(columns, 'subclass')} IN ({', '.join(map(_literal, values))})"
+
+
+PRESETS: dict[str, Preset] = {
+    "waterbirds": _waterbirds,
+    "iwildcam": _iwildcam,
+    "fmow": _fmow,
+    "imagenet-a": _imagenet_a,
+    "breeds": _breeds,
+}
+"""Name of a row of Table 1 -> its phi."""
+
+
+def _name(columns: Sequence[str], default: str) -> str:
+    if len(columns) > 1:
+        raise ParameterError(f"has {len(columns)} columns: {some_of(columns)}", where="preset", allowed="one column")
+    return identifier(columns[0] if columns else default)
+
+
+def _value(values: Sequence[object], default: float) -> str:
+    if len(values) > 1:
+        raise ParameterError(f"has {len(values)} values: {some_of(values)}", where="preset", allowed="one value")
+    return _literal(values[0] if values else default)
+
+
+def _none(values: Sequence[object], name: str) -> None:
+    if values:
+        raise ParameterError(f"takes no values, and has {len(values)}", where=f"preset {name}", remedy="leave them out")
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(float(value))  # a float of NumPy writes its type
+    raise ParameterError(f"{value!r} is no value of phi", where="preset", allowed="text, finite numbers, booleans")

@@ -1,0 +1,80 @@
+"""Reading ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, some_of
+
+__all__ = ["Published", "PublishedSet", "read_published"]
+
+SPLIT_FILE = "cocostuff_split_image_ids.npz"
+
+_NAME = re.compile(r"nooch_ids_(CE|gist)_(.+)_hard_(positive|negative)_(test|valid)\.npy")
+
+
+@dataclass(frozen=True)
+class PublishedSet:
+    """One published file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids int64 ascending."""
+
+    criterion: str
+    task: str
+    split: str
+    side: str
+    ids: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published files of a folder; ``splits`` maps split -> ids (int64, ascending), empty where its file is missing."""
+
+    sets: list[PublishedSet]
+    splits: dict[str, NDArray[np.int64]]
+
+
+def read_published(folder: str | Path) -> Published:
+    """All published files of a folder, by criterion, task, split and side.
+
+    Raises:
+        InputError: no such folder, no file of that name in it, or a file that holds no integer ids.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("no such folder of published sets", where=folder)
+    found = [(file, match) for file in sorted(folder.iterdir()) if (match := _NAME.fullmatch(file.name))]
+    if not found:
+        raise InputError(
+            "holds no published set",
+            where=folder,
+            allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
+        )
+    return Published([_read(file, match) for file, match in found], _read_splits(folder / SPLIT_FILE))
+
+
+def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
+    if not file.is_file():
+        return {}
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name.removesuffix("_ids"): np.unique(arrays[name]) for name in arrays if name.endswith("_ids")}
+    except (ValueError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", where=file) from error
+
+
+def _read(file: Path, match: re.Match[str]) -> PublishedSet:
+    criterion, task, side, split = match.groups()
+    try:
+        ids = np.load(file, allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", where=file) from error
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(f"holds {ids.dtype} of shape {ids.shape}", where=file, allowed="one row of integer image ids")
+    unique, counts = np.unique(ids.astype(np.int64), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"ids occur more than once: {some_of(unique[counts > 1])}", where=file)
+    return PublishedSet(criterion.lower(), task, split, side, unique)

@@ -1,0 +1,268 @@
+"""One COCO annotation file as arrays: only ids, sizes, categories and areas are decoded; polygons are skipped.
+
+Runs in a worker process for each file, so it returns plain arrays and raises errors that pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, some_of
+
+__all__ = ["ParsedFile", "parse_captions", "parse_file", "parse_instances"]
+
+T = TypeVar("T")
+
+
+class _Image(msgspec.Struct, gc=False):
+    id: int
+    width: int | None = None
+    height: int | None = None
+    file_name: str | None = None
+    coco_url: str | None = None
+
+
+class _Category(msgspec.Struct, gc=False):
+    id: int
+    name: str
+
+
+class _Annotation(msgspec.Struct, gc=False):
+    image_id: int
+    category_id: int
+    area: float | None = None
+
+
+class _Instances(msgspec.Struct, gc=False):
+    images: list[_Image]
+    annotations: list[_Annotation]
+    categories: list[_Category]
+    licenses: list[dict[str, Any]] = []
+
+
+class _Masked(msgspec.Struct, gc=False):
+    image_id: int
+    area: float | None = None
+    segmentation: Any = None
+
+
+class _Masks(msgspec.Struct, gc=False):
+    annotations: list[_Masked]
+
+
+class _Caption(msgspec.Struct, gc=False):
+    image_id: int
+    caption: str
+
+
+class _Captions(msgspec.Struct, gc=False):
+    images: list[_Image]
+    annotations: list[_Caption]
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """What one annotation file says.
+
+    Attributes:
+        source: file, bytes and SHA-256, for the provenance.
+        image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and ``file_names``.
+        categories: id -> name as the file spells it, in the file's order.
+        image_index: int64 (n_annotations,), position in ``image_ids``; ``category_ids`` alike, or empty for captions.
+        areas: float64 (n_annotations,) in square pixels.
+        captions: the texts, for a caption file.
+        licenses: what the file says of them.
+    """
+
+    source: dict[str, Any]
+    image_ids: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    heights: NDArray[np.int64]
+    file_names: list[str | None]
+    categories: dict[int, str]
+    image_index: NDArray[np.int64]
+    category_ids: NDArray[np.int64]
+    areas: NDArray[np.float64]
+    captions: list[str]
+    licenses: list[dict[str, Any]]
+
+
+def parse_file(job: tuple[str, Path]) -> ParsedFile:
+    """Read one (role, file), the role being ``things``, ``stuff`` or ``captions``. What a worker process is sent."""
+    role, path = job
+    return parse_captions(path) if role == "captions" else parse_instances(path)
+
+
+def parse_instances(path: Path) -> ParsedFile:
+    """Read an ``instances_*.json`` or ``stuff_*.json``.
+
+    Raises:
+        InputError: a file that is truncated, of another structure, or holds ids or areas that are not allowed.
+    """
+    content, source = _read(path)
+    found = _decode(content, _Instances, path)
+    images = _images(found.images, path)
+    categories = _categories(found.categories, path)
+    n = len(found.annotations)
+    category_ids = np.fromiter((a.category_id for a in found.annotations), np.int64, n)
+    areas = np.fromiter((np.nan if a.area is None else a.area for a in found.annotations), np.float64, n)
+    index = _index([a.image_id for a in found.annotations], images["image_ids"], path)
+    _check_known(category_ids, np.array(list(categories), dtype=np.int64), "category", path)
+    if np.isnan(areas).any():
+        areas = _fill_areas(content, areas, index, images, path)
+    if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
+        raise InputError(
+            f"annotation {bad[0]} (counted from 0) of {len(bad)} has area {areas[bad[0]]}",
+            where=path,
+            allowed="square pixels, 0 and more, or no area but a segmentation",
+        )
+    return ParsedFile(
+        source,
+        **images,
+        categories=categories,
+        image_index=index,
+        category_ids=category_ids,
+        areas=areas,
+        captions=[],
+        licenses=found.licenses,
+    )
+
+
+def parse_captions(path: Path) -> ParsedFile:
+    """Read a ``captions_*.json``. Raises InputError as ``parse_instances`` does."""
+    content, source = _read(path)
+    found = _decode(content, _Captions, path)
+    images = _images(found.images, path)
+    index = _index([a.image_id for a in found.annotations], images["image_ids"], path)
+    none = np.empty(0, np.int64)
+    texts = [a.caption for a in found.annotations]
+    return ParsedFile(
+        source,
+        **images,
+        categories={},
+        image_index=index,
+        category_ids=none,
+        areas=none.astype(np.float64),
+        captions=texts,
+        licenses=[],
+    )
+
+
+def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    digest = hashlib.sha256(content).hexdigest()
+    return content, {"file": path.name, "bytes": len(content), "sha256": digest}
+
+
+def _decode(content: bytes, kind: type[T], path: Path) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"is not COCO's structure: {error}", where=path, allowed=_STRUCTURE) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"is no valid JSON: {error}", where=path, remedy="fetch or export the file again; JSON has no NaN or Infinity"
+        ) from error
+
+
+_STRUCTURE = (
+    "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
+    "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"
+)
+
+
+def _images(images: list[_Image], path: Path) -> dict[str, Any]:
+    n = len(images)
+    ids = np.fromiter((i.id for i in images), np.int64, n)
+    if len(np.unique(ids)) != n:
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
+    widths = np.fromiter((i.width or 0 for i in images), np.int64, n)
+    heights = np.fromiter((i.height or 0 for i in images), np.int64, n)
+    if len(flat := np.flatnonzero((widths < 1) | (heights < 1))):
+        raise InputError(
+            f"images without extent: ids {some_of(ids[flat])}", where=path, allowed="width and height of 1 pixel and more"
+        )
+    return {"image_ids": ids, "widths": widths, "heights": heights, "file_names": [_file_name(i) for i in images]}
+
+
+def _file_name(image: _Image) -> str | None:
+    # LVIS gives an address instead of a name; its last part is COCO's file name
+    if image.file_name is None and image.coco_url:
+        return image.coco_url.rsplit("/", 1)[-1]
+    return image.file_name
+
+
+def _categories(categories: list[_Category], path: Path) -> dict[int, str]:
+    names = {c.id: c.name for c in categories}
+    if len(names) != len(categories):
+        ids = [c.id for c in categories]
+        raise InputError(f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path)
+    return names
+
+
+def _index(ids: list[int], known: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
+    """Position of each id among the file's images."""
+    wanted = np.fromiter(ids, np.int64, len(ids))
+    _check_known(wanted, known, "image", path)
+    order = np.argsort(known, kind="stable")
+    return order[np.searchsorted(known, wanted, sorter=order)]
+
+
+def _check_known(used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path) -> None:
+    unknown = np.setdiff1d(used, known)
+    if len(unknown):
+        first = int(np.flatnonzero(used == unknown[0])[0])
+        raise InputError(
+            f"{what} ids of annotations are not listed: {some_of(unknown)}; the first is annotation {first} (counted from 0)",
+            where=path,
+            allowed=f"ids that the file's own list of {'images' if what == 'image' else 'categories'} holds",
+        )
+
+
+def _fill_areas(
+    content: bytes, areas: NDArray[np.float64], index: NDArray[np.int64], images: dict[str, Any], path: Path
+) -> NDArray[np.float64]:
+    """Count the pixels of the masks of those annotations that have no area."""
+    masks = _decode(content, _Masks, path).annotations
+    filled = areas.copy()
+    for position in np.flatnonzero(np.isnan(areas)):
+        height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
+        try:
+            filled[position] = _mask_area(masks[position].segmentation, height, width)
+        except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
+            raise InputError(
+                f"annotation {position} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
+                where=path,
+                allowed="polygons, or a run-length encoding {counts, size}",
+            ) from error
+    return filled
+
+
+def _mask_area(segmentation: Any, height: int, width: int) -> float:
+    from pycocotools import mask
+
+    if isinstance(segmentation, list):
+        if not segmentation or not all(isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation):
+            raise ValueError("a polygon needs at least three points")
+        encoded = mask.merge(mask.frPyObjects(segmentation, height, width))
+    elif isinstance(segmentation, dict):
+        if list(segmentation["size"]) != [height, width]:
+            raise ValueError(f"size {segmentation['size']} is not the image's {[height, width]}")
+        counts = segmentation["counts"]
+        if isinstance(counts, list) and (sum(counts) != height * width or min(counts, default=0) < 0):
+            raise ValueError("run lengths do not add up to the image")
+        encoded = mask.frPyObjects(segmentation, height, width) if isinstance(counts, list) else segmentation
+    else:
+        raise TypeError("it is missing")
+    return float(mask.area(encoded))

@@ -1,0 +1,64 @@
+"""Where the image files lie below a folder, without ever leaving it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nooch.errors import InputError, some_of
+
+__all__ = ["IMAGE_ENDINGS", "ImageIndex"]
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+
+
+class ImageIndex:
+    """Image files below a folder by relative path, by name and by name without ending.
+
+    Links that lead out of the folder are left out.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        if not self.root.is_dir():
+            raise InputError("no such folder of images", where=root)
+        self.paths = set(_walk(self.root.resolve(), ""))
+        self._by_name: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        for path in sorted(self.paths):
+            name = path.rsplit("/", 1)[-1]
+            self._by_name.setdefault(name, []).append(path)
+            self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
+
+    def by_file_name(self, name: str) -> str | None:
+        """Relative path of a file of this name: as given below the root, or in whatever one folder holds it."""
+        if name in self.paths:
+            return name
+        return _only(self._by_name.get(name.rsplit("/", 1)[-1], []), name)
+
+    def by_stem(self, stem: str) -> str | None:
+        """Relative path of the image with this name, whatever its ending."""
+        return _only(self._by_stem.get(stem, []), stem)
+
+
+def _only(found: list[str], name: str) -> str | None:
+    if len(found) > 1:
+        raise InputError(
+            f"several files are called {name}: {some_of(found)}", remedy="give the folder below which names are unique"
+        )
+    return found[0] if found else None
+
+
+def _walk(root: Path, below: str) -> Iterator[str]:
+    with os.scandir(root / below) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            path = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
+                continue
+            if entry.is_dir():
+                # a link to a folder above would be walked for ever
+                if not entry.is_symlink():
+                    yield from _walk(root, path)
+            elif entry.name.lower().endswith(IMAGE_ENDINGS):
+                yield path
