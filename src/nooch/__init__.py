@@ -1,5 +1,94 @@
-"""Find the images whose context misleads a vision model."""
+"""Find the images whose context misleads a vision model.
+
+    import nooch
+
+    data = nooch.load_dataset("coco")
+    suite = nooch.find(data, {"ce": nooch.CE(alpha=0.05, beta=0.1)}, tasks=["car", "tie"])
+    suite.set("ce", "car", "test").ids("hard_positive")
+
+Names are imported when they are first used, so that ``import nooch`` and the command line start at once.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from nooch.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from nooch.challenge import ChallengeSet, Suite, load_suite, save_suite
+    from nooch.criteria import CE, Attribute, Combination, Gist, preset
+    from nooch.data import Dataset, load_dataset, save_dataset
+    from nooch.engines import LocalEngine
+    from nooch.errors import NoochError
+    from nooch.plans import SplitPlan
+    from nooch.published import read_published, verify
+    from nooch.readers.boxes import read_boxes
+    from nooch.readers.coco import read_coco
+    from nooch.readers.label_maps import read_label_maps
+    from nooch.readers.table import Columns, read_long_table, read_table_of_images
+    from nooch.study.embedding import with_embedding
+    from nooch.study.finding import find
+    from nooch.study.importing import with_split
+    from nooch.study.showing import explain, overlaps, summary
+
+_HOME = {
+    "nooch.challenge": ("ChallengeSet", "Suite", "load_suite", "save_suite"),
+    "nooch.criteria": ("CE", "Attribute", "Combination", "Gist", "preset"),
+    "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
+    "nooch.engines": ("LocalEngine",),
+    "nooch.errors": ("NoochError",),
+    "nooch.plans": ("SplitPlan",),
+    "nooch.published": ("read_published", "verify"),
+    "nooch.readers.boxes": ("read_boxes",),
+    "nooch.readers.coco": ("read_coco",),
+    "nooch.readers.label_maps": ("read_label_maps",),
+    "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
+    "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.finding": ("find",),
+    "nooch.study.importing": ("with_split",),
+    "nooch.study.showing": ("explain", "overlaps", "summary"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "CE",
+    "Attribute",
+    "ChallengeSet",
+    "Columns",
+    "Combination",
+    "Dataset",
+    "Gist",
+    "LocalEngine",
+    "NoochError",
+    "SplitPlan",
+    "Suite",
+    "__version__",
+    "explain",
+    "find",
+    "load_dataset",
+    "load_suite",
+    "overlaps",
+    "preset",
+    "read_boxes",
+    "read_coco",
+    "read_label_maps",
+    "read_long_table",
+    "read_published",
+    "read_table_of_images",
+    "save_dataset",
+    "save_suite",
+    "summary",
+    "verify",
+    "with_embedding",
+    "with_split",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -75,9 +75,7 @@ def mark_by_threshold(
     return Mark(codes, support, Side(positive), Side(negative))
 
 
-def mark_by_matching(
-    support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int
-) -> Mark:
+def mark_by_matching(support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int) -> Mark:
     """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest support are hard.
 
     Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is recorded as

@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 from nooch.challenge.marks import Side
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
-from nooch.data import ALL, SPLITS, atomic_folder, sha256_of
+from nooch.data import ALL, SPLITS
 from nooch.errors import FormatError
+from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "MARKER", "load_suite", "save_suite"]
+__all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
 
 FORMAT_VERSION = 1
-MARKER = "suite.json"
 TABLE = "challenge_sets.parquet"
 
 
@@ -44,10 +44,10 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
         _write_table(suite, partial / TABLE)
         file = _File("nooch-suite", FORMAT_VERSION, __version__, suite.header, {TABLE: sha256_of(partial / TABLE)})
-        (partial / MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+        (partial / SUITE_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
     return Path(folder)
 
 
@@ -58,26 +58,26 @@ def load_suite(folder: str | Path) -> Suite:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
     folder = Path(folder)
-    if not (folder / MARKER).is_file():
-        raise FormatError(f"is no suite: it has no {MARKER}", where=folder, remedy="make one with nooch find")
-    content = (folder / MARKER).read_bytes()
+    if not (folder / SUITE_MARKER).is_file():
+        raise FormatError(f"is no suite: it has no {SUITE_MARKER}", where=folder, remedy="make one with nooch find")
+    content = (folder / SUITE_MARKER).read_bytes()
     try:
         head = msgspec.json.decode(content, type=_Head)
         if head.format != "nooch-suite" or head.version > FORMAT_VERSION:
             raise FormatError(
                 f"holds {head.format} version {head.version}",
-                where=folder / MARKER,
+                where=folder / SUITE_MARKER,
                 allowed=f"nooch-suite up to version {FORMAT_VERSION}",
                 remedy="install a newer nooch",
             )
         file = msgspec.json.decode(content, type=_File)
     except msgspec.MsgspecError as error:
-        raise FormatError(f"cannot be read: {error}", where=folder / MARKER) from error
+        raise FormatError(f"cannot be read: {error}", where=folder / SUITE_MARKER) from error
     table = folder / TABLE
     if not table.is_file():
         raise FormatError(f"{TABLE} is missing", where=folder)
     if sha256_of(table) != file.files.get(TABLE):
-        raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {MARKER}", where=folder)
+        raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder)
     return Suite(file.header, _Reader(table, file.header))
 
 
@@ -135,7 +135,9 @@ def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.D
             pl.lit(s.split, enums["split"]).alias("split"),
             "image_id",
             "label",
-            pl.Series("support", s.support, pl.Float64) if s.support is not None else pl.lit(None, pl.Float64).alias("support"),
+            pl.Series("support", s.support, pl.Float64)
+            if s.support is not None
+            else pl.lit(None, pl.Float64).alias("support"),
             pl.Series("subset", SUBSETS, enums["subset"]).gather(s.subset),
         )
         for s in sets
@@ -150,7 +152,9 @@ class _Reader:
         self._file = pq.ParquetFile(path)
         groups = _groups(header)
         if self._file.num_row_groups != max(len(groups), self._file.num_row_groups if not groups else 0):
-            raise FormatError(f"has {self._file.num_row_groups} row groups, {MARKER} says {len(groups)}", where=path)
+            raise FormatError(
+                f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}", where=path
+            )
         self._number = {key: number for number, (key, _) in enumerate(groups)}
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
         self._last: tuple[int, pl.DataFrame] | None = None

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, notes_on, print_json, progress
 from nooch.cli.parsing import parse_pairs, split_names
-from nooch.data import Dataset, SplitPlan, save_dataset
-from nooch.data.folders import check_output
-from nooch.data.store import MARKER
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
-from nooch.readers.boxes import FORMATS, read_boxes
-from nooch.readers.coco import read_coco
-from nooch.readers.label_maps import read_label_maps
-from nooch.readers.table import Columns, read_long_table, read_table_of_images
-from nooch.study import with_split
+from nooch.files import DATASET_MARKER, check_output
+from nooch.plans import SplitPlan
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
 
 __all__ = ["app"]
 
@@ -28,7 +25,9 @@ app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_hel
 Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 Images: Any = typer.Option(None, "--images", help="Folder below which the image files lie.")
 Split: Any = typer.Option(
-    None, "--split", help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split."
+    None,
+    "--split",
+    help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split.",
 )
 Seed: Any = typer.Option(0, "--seed", help="Seed of a split by percentages.")
 Group: Any = typer.Option(None, "--group", help="Column, or pattern on the file name, whose images stay on one side.")
@@ -44,7 +43,9 @@ def coco(
     stuff: list[Path] = typer.Option([], "--stuff", help="stuff_*.json; repeat for several."),
     captions: list[Path] = typer.Option([], "--captions", help="captions_*.json; repeat for several."),
     stuff_maps: Path = typer.Option(None, "--stuff-maps", help="Folder of pixel maps to count the stuff in."),
-    stuff_map_values: str = typer.Option("cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."),
+    stuff_map_values: str = typer.Option(
+        "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
+    ),
     images: Path = Images,
     split: str = Split,
     seed: int = Seed,
@@ -55,8 +56,10 @@ def coco(
     format: Format = FormatOption,
 ) -> None:
     """COCO-format JSON: things and stuff joined by image, with captions."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     plan = _plan(split, seed, group, split_values)
-    check_output(out, overwrite=overwrite, marker=MARKER)
+    from nooch.readers.coco import read_coco
+
     with _mapping("reading annotation files", processes) as mapping:
         data = read_coco(
             things,
@@ -74,7 +77,9 @@ def coco(
 def label_maps(
     maps: Path = typer.Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
-    classes: str = typer.Option(..., "--classes", help="Class list ('value name' or a name in each line), cocostuff or pixelmaps."),
+    classes: str = typer.Option(
+        ..., "--classes", help="Class list ('value name' or a name in each line), cocostuff or pixelmaps."
+    ),
     void: list[int] = typer.Option([], "--void", help="Value that is no class; repeat for several."),
     suffix: str = typer.Option("", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."),
     images: Path = Images,
@@ -87,8 +92,10 @@ def label_maps(
     format: Format = FormatOption,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.readers.label_maps import read_label_maps
+
     plan = _plan(split, seed, group, split_values)
-    check_output(out, overwrite=overwrite, marker=MARKER)
     with _mapping("counting label maps", processes) as mapping:
         data = read_label_maps(maps, classes, void=void, images=images, suffix=suffix, map=mapping)
     _finish(data, plan, out, overwrite, format)
@@ -98,8 +105,10 @@ def label_maps(
 def boxes(
     source: Path = typer.Argument(..., metavar="SOURCE", help="Folder of YOLO or VOC files, or an Open Images CSV."),
     out: Path = Out,
-    box_format: str = typer.Option(..., "--format", "--boxes", help=f"{', '.join(FORMATS)}."),
-    classes: Path = typer.Option(None, "--classes", help="Names: a line each (yolo), or a CSV LabelName,name (openimages)."),
+    box_format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
+    classes: Path = typer.Option(
+        None, "--classes", help="Names: a line each (yolo), or a CSV LabelName,name (openimages)."
+    ),
     images: Path = Images,
     split: str = Split,
     seed: int = Seed,
@@ -110,8 +119,10 @@ def boxes(
     json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
 ) -> None:
     """Bounding boxes; their areas stand for those of the objects."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.readers.boxes import read_boxes
+
     plan = _plan(split, seed, group, split_values)
-    check_output(out, overwrite=overwrite, marker=MARKER)
     with _mapping("reading boxes", processes) as mapping:
         data = read_boxes(source, box_format, classes=classes, images=images, map=mapping)
     _finish(data, plan, out, overwrite, Format.json if json else Format.text)
@@ -119,7 +130,9 @@ def boxes(
 
 @app.command("table")
 def table(
-    file: Path = typer.Argument(..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."),
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
+    ),
     out: Path = Out,
     id: str = typer.Option(..., "--id", help="Column of image ids."),
     label: list[str] = typer.Option([], "--label", help="Label column; repeat for several. Its name is the task's."),
@@ -138,11 +151,15 @@ def table(
 ) -> None:
     """A table of labels and attributes for each image, or a long table of image, class and area."""
     if (class_column is None) == (not label):
-        raise ParameterError("a table needs --label or --class", allowed="--label for a row each image, --class for a long table")
+        raise ParameterError(
+            "a table needs --label or --class", allowed="--label for a row each image, --class for a long table"
+        )
     if split and split_column:
         raise ParameterError("--split and --split-column exclude each other")
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.readers.table import Columns, read_long_table, read_table_of_images
+
     plan = _plan(split, seed, group, split_values)
-    check_output(out, overwrite=overwrite, marker=MARKER)
     values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
     kept = None if attributes is None else split_names(attributes)
     columns = Columns(id, file_name, split_column, values, kept)
@@ -158,13 +175,7 @@ def _plan(split: str | None, seed: int, group: str | None, split_values: str | N
         if group is not None:
             raise ParameterError("--group needs --split", allowed="--split 70/10/20")
         return None
-    plan = SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
-    if plan.shares is None and not Path(split).exists():
-        raise ParameterError(
-            f"--split {split!r} is neither a file nor percentages",
-            allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
-        )
-    return plan
+    return SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
 
 
 class _mapping:  # noqa: N801 - used like a function
@@ -179,8 +190,11 @@ class _mapping:  # noqa: N801 - used like a function
         def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             listed = list(items)
             update(self._what, 0, len(listed))
-            for done, result in enumerate(self._engine.map(function, listed), 1):
-                update(self._what, done, len(listed))
+            return counted(self._engine.map(function, listed), len(listed))
+
+        def counted(results: Iterator[Any], total: int) -> Iterator[Any]:
+            for done, result in enumerate(results, 1):
+                update(self._what, done, total)
                 yield result
 
         return mapping
@@ -190,6 +204,9 @@ class _mapping:  # noqa: N801 - used like a function
 
 
 def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:
+    from nooch.data import save_dataset
+    from nooch.study.importing import with_split
+
     data = with_split(data, plan)
     save_dataset(data, out, overwrite=overwrite)
     notes_on(data.provenance)
@@ -209,5 +226,7 @@ def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, f
         print_json(facts)
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in data.splits.items())
-    console().print(f"{out}: {len(data):,} images ({splits}), {len(data.classes)} classes, {facts['captions']:,} captions")
+    console().print(
+        f"{out}: {len(data):,} images ({splits}), {len(data.classes)} classes, {facts['captions']:,} captions"
+    )
     console().print(f"next: nooch find {out} --criterion ce --out SUITE", style="dim")

@@ -12,7 +12,15 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich import box
 from rich.table import Table
 
@@ -26,7 +34,9 @@ class Format(StrEnum):
     json = "json"
 
 
-FormatOption: Any = typer.Option(Format.text, "--format", help="text for people, json for programs (on standard output alone).")
+FormatOption: Any = typer.Option(
+    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
+)
 
 
 def console() -> Console:
@@ -63,7 +73,9 @@ def notes_on(provenance: Any) -> None:
 
 def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 1) -> Table:
     """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a dash."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD)
+    made = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD
+    )
     for position, column in enumerate(columns):
         made.add_column(column, justify="left" if position < left else "right", overflow="fold")
     for row in rows:

@@ -13,7 +13,9 @@ def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
     for part in split_names(text):
         key, sign, value = part.partition("=")
         if not sign or not key.strip() or not value.strip() or key.strip() in pairs:
-            raise ParameterError(f"{part!r} is no pair", where=option, allowed=f"pairs such as {example}, each key once")
+            raise ParameterError(
+                f"{part!r} is no pair", where=option, allowed=f"pairs such as {example}, each key once"
+            )
         pairs[key.strip()] = value.strip()
     return pairs
 

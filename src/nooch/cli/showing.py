@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.challenge import load_suite
 from nooch.cli.output import Format, FormatOption, console, note, print_json, table
-from nooch.cli.tables import print_counts, print_cues, print_overlap, print_thresholds
-from nooch.data import load_dataset
-from nooch.published import Verdict, read_published, verify
-from nooch.study import explain, overlaps, recorded_dataset, summary
+
+if TYPE_CHECKING:
+    from nooch.published import Verdict
 
 __all__ = ["register"]
 
@@ -30,6 +28,8 @@ def info_command(
     dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."), format: Format = FormatOption
 ) -> None:
     """What a dataset holds."""
+    from nooch.data import load_dataset
+
     data = load_dataset(dataset)
     counts = {name: int(len(data.rows_of(name)[0])) for name in data.classes}
     facts: dict[str, Any] = {
@@ -60,6 +60,10 @@ def show_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."), format: Format = FormatOption
 ) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
+    from nooch.challenge import load_suite
+    from nooch.cli.tables import print_counts, print_cues, print_overlap, print_thresholds
+    from nooch.study.showing import overlaps, summary
+
     found = load_suite(suite)
     if format is Format.json:
         print_json(summary(found))
@@ -78,6 +82,10 @@ def explain_command(
     format: Format = FormatOption,
 ) -> None:
     """Why an image is hard for a task, or is not."""
+    from nooch.challenge import load_suite
+    from nooch.data import load_dataset
+    from nooch.study.showing import explain, recorded_dataset
+
     found = load_suite(suite)
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     if data is None:
@@ -99,12 +107,27 @@ def verify_command(
     format: Format = FormatOption,
 ) -> None:
     """Compare a suite with the published challenge sets, on the images that both can know."""
+    from nooch.challenge import load_suite
+    from nooch.published import read_published, verify
+
     found = load_suite(suite)
     verdicts = verify(found, read_published(published))
     if format is Format.json:
         print_json([asdict(verdict) for verdict in verdicts])
         return
-    columns = ["criterion", "task", "split", "side", "published", "covered", "found", "both", "Jaccard", "only published", "only found"]
+    columns = [
+        "criterion",
+        "task",
+        "split",
+        "side",
+        "published",
+        "covered",
+        "found",
+        "both",
+        "Jaccard",
+        "only published",
+        "only found",
+    ]
     console().print(table("Against the published sets", columns, [_row(v) for v in verdicts], left=4))
     if any(v.mislabelled for v in verdicts):
         wrong = sum(v.mislabelled for v in verdicts)

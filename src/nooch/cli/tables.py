@@ -19,7 +19,9 @@ def print_counts(suite: Suite) -> None:
             if not records:
                 continue
             any_record = next(iter(records.values()))
-            hard = [(r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None) for c in suite.criteria]
+            hard = [
+                (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None) for c in suite.criteria
+            ]
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
             negatives = any_record.negatives + any_record.excluded_negatives
@@ -43,9 +45,7 @@ def print_skipped(suite: Suite, most: int = 12) -> None:
 def print_cues(suite: Suite) -> None:
     """Context cues of each task with A(C, Y)."""
     for name, record in suite.header.criteria.items():
-        rows: list[list[Any]] = [
-            [task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues
-        ]
+        rows: list[list[Any]] = [[task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues]
         if rows:
             console().print(table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2))
 
@@ -70,7 +70,8 @@ def print_thresholds(suite: Suite) -> None:
 def print_overlap(overlap: list[dict[str, Any]]) -> None:
     """How many hard images two criteria share."""
     rows: list[list[Any]] = [
-        [o["task"], o["split"], o["side"], " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]] for o in overlap
+        [o["task"], o["split"], o["side"], " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]
+        for o in overlap
     ]
     if rows:
         columns = ["task", "split", "side", "criteria", "both", "only first", "only second", "Jaccard"]

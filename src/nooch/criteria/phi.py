@@ -29,7 +29,6 @@ MAX_LENGTH = 2000
 MAX_DEPTH = 32
 """Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own limit near 45."""
 MAX_SHOWN = 60
-"""Characters of it that an error repeats."""
 ALLOWED = (
     "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS [NOT] NULL, "
     "+ - * / %, ( ), ln(x), abs(x), unseen(column)"
@@ -38,11 +37,13 @@ ALLOWED = (
 # sqlglot's own dialect: double quotes for names, single quotes for text, no escapes but a doubled quote
 _DIALECT = Dialect.get_or_raise("")
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_WORD = re.compile(r"[^\W\d]\w*")
+# sqlglot reads these as more than names: as other words for IS NULL, or as the start of a statement
+_RESERVED = {"ISNULL", "NOTNULL", "UNKNOWN", "IF", "CONNECT_BY_ROOT"}
 _SYMBOLS = {*"(),+-*/%", "=", "==", "!=", "<>", "<", "<=", ">", ">="}
 
 # what cannot be an operand without parentheses: a < x < b would be (a < x) < b
 _PREDICATES = (*COMPARISONS, exp.In, exp.Between, exp.Is)
+_WITH_PARENTHESES = (exp.Paren, exp.In, exp.Ln, exp.Abs, exp.Anonymous)
 # what each allowed node may carry
 _PARTS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((*COMPARISONS, *ARITHMETIC, exp.And, exp.Or, exp.Is), ("this", "expression")),
@@ -100,7 +101,7 @@ def parse(text: str) -> Phi:
     if not isinstance(text, str) or not text.strip():
         raise _error("is empty", 'write a condition, such as "place != y"')
     if len(text) > MAX_LENGTH:
-        raise _error(f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH} characters")
+        raise _error(f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH}")
     tree = _parse(text)
     _check_depth(tree)
     for node in tree.walk():
@@ -114,18 +115,18 @@ def parse(text: str) -> Phi:
 
 def identifier(name: str) -> str:
     """A name as phi writes it: as it is where that reads as a name everywhere, else in double quotes."""
-    is_word = _WORD.fullmatch(name) and _tokens(name)[0].token_type == TokenType.VAR
-    return name if is_word else '"' + name.replace('"', '""') + '"'
+    plain = _is_word(name) and _DIALECT.tokenize(name)[0].token_type == TokenType.VAR
+    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def _tokens(text: str) -> list[Any]:
-    return list(_DIALECT.tokenize(text))
+def _is_word(text: str) -> bool:
+    return text.isidentifier() and text.upper() not in _RESERVED
 
 
 def _parse(text: str) -> Any:
     try:
         text.encode()
-        tokens = _tokens(text)
+        tokens = _DIALECT.tokenize(text)
         _check_tokens(tokens)
         # as a condition and not as a statement, so that a second word is an error and not an alias
         trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
@@ -139,6 +140,10 @@ def _parse(text: str) -> Any:
         raise _error(f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})") from None
     if len(trees) != 1 or trees[0] is None:
         raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
+    # sqlglot reads a = b IS NULL as a = (b IS NULL), with parentheses of its own; other SQL has (a = b) IS NULL
+    opened = sum(token.token_type == TokenType.L_PAREN for token in tokens)
+    if opened < sum(isinstance(node, _WITH_PARENTHESES) for node in trees[0].walk()):
+        raise _chained(trees[0])
     return trees[0]
 
 
@@ -151,7 +156,7 @@ def _check_tokens(tokens: Sequence[Any]) -> None:
             raise _error(f"holds a comment near {_short(piece)}", "leave it out; a - -1 needs the space")
         quoted = kind in (TokenType.STRING, TokenType.IDENTIFIER)
         is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)
-        if not (quoted or is_number or piece in _SYMBOLS or _WORD.fullmatch(piece)):
+        if not (quoted or is_number or piece in _SYMBOLS or _is_word(piece)):
             raise _error(f"has {_short(piece)}, which is not part of the language")
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
         if depth > MAX_DEPTH:
@@ -179,8 +184,7 @@ def _check_node(node: Any) -> None:
     if type(node) in _RULES and not _RULES[type(node)](node):
         raise _refused(node)
     if type(node.parent) in _PREDICATES and type(node) in (*_PREDICATES, exp.Not):
-        remedy = "write a < x AND x < b, or put one comparison in parentheses"
-        raise _error(f"chains comparisons: {_sql(node.parent)}", remedy)
+        raise _chained(node.parent)
 
 
 def _is_unseen(node: Any) -> bool:
@@ -200,6 +204,11 @@ _RULES: dict[type, Callable[[Any], bool]] = {
 def _refused(node: Any) -> ParameterError:
     remedy = next((_REMEDIES[kind] for kind in type(node).__mro__ if kind in _REMEDIES), _ELSE)
     return _error(f"has {_sql(node)}, which is not part of the language", remedy)
+
+
+def _chained(node: Any) -> ParameterError:
+    remedy = "write a < x AND x < b, or put one comparison in parentheses"
+    return _error(f"chains comparisons: {_sql(node)}", remedy)
 
 
 def _sql(node: Any) -> str:

@@ -2,9 +2,9 @@
 
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.folders import atomic_folder, read_table, sha256_of
+from nooch.data.tables import read_table
 from nooch.data.names import class_name
-from nooch.data.splits import SplitPlan, apply_split, named_splits
+from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
 
 __all__ = [
@@ -13,10 +13,8 @@ __all__ = [
     "SPLITS",
     "Dataset",
     "ImageId",
-    "SplitPlan",
     "add_embedding",
     "apply_split",
-    "atomic_folder",
     "check_file_names",
     "class_name",
     "identifiers",
@@ -24,5 +22,4 @@ __all__ = [
     "named_splits",
     "read_table",
     "save_dataset",
-    "sha256_of",
 ]

@@ -183,7 +183,8 @@ class Dataset:
         found = None if wanted is None else ids.index_of(wanted)
         if found is None:
             raise ParameterError(
-                f"there is no image with id {image_id!r}", allowed=f"one of {len(self)} ids, such as {some_of(ids.head(3))}"
+                f"there is no image with id {image_id!r}",
+                allowed=f"one of {len(self)} ids, such as {some_of(ids.head(3))}",
             )
         return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +12,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.checks import SPLITS
-from nooch.data.folders import read_table
+from nooch.data.tables import read_table
 from nooch.errors import InputError, ParameterError, some_of
+from nooch.plans import SplitPlan
 
-__all__ = ["SplitPlan", "apply_split"]
+__all__ = ["apply_split", "named_splits"]
 
 _ALIASES = {
     "train": "train", "training": "train", "trn": "train",
     "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",
     "test": "test", "testing": "test", "tst": "test",
 }  # fmt: skip
-_FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
-
-
-@dataclass(frozen=True)
-class SplitPlan:
-    """How images are divided into train, valid and test.
-
-    Attributes:
-        source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with ``train_ids``,
-            ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and ``split``.
-        seed: of the random division into percentages. Ids are ordered first, so the order of input is of no effect.
-        group: an attribute column, or a regular expression on the file name whose first group (else whole
-            match) names the group; a group stays on one side. Only with percentages.
-        values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need no entry.
-    """
-
-    source: str
-    seed: int = 0
-    group: str | None = None
-    values: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def shares(self) -> tuple[float, ...] | None:
-        """Percentages for train, valid and test, or None where the source is a file.
-
-        Raises:
-            ParameterError: percentages that do not add up to 100.
-        """
-        matched = _FRACTIONS.fullmatch(self.source)
-        if matched is None:
-            return None
-        shares = tuple(float(part) for part in matched.groups())
-        if abs(sum(shares) - 100) > 1e-9:
-            raise ParameterError(
-                f"split {self.source} adds up to {sum(shares):g}", allowed="three percentages that add up to 100"
-            )
-        return shares
 
 
 def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
@@ -73,8 +36,6 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
         return images
     shares = plan.shares
     if shares is None:
-        if plan.group is not None:
-            raise ParameterError("--group needs a split by percentages", allowed="--split 70/10/20")
         return _from_file(images, plan)
     order = images["image_id"].arg_sort().to_numpy()
     groups = _groups(images, plan.group)
@@ -132,7 +93,8 @@ def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
         pattern = re.compile(group)
     except re.error as error:
         raise ParameterError(
-            f"--group {group!r} is neither a column nor a pattern: {error}", allowed=f"columns: {', '.join(images.columns)}"
+            f"--group {group!r} is neither a column nor a pattern: {error}",
+            allowed=f"columns: {', '.join(images.columns)}",
         ) from error
     names = images["file_name"].fill_null(images["image_id"].cast(pl.String)).to_list()
     matches = [pattern.search(name) for name in names]
@@ -147,11 +109,6 @@ def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
 
 def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
     path = Path(plan.source)
-    if not path.exists():
-        raise ParameterError(
-            f"--split {plan.source!r} is neither a file nor percentages",
-            allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
-        )
     table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
     table = table.with_columns(pl.col("image_id").cast(images["image_id"].dtype, strict=False)).drop_nulls()
     twice = table.unique().filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
@@ -176,9 +133,7 @@ def _read_npz(path: Path) -> pl.DataFrame:
     except (ValueError, OSError) as error:
         raise InputError(f"cannot be read: {error}", where=path) from error
     if not found:
-        raise InputError(
-            f"holds {some_of(names)}", where=path, allowed=", ".join(f"{name}_ids" for name in SPLITS)
-        )
+        raise InputError(f"holds {some_of(names)}", where=path, allowed=", ".join(f"{name}_ids" for name in SPLITS))
     return pl.concat(pl.DataFrame({"image_id": ids, "split": [name] * len(ids)}) for name, ids in found.items())
 
 

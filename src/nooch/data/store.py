@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data.dataset import Dataset
-from nooch.data.folders import atomic_folder, read_table, replace_file, sha256_of
+from nooch.data.tables import read_table
 from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.files import DATASET_MARKER, atomic_folder, replace_file, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "MARKER", "add_embedding", "load_dataset", "save_dataset"]
+__all__ = ["FORMAT_VERSION", "add_embedding", "load_dataset", "save_dataset"]
 
 FORMAT_VERSION = 1
-MARKER = "dataset.json"
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
         data.images.write_parquet(partial / "images.parquet")
         _areas_table(data).write_parquet(partial / "areas.parquet")
         if data.captions is not None:
@@ -73,17 +73,21 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
             classes=list(data.classes),
             image_root=data.image_root,
             provenance=dict(data.provenance),
-            files={str(f.relative_to(partial).as_posix()): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()},
+            files={
+                str(f.relative_to(partial).as_posix()): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()
+            },
         )
-        (partial / MARKER).write_bytes(_encode(header))
+        (partial / DATASET_MARKER).write_bytes(_encode(header))
     return Path(folder)
 
 
 def read_header(folder: str | Path) -> Header:
     """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
-    path = Path(folder) / MARKER
+    path = Path(folder) / DATASET_MARKER
     if not path.is_file():
-        raise FormatError(f"is no dataset: it has no {MARKER}", where=folder, remedy="make one with nooch import")
+        raise FormatError(
+            f"is no dataset: it has no {DATASET_MARKER}", where=folder, remedy="make one with nooch import"
+        )
     try:
         header = msgspec.json.decode(path.read_bytes(), type=Header)
     except msgspec.MsgspecError as error:
@@ -141,7 +145,7 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
     files = {**header.files, f"embeddings/{name}.npy": _record(file)}
-    replace_file(folder / MARKER, _encode(msgspec.structs.replace(header, files=files)))
+    replace_file(folder / DATASET_MARKER, _encode(msgspec.structs.replace(header, files=files)))
 
 
 def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) -> Path:
@@ -183,11 +187,11 @@ def _check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) ->
     path = folder / name
     # names come from a file: they must not lead out of the folder
     if folder.resolve() not in path.resolve().parents:
-        raise FormatError(f"{MARKER} names a file outside the folder: {name}", where=folder)
+        raise FormatError(f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder)
     if not path.is_file() or path.stat().st_size != record.bytes:
-        raise FormatError(f"{name} is missing or has another size than {MARKER} says", where=folder)
+        raise FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder)
     if hashed and sha256_of(path) != record.sha256:
-        raise FormatError(f"{name} was altered: its SHA-256 is not the one in {MARKER}", where=folder)
+        raise FormatError(f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder)
 
 
 def _encode(header: Header) -> bytes:

@@ -1,0 +1,79 @@
+"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; a new one is one file and one line here.
+
+``ENCODERS`` names what makes each: nothing is imported before it is asked for, so that this package needs neither torch
+nor sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nooch.encoders.base import Encoder, Progress
+from nooch.encoders.captions import embed_captions
+from nooch.encoders.precomputed import load_embedding
+from nooch.errors import ParameterError, check_one_of
+
+__all__ = ["ENCODERS", "Encoder", "Progress", "embed_captions", "encoder", "load_embedding"]
+
+ENCODERS = MappingProxyType(
+    {
+        "lexical": "nooch.encoders.lexical:LexicalEncoder",
+        "minilm": "nooch.encoders.sbert:minilm",
+        "all-MiniLM-L6-v2": "nooch.encoders.sbert:minilm",
+        "stsb-distilroberta-base-v2": "nooch.encoders.sbert:distilroberta",
+    }
+)
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def encoder(name: str, **options: Any) -> Encoder:
+    """The encoder of a name.
+
+    Args:
+        name: one of ``ENCODERS``; a folder or a hub id ``owner/model`` of sentence-transformers; or
+            ``package.module:Name`` of the user's own class or factory. Text that comes out of a file must not be given
+            here: it would be imported.
+        options: parameters of the encoder, such as ``precision`` and ``device`` (sentence-transformers) or
+            ``dimensions`` (lexical).
+
+    Raises:
+        ParameterError: a name or an option that there is not.
+    """
+    target = ENCODERS.get(name)
+    if target is None and _OBJECT.fullmatch(name):
+        target = name
+    if target is None and ("/" in name or Path(name).is_dir()):
+        target, options = "nooch.encoders.sbert:SbertEncoder", {"source": name, **options}
+    if target is None:
+        _refuse(name)
+    return _make(str(target), name, options)
+
+
+def _make(target: str, name: str, options: dict[str, Any]) -> Encoder:
+    module, _, attribute = target.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(f"encoder {name!r} cannot be imported: {error}", allowed="package.module:Name") from error
+    try:
+        made: Encoder = factory(**options)
+    except TypeError as error:
+        raise ParameterError(
+            f"encoder {name!r}: {error}", remedy="leave out the option that it does not have"
+        ) from error
+    return made
+
+
+def _refuse(name: str) -> None:
+    try:
+        check_one_of("encoder", name, ENCODERS)
+    except ParameterError as error:
+        raise ParameterError(
+            error.problem,
+            allowed=f"{error.allowed}; a folder; a hub id owner/model; package.module:Name",
+            remedy=error.remedy or "models of sentence-transformers are named sentence-transformers/MODEL",
+        ) from None

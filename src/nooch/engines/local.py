@@ -33,21 +33,26 @@ class LocalEngine:
         self.processes = processes or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of items. An error of one item is raised here, and the rest is not started."""
+        """Results in the order of items. Work starts at once, not when the first result is asked for.
+
+        An error of one item is raised in its place, and what has not started then never does.
+        """
         listed = list(items)
         workers = min(self.processes, len(listed))
         if workers < 2:
-            yield from map(function, listed)
-            return
+            return map(function, listed)
         # never a plain fork: polars and BLAS hold threads and locks
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        executor = ProcessPoolExecutor(
-            workers, mp_context=multiprocessing.get_context(method), initializer=_die_with_parent
-        )
-        try:
-            yield from executor.map(function, listed)
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
+        context = multiprocessing.get_context(method)
+        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with_parent)
+        return _results(executor, executor.map(function, listed))
+
+
+def _results(executor: ProcessPoolExecutor, results: Iterator[R]) -> Iterator[R]:
+    try:
+        yield from results
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _die_with_parent() -> None:

@@ -67,9 +67,7 @@ def verify(suite: Suite, published: Published) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def _compare(
-    suite: Suite, one: PublishedSet, criterion: str, universe: NDArray[np.int64] | None
-) -> Verdict | None:
+def _compare(suite: Suite, one: PublishedSet, criterion: str, universe: NDArray[np.int64] | None) -> Verdict | None:
     split = one.split if one.split in suite.splits else "all"
     if split not in suite.splits:
         return None

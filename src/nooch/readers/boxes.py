@@ -71,7 +71,9 @@ def read_boxes(
     return _dataset(found, names, source, format, index)
 
 
-def _dataset(found: list[_Boxes], names: dict[str, str], source: Path, format: str, index: ImageIndex | None) -> Dataset:
+def _dataset(
+    found: list[_Boxes], names: dict[str, str], source: Path, format: str, index: ImageIndex | None
+) -> Dataset:
     classes = list(dict.fromkeys(names.values()))
     column = {key: classes.index(name) for key, name in names.items()}
     rows = np.repeat(np.arange(len(found)), [len(boxes.keys) for boxes in found])
@@ -121,7 +123,9 @@ def _parallel(files: list[Path], parse: Callable[[list[Path]], list[_Boxes]], ma
 
 def _read_yolo(folder: Path, classes: Path | None, map: Map) -> tuple[dict[str, str], list[_Boxes]]:
     if classes is None:
-        raise ParameterError("YOLO files name classes by number", remedy="give --classes, a file with a name in each line")
+        raise ParameterError(
+            "YOLO files name classes by number", remedy="give --classes, a file with a name in each line"
+        )
     try:
         lines = [line for line in classes.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -132,7 +136,9 @@ def _read_yolo(folder: Path, classes: Path | None, map: Map) -> tuple[dict[str, 
     for file, boxes in zip(files, found, strict=True):
         if unknown := [key for key in boxes.keys if key not in names]:
             raise InputError(
-                f"class {some_of(unknown)} has no name", where=file, allowed=f"0 to {len(names) - 1}, as {classes.name} lists"
+                f"class {some_of(unknown)} has no name",
+                where=file,
+                allowed=f"0 to {len(names) - 1}, as {classes.name} lists",
             )
     return names, found
 

@@ -6,7 +6,12 @@ Runs in a worker process for each file, so it returns plain arrays and raises er
 from __future__ import annotations
 
 import hashlib
+import mmap
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,17 +111,21 @@ def parse_instances(path: Path) -> ParsedFile:
     Raises:
         InputError: a file that is truncated, of another structure, or holds ids or areas that are not allowed.
     """
-    content, source = _read(path)
-    found = _decode(content, _Instances, path)
+    with _opened(path) as (content, digest):
+        found = _decode(content, _Instances, path)
+        n = len(found.annotations)
+        # numpy takes None for NaN: no area
+        areas = np.fromiter(map(attrgetter("area"), found.annotations), np.float64, n)
+        masks = _decode(content, _Masks, path).annotations if np.isnan(areas).any() else []
+        source = _source(path, digest)
     images = _images(found.images, path)
     categories = _categories(found.categories, path)
-    n = len(found.annotations)
-    category_ids = np.fromiter((a.category_id for a in found.annotations), np.int64, n)
-    areas = np.fromiter((np.nan if a.area is None else a.area for a in found.annotations), np.float64, n)
-    index = _index([a.image_id for a in found.annotations], images["image_ids"], path)
-    _check_known(category_ids, np.array(list(categories), dtype=np.int64), "category", path)
-    if np.isnan(areas).any():
-        areas = _fill_areas(content, areas, index, images, path)
+    category_ids = np.fromiter(map(attrgetter("category_id"), found.annotations), np.int64, n)
+    image_ids = np.fromiter(map(attrgetter("image_id"), found.annotations), np.int64, n)
+    index = _index(image_ids, images["image_ids"], "image", path)
+    _index(category_ids, np.array(list(categories), dtype=np.int64), "category", path)
+    if masks:
+        areas = _fill_areas(masks, areas, index, images, path)
     if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
         raise InputError(
             f"annotation {bad[0]} (counted from 0) of {len(bad)} has area {areas[bad[0]]}",
@@ -137,10 +146,12 @@ def parse_instances(path: Path) -> ParsedFile:
 
 def parse_captions(path: Path) -> ParsedFile:
     """Read a ``captions_*.json``. Raises InputError as ``parse_instances`` does."""
-    content, source = _read(path)
-    found = _decode(content, _Captions, path)
+    with _opened(path) as (content, digest):
+        found = _decode(content, _Captions, path)
+        source = _source(path, digest)
     images = _images(found.images, path)
-    index = _index([a.image_id for a in found.annotations], images["image_ids"], path)
+    image_ids = np.fromiter((a.image_id for a in found.annotations), np.int64, len(found.annotations))
+    index = _index(image_ids, images["image_ids"], "image", path)
     none = np.empty(0, np.int64)
     texts = [a.caption for a in found.annotations]
     return ParsedFile(
@@ -155,23 +166,39 @@ def parse_captions(path: Path) -> ParsedFile:
     )
 
 
-def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Future[str]]]:
+    """A file's bytes, mapped and not copied, and its SHA-256, taken in a thread while the bytes are decoded."""
     try:
-        content = path.read_bytes()
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+            ThreadPoolExecutor(1) as hasher,
+        ):
+            yield content, hasher.submit(lambda: hashlib.sha256(content).hexdigest())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    digest = hashlib.sha256(content).hexdigest()
-    return content, {"file": path.name, "bytes": len(content), "sha256": digest}
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        # what mmap says of a file without a byte
+        raise InputError("is empty", where=path) from error
 
 
-def _decode(content: bytes, kind: type[T], path: Path) -> T:
+def _source(path: Path, digest: Future[str]) -> dict[str, Any]:
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": digest.result()}
+
+
+def _decode(content: Any, kind: type[T], path: Path) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         raise InputError(f"is not COCO's structure: {error}", where=path, allowed=_STRUCTURE) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            f"is no valid JSON: {error}", where=path, remedy="fetch or export the file again; JSON has no NaN or Infinity"
+            f"is no valid JSON: {error}",
+            where=path,
+            remedy="fetch or export the file again; JSON has no NaN or Infinity",
         ) from error
 
 
@@ -191,7 +218,9 @@ def _images(images: list[_Image], path: Path) -> dict[str, Any]:
     heights = np.fromiter((i.height or 0 for i in images), np.int64, n)
     if len(flat := np.flatnonzero((widths < 1) | (heights < 1))):
         raise InputError(
-            f"images without extent: ids {some_of(ids[flat])}", where=path, allowed="width and height of 1 pixel and more"
+            f"images without extent: ids {some_of(ids[flat])}",
+            where=path,
+            allowed="width and height of 1 pixel and more",
         )
     return {"image_ids": ids, "widths": widths, "heights": heights, "file_names": [_file_name(i) for i in images]}
 
@@ -207,34 +236,34 @@ def _categories(categories: list[_Category], path: Path) -> dict[int, str]:
     names = {c.id: c.name for c in categories}
     if len(names) != len(categories):
         ids = [c.id for c in categories]
-        raise InputError(f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path)
+        raise InputError(
+            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path
+        )
     return names
 
 
-def _index(ids: list[int], known: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
-    """Position of each id among the file's images."""
-    wanted = np.fromiter(ids, np.int64, len(ids))
-    _check_known(wanted, known, "image", path)
+def _index(used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path) -> NDArray[np.int64]:
+    """Position of each used id among the file's listed ones. Raises InputError for ids that are not listed."""
     order = np.argsort(known, kind="stable")
-    return order[np.searchsorted(known, wanted, sorter=order)]
-
-
-def _check_known(used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path) -> None:
-    unknown = np.setdiff1d(used, known)
-    if len(unknown):
-        first = int(np.flatnonzero(used == unknown[0])[0])
+    ordered = known[order]
+    place = np.searchsorted(ordered, used)
+    place[place == len(ordered)] = 0
+    found = ordered[place] == used if len(ordered) else np.zeros(len(used), dtype=bool)
+    if not found.all():
+        first = int(np.flatnonzero(~found)[0])
         raise InputError(
-            f"{what} ids of annotations are not listed: {some_of(unknown)}; the first is annotation {first} (counted from 0)",
+            f"{what} ids of annotations are not listed: {some_of(np.unique(used[~found]))}; "
+            f"the first is annotation {first} (counted from 0)",
             where=path,
             allowed=f"ids that the file's own list of {'images' if what == 'image' else 'categories'} holds",
         )
+    return order[place]
 
 
 def _fill_areas(
-    content: bytes, areas: NDArray[np.float64], index: NDArray[np.int64], images: dict[str, Any], path: Path
+    masks: list[_Masked], areas: NDArray[np.float64], index: NDArray[np.int64], images: dict[str, Any], path: Path
 ) -> NDArray[np.float64]:
     """Count the pixels of the masks of those annotations that have no area."""
-    masks = _decode(content, _Masks, path).annotations
     filled = areas.copy()
     for position in np.flatnonzero(np.isnan(areas)):
         height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))

@@ -97,9 +97,7 @@ def _digest(counted: CountedMaps) -> str:
     return digest.hexdigest()
 
 
-def _locate(
-    counted: CountedMaps, images: str | Path | None, notes: list[str]
-) -> tuple[list[str | None], str | None]:
+def _locate(counted: CountedMaps, images: str | Path | None, notes: list[str]) -> tuple[list[str | None], str | None]:
     if images is None:
         return [None] * len(counted.stems), None
     index = ImageIndex(images)
@@ -128,5 +126,7 @@ def _class_list(path: Path) -> dict[int, str]:
     else:
         values, names = list(range(len(lines))), [class_name(line, path) for line in lines]
     if not values or len(set(values)) != len(values) or len(set(names)) != len(names):
-        raise InputError("names no class, or a value or name twice", where=path, allowed="one 'value name' in each line")
+        raise InputError(
+            "names no class, or a value or name twice", where=path, allowed="one 'value name' in each line"
+        )
     return dict(zip(values, names, strict=True))

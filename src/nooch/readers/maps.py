@@ -58,13 +58,17 @@ def count_maps(
     Raises:
         InputError: no map, a file that is no single-channel image, or a value that means nothing.
     """
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.stem.endswith(suffix) and p.is_file())
+    files = sorted(
+        p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.stem.endswith(suffix) and p.is_file()
+    )
     if not files:
         raise InputError("holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}")
     stems = [p.stem.removesuffix(suffix) for p in files]
     ids = identifiers(stems)
     if ids.n_unique() != len(ids):
-        raise InputError(f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=folder)
+        raise InputError(
+            f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=folder
+        )
     batches = [files[i : i + _BATCH] for i in range(0, len(files), _BATCH)]
     counted = [result for batch in map(_count_batch, batches) for result in batch]
     return _assemble(files, stems, ids, counted, names, ignored)

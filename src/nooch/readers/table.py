@@ -12,8 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data import CORE_COLUMNS, Dataset, check_file_names, class_name, identifiers, named_splits, read_table, sha256_of
+from nooch.data import CORE_COLUMNS, Dataset, check_file_names, class_name, identifiers, named_splits, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.files import sha256_of
 from nooch.readers.image_files import ImageIndex
 
 __all__ = ["Columns", "read_long_table", "read_table_of_images"]
@@ -97,7 +98,9 @@ def read_long_table(
     table = _read(path, columns)
     for name in (class_column, *([area_column] if area_column else [])):
         check_one_of("column", name, table.columns, owner=str(path))
-    frame = _images(table, columns, path, exclude=[c for c in (class_column, area_column) if c]).unique(maintain_order=True)
+    frame = _images(table, columns, path, exclude=[c for c in (class_column, area_column) if c]).unique(
+        maintain_order=True
+    )
     if len(twice := frame.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()):
         raise InputError(
             f"images have different attributes in different rows: {some_of(twice)}",

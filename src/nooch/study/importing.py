@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from nooch.data import SPLITS, Dataset, SplitPlan, apply_split
+from nooch.data import SPLITS, Dataset, apply_split
 from nooch.errors import InputError
+from nooch.plans import SplitPlan
 
 __all__ = ["with_split"]
 

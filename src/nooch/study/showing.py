@@ -108,7 +108,9 @@ def explain(
             place = (found[0].split, bool(found[0].labels[found[1]]), found[0].image_ids[found[1]])
         verdicts.append(_verdict(suite, criterion, task, found, data, image_id))
     if place is None and (data is None or not _known(suite, data, image_id)):
-        raise ParameterError(f"image {image_id} is in none of the suite's {task} sets", allowed=f"images of {', '.join(suite.splits)}")
+        raise ParameterError(
+            f"image {image_id} is in none of the suite's {task} sets", allowed=f"images of {', '.join(suite.splits)}"
+        )
     split, label, found_id = place or (None, None, image_id)
     return {"image_id": found_id, "task": task, "split": split, "label": label, "verdicts": verdicts}
 

@@ -1,4 +1,4 @@
-"""Folders and tables on disk: written whole or not at all, hashed, one file or a folder of parts."""
+"""Folders and files on disk: written whole or not at all, and hashed. Nothing here needs more than Python."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import polars as pl
+from nooch.errors import OutputError
 
-from nooch.errors import InputError, OutputError
+__all__ = ["DATASET_MARKER", "SUITE_MARKER", "atomic_folder", "check_output", "replace_file", "sha256_of"]
 
-__all__ = ["atomic_folder", "check_output", "read_table", "replace_file", "sha256_of"]
+DATASET_MARKER = "dataset.json"
+SUITE_MARKER = "suite.json"
+"""The files that tell a folder as nooch's own; each is written last."""
 
 _CHUNK = 1 << 22
 
@@ -122,40 +123,3 @@ def replace_file(path: Path, content: bytes) -> None:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     finally:
         partial.unlink(missing_ok=True)
-
-
-def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
-    """A CSV, TSV, Parquet or JSON-lines table: one file, or a folder of part files of one kind.
-
-    Raises:
-        InputError: no such file, an ending that is not known, or contents that do not parse.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise InputError("no such file or folder", where=path)
-    parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
-    if not parts:
-        raise InputError("the folder holds no table", where=path, allowed=", ".join(_READ))
-    frames = [_read_part(part, csv_options) for part in parts]
-    try:
-        return frames[0] if len(frames) == 1 else pl.concat(frames)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
-
-
-_READ = {
-    ".parquet": lambda path, _: pl.read_parquet(path),
-    ".csv": lambda path, options: pl.read_csv(path, infer_schema_length=None, **options),
-    ".tsv": lambda path, options: pl.read_csv(path, infer_schema_length=None, separator="\t", **options),
-    ".jsonl": lambda path, _: pl.read_ndjson(path),
-}
-
-
-def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
-    read = _READ.get(path.suffix.lower())
-    if read is None:
-        raise InputError(f"ending {path.suffix!r} is not a table's", where=path, allowed=", ".join(_READ))
-    try:
-        return read(path, csv_options)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path) from error

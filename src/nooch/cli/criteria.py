@@ -1,0 +1,93 @@
+"""Options of ``nooch find`` -> criteria."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from nooch.challenge import load_suite
+from nooch.cli.parsing import parse_cues, split_names
+from nooch.criteria import (
+    CE,
+    FITTED,
+    Attribute,
+    Combination,
+    Criterion,
+    Fitted,
+    Gist,
+    fitted_from_json,
+    is_combination,
+    preset,
+)
+from nooch.errors import ParameterError, check_one_of
+
+__all__ = ["Options", "needed_names", "preset_text"]
+
+
+class Options:
+    """What the options say of each kind of criterion."""
+
+    def __init__(
+        self, alpha: float, beta: float, cues: str | None, tau: float | None, phi: str | None, fitted: Path | None
+    ) -> None:
+        self.alpha, self.beta, self.cues, self.tau, self.phi = alpha, beta, parse_cues(cues), tau, phi
+        self.embedding = ""
+        self._fitted = None if fitted is None else load_suite(fitted)
+
+    def make(self, name: str) -> Criterion | Fitted:
+        if self._fitted is not None:
+            record = self._fitted.header.criteria[
+                check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
+            ]
+            return fitted_from_json(record.kind, record.fitted or {})
+        makers = {"ce": self._ce, "gist": self._gist, "attribute": self._attribute}
+        return makers[name]() if name in makers else _own(name)
+
+    def _ce(self) -> CE:
+        return CE(self.alpha, self.beta, self.cues)
+
+    def _gist(self) -> Gist:
+        return Gist(self.embedding, self.tau)
+
+    def _attribute(self) -> Attribute:
+        if self.phi is None:
+            raise ParameterError("the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'")
+        return Attribute(self.phi)
+
+
+def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Base criteria that are needed, and the combinations; a combination brings its parts along."""
+    combined = [text for text in texts if is_combination(text)]
+    base = [text for text in texts if not is_combination(text)]
+    for text in combined:
+        base += [name for name in Combination(text).names if name not in base]
+    for name in base:
+        if ":" not in name:
+            check_one_of("criterion", name, FITTED)
+    if len(set(texts)) != len(texts):
+        raise ParameterError("a criterion is named twice", allowed="each --criterion once")
+    return base, combined
+
+
+def _own(name: str) -> Criterion:
+    """A user's criterion, named ``package.module:Name`` on the command line, made without arguments."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(f"criterion {name} cannot be imported: {error}", allowed="package.module:Name") from error
+    made: Criterion = found() if isinstance(found, type) else found
+    return made
+
+
+def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:
+    if name is None:
+        return None
+    try:
+        listed = (
+            [] if values is None else [v.strip() for v in values.read_text(encoding="utf-8").splitlines() if v.strip()]
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"--values {values} cannot be read: {error}") from error
+    return preset(name, columns=split_names(columns), values=listed)

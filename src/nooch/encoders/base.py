@@ -1,0 +1,34 @@
+"""The contract of an encoder: frozen parameters, and one call from sentences to vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Encoder", "Progress"]
+
+Progress = Callable[[int, int], None]
+"""Called with (sentences done, sentences in all) while long work goes on."""
+
+
+class Encoder(Protocol):
+    """Frozen parameters of a map from sentences to vectors."""
+
+    @property
+    def identity(self) -> str:
+        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): all that determines the result."""
+        ...
+
+    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """One vector for each sentence, in their order: float32 (n, d), finite.
+
+        The same sentences give the same vectors, whatever their order and however often they occur.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the encoder is, JSON-like, for the provenance of a dataset."""
+        ...

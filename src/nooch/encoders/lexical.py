@@ -1,0 +1,91 @@
+"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors. Needs no model and no download.
+
+Latent semantic analysis (Deerwester et al., 1990). Sentences that share words come close, synonyms only where others of
+the sentences connect them; use it where no model can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.extmath import randomized_svd
+
+from nooch.encoders.base import Progress
+from nooch.encoders.batching import distinct
+from nooch.errors import ParameterError
+
+__all__ = ["LexicalEncoder"]
+
+# from here on a term of a single sentence is noise, and most of the vocabulary
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class LexicalEncoder:
+    """TF-IDF of words and pairs of words, reduced by a truncated SVD, both fitted on the sentences that are given.
+
+    Vectors of two calls can therefore not be compared with each other: give all sentences at once.
+
+    Attributes:
+        dimensions: length of a vector; fewer where there are fewer distinct sentences or terms.
+        seed: of the randomised SVD.
+    """
+
+    dimensions: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dimensions < 1:
+            raise ParameterError(f"dimensions is {self.dimensions}", allowed="1 and more")
+
+    @property
+    def identity(self) -> str:
+        """``lexical-256``; another seed is added."""
+        return f"lexical-{self.dimensions}" + (f"-seed{self.seed}" if self.seed else "")
+
+    def describe(self) -> dict[str, Any]:
+        """Family, parameters, version."""
+        return {
+            "encoder": "lexical",
+            "method": "TF-IDF (sublinear, words and pairs of words) and truncated SVD",
+            "dimensions": self.dimensions,
+            "seed": self.seed,
+            "versions": {"scikit-learn": sklearn.__version__},
+        }
+
+    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is known."""
+        # the distinct ones in ascending order: neither order nor repetition has an effect
+        texts, codes = distinct(sentences)
+        matrix = _tf_idf(texts, 2 if len(texts) >= _MANY else 1)
+        if matrix is None and len(texts) >= _MANY:
+            matrix = _tf_idf(texts, 1)
+        vectors = np.zeros((len(texts), 1), np.float32) if matrix is None else self._reduced(matrix)
+        if progress is not None:
+            progress(len(texts), len(texts))
+        return vectors[codes]
+
+    def _reduced(self, matrix: csr_array) -> NDArray[np.float32]:
+        """U S of the leading singular vectors; their signs are fixed by the largest entry."""
+        size = min(self.dimensions, *matrix.shape)
+        left, values, _ = randomized_svd(matrix, size, random_state=self.seed, flip_sign=True)
+        vectors: NDArray[np.float32] = (left * values).astype(np.float32)
+        return vectors
+
+
+def _tf_idf(texts: list[str], least: int) -> csr_array | None:
+    """TF-IDF of the terms that occur in ``least`` texts and more, rows of length 1; None where there is no term."""
+    vectorizer = TfidfVectorizer(
+        strip_accents="unicode", ngram_range=(1, 2), min_df=least, sublinear_tf=True, dtype=np.float32
+    )
+    try:
+        return csr_array(vectorizer.fit_transform(texts))
+    except ValueError:  # scikit-learn's way to say that no term is left
+        return None

@@ -1,0 +1,131 @@
+"""Embeddings that were computed elsewhere: a file of image ids and vectors."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.data import Dataset, read_table
+from nooch.errors import InputError, some_of
+
+__all__ = ["load_embedding"]
+
+_ARRAYS = ("image_ids", "embeddings")
+_ALLOWED = (
+    "an .npz with arrays image_ids (n,) and embeddings (n, d), or a table with image_id "
+    "and one column of lists or arrays, or numeric columns"
+)
+
+
+def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]:
+    """Read the vectors of a dataset's images from a file that names the images.
+
+    Args:
+        path: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON lines) with
+            ``image_id`` and one list or array column, or numeric columns. A bare ``.npy`` is refused: it does not
+            say which row is which image.
+        data: its images give the order; other images in the file are left out.
+
+    Returns:
+        float32 (n_images, d), or float64 if the file has that. An image that the file does not have gets a row of NaN.
+
+    Raises:
+        InputError: repeated ids, none of the dataset's images, values that are not finite, another layout.
+    """
+    path = Path(path)
+    ids, vectors = _from_npz(path) if path.suffix == ".npz" else _from_table(path)
+    if vectors.dtype.kind not in "iuf" or vectors.shape != (len(ids), *vectors.shape[-1:]) or not vectors.size:
+        raise InputError(
+            f"embeddings are {vectors.dtype} of shape {vectors.shape} for {len(ids)} images",
+            where=path,
+            allowed=_ALLOWED,
+        )
+    _check_values(path, ids, vectors)
+    rows = _rows(path, ids, data)
+    kind = np.float64 if vectors.dtype == np.float64 else np.float32
+    placed = np.full((len(data), vectors.shape[1]), np.nan, dtype=kind)
+    known = rows >= 0
+    placed[rows[known]] = vectors[known]
+    return placed
+
+
+def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
+    twice = ids.filter(ids.is_duplicated()).unique().sort()
+    if len(twice):
+        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path, allowed="each image once")
+    broken = ids.filter(pl.Series(~np.isfinite(vectors).all(axis=1)))
+    if len(broken):
+        raise InputError(
+            f"{len(broken)} embeddings hold values that are not finite: images {some_of(broken)}",
+            where=path,
+            allowed="finite numbers",
+            remedy="leave out the rows of images that have no embedding",
+        )
+
+
+def _rows(path: Path, ids: pl.Series, data: Dataset) -> NDArray[np.int64]:
+    """Row of each id in the dataset, -1 where it has none."""
+    own = data.images.select("image_id", row=pl.int_range(pl.len()))
+    asked = pl.DataFrame({"image_id": ids.cast(own["image_id"].dtype, strict=False)})
+    rows = asked.join(own, on="image_id", how="left", maintain_order="left")["row"].fill_null(-1).to_numpy()
+    if not (rows >= 0).any():
+        raise InputError(
+            f"names none of the dataset's {len(data)} images, but {some_of(ids)}",
+            where=path,
+            allowed=f"ids such as {some_of(data.images['image_id'].head(3))}",
+        )
+    found = rows[rows >= 0]
+    if len(np.unique(found)) != len(found):
+        # "7" and "007" are two texts and one image
+        raise InputError("several ids mean the same image", where=path, allowed="each image once")
+    return rows
+
+
+def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in _ARRAYS if name in arrays}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
+    if set(found) != set(_ARRAYS):
+        raise InputError(f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED)
+    ids = found["image_ids"]
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+        raise InputError(
+            f"image_ids are {ids.dtype} of shape {ids.shape}", where=path, allowed="integers or text, (n,)"
+        )
+    return pl.Series("image_id", ids), found["embeddings"]
+
+
+def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
+    if path.suffix == ".npy":
+        raise InputError("does not say which row is which image", where=path, allowed=_ALLOWED)
+    table = read_table(path)
+    values = table.drop("image_id", strict=False)
+    nested = [name for name, dtype in values.schema.items() if dtype.is_nested()]
+    numbers = all(dtype.is_numeric() for dtype in values.dtypes)
+    if "image_id" not in table.columns or not values.width or not (numbers or (nested and values.width == 1)):
+        described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
+        raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
+    # a null becomes NaN, which the check of the values names
+    return table["image_id"], _unnested(path, values.to_series()) if nested else values.to_numpy()
+
+
+def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
+    """A column of lists or arrays as (n, d)."""
+    lists = column if column.dtype == pl.List else column.arr.to_list()
+    inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
+    lengths = lists.list.len()
+    if inner is None or not inner.is_numeric() or lengths.null_count() or lengths.n_unique() > 1 or not len(lists):
+        raise InputError(
+            f"column {column.name} ({column.dtype}) holds no list of numbers of one length for each image",
+            where=path,
+            allowed=_ALLOWED,
+        )
+    flat = lists.explode().to_numpy()
+    return flat.reshape(len(lists), -1)

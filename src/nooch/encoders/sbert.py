@@ -1,0 +1,179 @@
+"""Sentence embeddings of sentence-transformers, several times as fast as its own ``encode`` on captions.
+
+The transformer runs in bfloat16 where the processor computes in it, on batches of equal token length, on every core;
+pooling and what follows stays in float32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.encoders import batching, folders, loading
+from nooch.encoders.base import Progress
+from nooch.errors import check_one_of
+
+__all__ = ["PRECISIONS", "SbertEncoder", "distilroberta", "minilm"]
+
+PRECISIONS = ("auto", "bf16", "fp32")
+
+# tokens in a batch: on a processor the activations should stay in its caches, a GPU needs more to be busy
+_BUDGET, _GPU_BUDGET = 1024, 65536
+# Python hands out the operations one at a time, so that many more threads would wait for each other
+_MOST_WORKERS = 8
+
+
+def minilm(precision: str = "auto", device: str | None = None) -> SbertEncoder:
+    """all-MiniLM-L6-v2: 384 numbers, 6 layers."""
+    return SbertEncoder("all-MiniLM-L6-v2", precision, device)
+
+
+def distilroberta(precision: str = "auto", device: str | None = None) -> SbertEncoder:
+    """stsb-distilroberta-base-v2, the paper's encoder (Appendix B, "Sentence Embeddings"): 768 numbers, 6 layers."""
+    return SbertEncoder("stsb-distilroberta-base-v2", precision, device)
+
+
+@dataclass(frozen=True)
+class SbertEncoder:
+    """A model of sentence-transformers.
+
+    Attributes:
+        source: a named model, a hub id ``owner/model``, or a folder.
+        precision: of the transformer: ``fp32``, ``bf16``, or ``auto``: bf16 where the device computes in it.
+        device: ``cpu`` or ``cuda`` (``cuda:1``); None takes a GPU where there is one.
+    """
+
+    source: str
+    precision: str = "auto"
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of("precision", self.precision, PRECISIONS, owner="encoder")
+
+    @cached_property
+    def identity(self) -> str:
+        """``all-MiniLM-L6-v2-bf16``; a folder adds the beginning of a hash of its weights and configuration."""
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name).strip("-._")
+        hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
+        return f"{slug or 'model'}{hashed}-{self._resolved[1]}"
+
+    def describe(self) -> dict[str, Any]:
+        """Family, model, precision, device, length limit, versions and the hash of the model's files."""
+        import sentence_transformers
+        import torch
+
+        device, precision = self._resolved
+        return {
+            "encoder": "sentence-transformers",
+            "model": self.source if self._by_name else self._folder.name,
+            "precision": precision,
+            "device": device,
+            "max_tokens": self._model.max_seq_length,
+            "sha256": folders.contents_hash(self._folder),
+            "versions": {"sentence-transformers": sentence_transformers.__version__, "torch": str(torch.__version__)},
+        }
+
+    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once.
+
+        Raises:
+            InputError: the model cannot be loaded.
+            MissingExtraError: sentence-transformers is not installed.
+        """
+        # in ascending order, so that the batches, and with them the last bits, depend on the set of sentences alone
+        texts, codes = batching.distinct(sentences)
+        vectors = self._encode(texts or [""], progress or (lambda _done, _total: None))
+        return vectors if np.array_equal(codes, np.arange(len(vectors))) else vectors[codes]
+
+    @property
+    def _by_name(self) -> bool:
+        return folders.is_named(self.source) or not Path(self.source).expanduser().is_dir()
+
+    @cached_property
+    def _folder(self) -> Path:
+        loading.require_package()
+        return folders.locate(self.source).resolve()
+
+    @cached_property
+    def _resolved(self) -> tuple[str, str]:
+        """Device and precision as they will be used."""
+        loading.require_package()
+        import torch
+
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        precision = self.precision
+        if precision == "auto":
+            precision = "bf16" if loading.computes_in_bf16(device) else "fp32"
+        return device, precision
+
+    @cached_property
+    def _model(self) -> Any:
+        folders.check_folder(self._folder)
+        return loading.load(self._folder, *self._resolved)
+
+    def _encode(self, texts: list[str], progress: Progress) -> NDArray[np.float32]:
+        model = self._model
+        if not loading.is_fast(model):
+            return _encode_plainly(model, texts, progress)
+        tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
+        starts, done = tokens.starts, 0
+        batches = list(batching.equal_lengths(tokens.lengths, _BUDGET if self._resolved[0] == "cpu" else _GPU_BUDGET))
+        vectors = np.empty((len(texts), 0), np.float32)
+        with _workers(self._resolved[0]) as pool:
+            results = pool.map(lambda members: _forward(model, tokens.matrix(members, starts)), batches)
+            for members, result in zip(batches, results, strict=True):
+                if not done:
+                    vectors = np.empty((len(texts), result.shape[1]), np.float32)
+                vectors[members] = result
+                done += len(members)
+                progress(done, len(texts))
+        return vectors
+
+
+def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Vectors of sentences of one length, (n, length) -> (n, d); every module of the model in its order."""
+    import torch
+
+    with torch.inference_mode():
+        tokens = torch.from_numpy(ids).to(model.device)
+        features = model[0]({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
+        # rounding a pooled vector would cost more fidelity than the whole transformer in bf16 does
+        features = {k: v.float() if torch.is_tensor(v) and v.is_floating_point() else v for k, v in features.items()}
+        for module in list(model)[1:]:
+            features = module(features)
+        vectors: NDArray[np.float32] = features["sentence_embedding"].cpu().numpy()
+    return vectors
+
+
+def _encode_plainly(model: Any, texts: list[str], progress: Progress) -> NDArray[np.float32]:
+    """Through the model's own ``encode``, for families that have not been checked on batches of equal length."""
+    parts = []
+    for start in range(0, len(texts), 2048):
+        parts.append(np.asarray(model.encode(texts[start : start + 2048], show_progress_bar=False), dtype=np.float32))
+        progress(min(start + 2048, len(texts)), len(texts))
+    return np.concatenate(parts)
+
+
+@contextlib.contextmanager
+def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
+    """Threads that share the cores, each with its own batch: nothing waits for the operations that do not divide."""
+    import torch
+
+    before = torch.get_num_threads()
+    count = min(before, _MOST_WORKERS) if device == "cpu" else 1
+    share = max(1, before // count)
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(share,)) as pool:
+            yield pool
+    finally:
+        # the number is partly global in torch: later threads would inherit the workers' share
+        torch.set_num_threads(before)

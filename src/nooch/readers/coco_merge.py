@@ -1,0 +1,196 @@
+"""Parsed COCO files -> Dataset: things and stuff joined by image, captions, pixel maps for stuff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from nooch.data import Dataset, class_name
+from nooch.errors import InputError, some_of
+from nooch.readers.coco_json import ParsedFile
+from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
+from nooch.readers.image_files import ImageIndex
+from nooch.readers.maps import count_maps
+
+__all__ = ["merge"]
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+def merge(
+    parsed: Sequence[tuple[str, ParsedFile]],
+    *,
+    stuff_maps: str | Path | None,
+    stuff_map_values: str,
+    images: str | Path | None,
+    map: Map,
+) -> Dataset:
+    """Parsed files, each with its role, as one Dataset. The parameters are those of ``read_coco``."""
+    merged = _Merged([(role, file) for role, file in parsed if role != "captions"])
+    if stuff_maps is not None:
+        merged.add_maps(Path(stuff_maps), stuff_map_values, map)
+    names, root = _locate(merged, images)
+    frame = pl.DataFrame(
+        {"image_id": merged.ids, "file_name": names, "width": merged.widths, "height": merged.heights},
+        schema_overrides={"file_name": pl.String},
+    )
+    texts = _captions([file for role, file in parsed if role == "captions"], merged)
+    return Dataset.build(
+        frame,
+        merged.classes,
+        merged.areas(),
+        texts,
+        image_root=root,
+        provenance={
+            "reader": "coco",
+            "area": "segments",
+            "sources": [{"role": role, **file.source} for role, file in parsed],
+            "licenses": _licenses(file for _, file in parsed),
+            "notes": merged.notes,
+        },
+    )
+
+
+class _Merged:
+    """Images, classes and area triples of several files, being put together."""
+
+    def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
+        self.notes: list[str] = []
+        self._check_disjoint(files)
+        ids = np.concatenate([file.image_ids for _, file in files])
+        self.ids, first = np.unique(ids, return_index=True)
+        self.widths = self._agreed("width", ids, np.concatenate([f.widths for _, f in files]), first)
+        self.heights = self._agreed("height", ids, np.concatenate([f.heights for _, f in files]), first)
+        names = [name for _, file in files for name in file.file_names]
+        self.file_names = self._first_names(ids, names)
+        self.classes = _class_order([file for _, file in files])
+        self._column = {name: column for column, name in enumerate(self.classes)}
+        self._parts = [self._triples(file) for _, file in files]
+        self._note_coverage(files)
+
+    def areas(self) -> csr_array:
+        """Sums of square pixels over height x width, CSR (n_images, n_classes)."""
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        shape = (len(self.ids), len(self.classes))
+        summed = coo_array((values, (rows, columns)), shape=shape).tocsr()
+        # one division of each sum: within 1e-15 of the official areas summed by hand
+        size = (self.widths * self.heights).astype(np.float64)
+        summed.data /= np.repeat(size, np.diff(summed.indptr))
+        return csr_array(summed)
+
+    def add_maps(self, folder: Path, values: str, map: Map) -> None:
+        """Count stuff classes in pixel maps; thing pixels are left to the things files."""
+        stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
+        ignored = (set(map_values(values)) - set(stuff)) | {0, 255, OTHER}
+        counted = count_maps(folder, stuff, ignored - set(stuff), map)
+        known = np.isin(counted.image_ids.to_numpy(), self.ids)
+        if not known.any():
+            raise InputError("no map is named after an image of the annotation files", where=folder)
+        for name in stuff.values():
+            self._column.setdefault(name, len(self._column))
+        self.classes = list(self._column)
+        rows = np.searchsorted(self.ids, counted.image_ids.to_numpy()[known])
+        if not np.array_equal(counted.sizes[known], np.column_stack([self.widths, self.heights])[rows]):
+            raise InputError("a map has another size than its image", where=folder)
+        pixels = counted.pixels[known].tocoo()
+        columns = np.array([self._column[name] for name in counted.classes])[pixels.col]
+        self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
+        if missing := len(self.ids) - int(known.sum()):
+            self.notes.append(f"{missing} images have no pixel map: every stuff class counts as absent there")
+
+    def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
+        for role in ("things", "stuff"):
+            ids = np.concatenate([f.image_ids for r, f in files if r == role] or [np.empty(0, np.int64)])
+            values, counts = np.unique(ids, return_counts=True)
+            if (counts > 1).any():
+                listed = [f.source["file"] for r, f in files if r == role]
+                raise InputError(
+                    f"images are listed in more than one of the {role} files: {some_of(values[counts > 1])}",
+                    where=", ".join(listed),
+                    allowed="each image in one of them",
+                )
+
+    def _agreed(
+        self, what: str, ids: NDArray[np.int64], values: NDArray[np.int64], first: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        chosen = values[first]
+        differ = values != chosen[np.searchsorted(self.ids, ids)]
+        if differ.any():
+            raise InputError(f"files give different {what}s for images {some_of(np.unique(ids[differ]))}")
+        return chosen
+
+    def _first_names(self, ids: NDArray[np.int64], names: list[str | None]) -> list[str | None]:
+        # written from the last to the first, so that the first name given is what stays
+        found = {i: name for i, name in zip(ids[::-1].tolist(), reversed(names), strict=True) if name is not None}
+        return [found.get(image_id) for image_id in self.ids.tolist()]
+
+    def _triples(self, file: ParsedFile) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+        known = {i: self._column.get(class_name(name, file.source["file"]), -1) for i, name in file.categories.items()}
+        ids = np.array(sorted(known), dtype=np.int64)
+        column_of = np.array([known[i] for i in ids.tolist()], dtype=np.int64)
+        columns = column_of[np.searchsorted(ids, file.category_ids)] if len(ids) else file.category_ids
+        keep = columns >= 0
+        rows = np.searchsorted(self.ids, file.image_ids)[file.image_index]
+        return rows[keep], columns[keep], file.areas[keep]
+
+    def _note_coverage(self, files: list[tuple[str, ParsedFile]]) -> None:
+        for role in ("things", "stuff"):
+            listed = [f.image_ids for r, f in files if r == role]
+            missing = len(self.ids) - len(np.unique(np.concatenate(listed))) if listed else 0
+            if missing:
+                self.notes.append(f"{missing} images are in no {role} file: every {role} class counts as absent there")
+
+
+def _class_order(files: list[ParsedFile]) -> list[str]:
+    """Names in the order of category ids, then of files; category 183 ``other`` is none of them."""
+    order: dict[str, None] = {}
+    for file in files:
+        names = {}
+        for number, text in sorted(file.categories.items()):
+            name = class_name(text, file.source["file"])
+            if name in names:
+                raise InputError(
+                    f"categories {names[name]} and {number} have the same name {name!r}", where=file.source["file"]
+                )
+            names[name] = number
+            if (number, name) != (OTHER, "other"):
+                order.setdefault(name)
+    return list(order)
+
+
+def _locate(merged: _Merged, images: str | Path | None) -> tuple[list[str | None], str | None]:
+    if images is None:
+        return merged.file_names, None
+    index = ImageIndex(images)
+    found = [None if name is None else index.by_file_name(name) for name in merged.file_names]
+    if missing := sum(name is None for name in found):
+        merged.notes.append(f"{missing} of {len(found)} image files are not below {images}")
+    names = [there or listed for there, listed in zip(found, merged.file_names, strict=True)]
+    return names, str(index.root.resolve())
+
+
+def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
+    if not files:
+        return None
+    ids = np.concatenate([file.image_ids[file.image_index] for file in files])
+    texts = [text for file in files for text in file.captions]
+    known = np.isin(ids, merged.ids)
+    if dropped := int((~known).sum()):
+        merged.notes.append(f"{dropped} captions belong to images that no annotation file lists; they are left out")
+    if bare := len(merged.ids) - len(np.unique(ids[known])):
+        merged.notes.append(f"{bare} images have no caption: they have no gist")
+    return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
+
+
+def _licenses(files: Iterable[ParsedFile]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for entry in file.licenses:
+            found.setdefault(str(entry.get("name", entry)), {k: entry[k] for k in ("name", "url") if k in entry})
+    return list(found.values())
