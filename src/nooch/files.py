@@ -34,6 +34,7 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
     """The absolute path to write to, or an OutputError before any work is done.
 
     Args:
+        folder: where to write.
         overwrite: allow an existing folder, but only an empty one or one that holds ``marker``, so that a
             mistyped path never deletes somebody's files.
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,13 @@ class Options:
         self._fitted = None if fitted is None else load_suite(fitted)
 
     def make(self, name: str) -> Criterion | Fitted:
+        """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
         if self._fitted is not None:
             record = self._fitted.header.criteria[
                 check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
             ]
             return fitted_from_json(record.kind, record.fitted or {})
-        makers = {"ce": self._ce, "gist": self._gist, "attribute": self._attribute}
+        makers: dict[str, Callable[[], Criterion]] = {"ce": self._ce, "gist": self._gist, "attribute": self._attribute}
         return makers[name]() if name in makers else _own(name)
 
     def _ce(self) -> CE:
@@ -82,6 +84,7 @@ def _own(name: str) -> Criterion:
 
 
 def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:
+    """Expression of a preset of the attribute criterion, or None where none was named."""
     if name is None:
         return None
     try:

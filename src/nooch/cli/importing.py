@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None)
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 Images: Any = typer.Option(None, "--images", help="Folder below which the image files lie.")
@@ -178,29 +181,23 @@ def _plan(split: str | None, seed: int, group: str | None, split_values: str | N
     return SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
 
 
-class _mapping:  # noqa: N801 - used like a function
-    """An engine's map that shows progress."""
+@contextmanager
+def _mapping(what: str, processes: int | None) -> Iterator[Map]:
+    """Yield an engine's map that shows progress. The work starts when the map is called."""
+    engine = LocalEngine(processes)
+    with progress() as update:
 
-    def __init__(self, what: str, processes: int | None) -> None:
-        self._what, self._engine, self._progress = what, LocalEngine(processes), progress()
-
-    def __enter__(self) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]:
-        update = self._progress.__enter__()
-
-        def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
             listed = list(items)
-            update(self._what, 0, len(listed))
-            return counted(self._engine.map(function, listed), len(listed))
+            update(what, 0, len(listed))
+            return counted(engine.map(function, listed), len(listed))
 
-        def counted(results: Iterator[Any], total: int) -> Iterator[Any]:
+        def counted(results: Iterable[Any], total: int) -> Iterator[Any]:
             for done, result in enumerate(results, 1):
-                update(self._what, done, total)
+                update(what, done, total)
                 yield result
 
-        return mapping
-
-    def __exit__(self, *raised: Any) -> None:
-        self._progress.__exit__(*raised)
+        yield mapping
 
 
 def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -21,7 +22,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich import box
 from rich.table import Table
 
 __all__ = ["Format", "FormatOption", "console", "fail", "note", "notes_on", "print_json", "progress", "table"]

@@ -31,7 +31,7 @@ def info_command(
     from nooch.data import load_dataset
 
     data = load_dataset(dataset)
-    counts = {name: int(len(data.rows_of(name)[0])) for name in data.classes}
+    counts = {name: len(data.rows_of(name)[0]) for name in data.classes}
     facts: dict[str, Any] = {
         "dataset": str(dataset),
         "images": len(data),

@@ -163,11 +163,12 @@ def _named(data: Dataset, task: str, name: str) -> pl.Series:
     if name in data.classes:
         return pl.Series(data.labels(name).astype(np.int64))
     near = difflib.get_close_matches(name, [*_columns(data), *data.classes, *LABELS], n=3)
+    meant = f"did you mean {' or '.join(map(identifier, near))}? " if near else ""
     raise ParameterError(
         f"knows no {name!r}",
         where="phi",
         allowed=f"columns: {some_of(_columns(data), 12)}; classes: {some_of(data.classes)}; y or label",
-        remedy=f"did you mean {' or '.join(map(identifier, near))}?" if near else f"text has single quotes: '{name}'",
+        remedy=f"{meant}text has single quotes: '{name}'",
     )
 
 

@@ -19,7 +19,7 @@ class _Mark(Protocol):
 
 
 M = TypeVar("M", bound=_Mark)
-_OPERATIONS: dict[type[ast.operator], Callable[[M, M], M]] = {  # type: ignore[valid-type]
+_OPERATIONS: dict[type[ast.operator], Callable[[M, M], M]] = {
     ast.BitAnd: lambda a, b: a & b,
     ast.BitOr: lambda a, b: a | b,
 }

@@ -97,7 +97,7 @@ class FittedCE(SupportFitted):
 
     @cached_property
     def A(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
-        """A(C, Y) as float64 (Y, C), in fractions of the image; NaN rows for classes without a positive."""
+        """The paper's A as a matrix, rows Y, columns C, float64, fractions of the image; NaN rows for classes without a positive."""
         with np.errstate(invalid="ignore", divide="ignore"):
             means = self.state.sums / self.state.counts[:, None]
         return means - np.diagonal(means)[:, None]

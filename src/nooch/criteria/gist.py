@@ -57,7 +57,7 @@ class Gist:
             known = ~np.isnan(block).any(axis=1)
             present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
             present.data = np.ones_like(present.data)
-            present = present[known]
+            present = present[np.flatnonzero(known)]
             sums += present.T @ block[known]
             counts += np.bincount(present.indices, minlength=len(tasks))
         return GistState(sums, counts)

@@ -2,10 +2,10 @@
 
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.tables import read_table
 from nooch.data.names import class_name
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
+from nooch.data.tables import read_table
 
 __all__ = [
     "ALL",

@@ -162,7 +162,7 @@ class Dataset:
         return by_class.indices[part], by_class.data[part]
 
     def labels(self, task: str) -> NDArray[np.bool_]:
-        """y of the task "is this class present?", shape (n_images,)."""
+        """Y of the task "is this class present?", shape (n_images,)."""
         y = np.zeros(len(self), dtype=bool)
         y[self.rows_of(task)[0]] = True
         return y

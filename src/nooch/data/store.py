@@ -133,6 +133,7 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
     """Add an embedding, or replace the one of that name, in a dataset folder.
 
     Args:
+        folder: the dataset folder.
         name: letters, digits, ``.``, ``_`` and ``-``.
         values: float array (n_images, d), rows in the order of the dataset's images.
     """

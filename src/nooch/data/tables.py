@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
         raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
 
 
-_READ = {
+_READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: pl.read_parquet(path),
     ".csv": lambda path, options: pl.read_csv(path, infer_schema_length=None, **options),
     ".tsv": lambda path, options: pl.read_csv(path, infer_schema_length=None, separator="\t", **options),

@@ -29,7 +29,7 @@ def use_short_attention(transformer: Any) -> None:
         transformer.set_attn_implementation(_NAME)
 
 
-def _short_attention(  # noqa: PLR0917  the signature is transformers'
+def _short_attention(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
     """Softmax(QK^T * scaling)V, softmax in float32.

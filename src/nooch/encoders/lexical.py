@@ -75,7 +75,7 @@ class LexicalEncoder:
     def _reduced(self, matrix: csr_array) -> NDArray[np.float32]:
         """U S of the leading singular vectors; their signs are fixed by the largest entry."""
         size = min(self.dimensions, *matrix.shape)
-        left, values, _ = randomized_svd(matrix, size, random_state=self.seed, flip_sign=True)
+        left, values, _ = randomized_svd(matrix, size, n_iter=4, random_state=self.seed, flip_sign=True)
         vectors: NDArray[np.float32] = (left * values).astype(np.float32)
         return vectors
 

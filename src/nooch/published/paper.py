@@ -37,8 +37,14 @@ def _task(row: dict[str, str]) -> PaperTask:
         for split in ("valid", "test")
         for side in ("positive", "negative")
     }
-    counts = (int(row[f"test_{name}"]) for name in ("hard_positives", "hard_negatives", "positives"))
-    return PaperTask(row["task"], row["top_context"], *counts, tau)
+    return PaperTask(
+        row["task"],
+        row["top_context"],
+        int(row["test_hard_positives"]),
+        int(row["test_hard_negatives"]),
+        int(row["test_positives"]),
+        tau,
+    )
 
 
 NOOCH_TASKS: tuple[str, ...] = tuple(paper_tasks())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
@@ -183,28 +183,29 @@ def _voc_file(file: Path) -> _Boxes:
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise InputError("declares a document type or entities", where=file, allowed="plain annotation XML")
     try:
-        root = ElementTree.fromstring(content)  # noqa: S314 - declarations were refused above
+        root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
-        boxes = [(_text(item, "name"), *(_edge(item, edge) for edge in _EDGES)) for item in root.findall("object")]
-    except (ElementTree.ParseError, ValueError) as error:
+        names = [_text(item, "name") for item in root.findall("object")]
+        edges = [[_edge(item, edge) for edge in _EDGES] for item in root.findall("object")]
+    except (ET.ParseError, ValueError) as error:
         raise InputError(f"is no VOC annotation: {error}", where=file) from error
     if width < 1 or height < 1:
         raise InputError(f"size is {width} x {height}", where=file, allowed="1 pixel and more")
-    for _, left, right, top, bottom in boxes:
+    for left, right, top, bottom in edges:
         # VOC counts pixels from 1 and includes the last
         _check_box((left - 1) / width, right / width, (top - 1) / height, bottom / height, file)
-    areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for _, left, right, top, bottom in boxes]
-    return _Boxes(file.stem, [box[0] for box in boxes], areas, width, height, root.findtext("filename"))
+    areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
+    return _Boxes(file.stem, names, areas, width, height, root.findtext("filename"))
 
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
-def _edge(item: ElementTree.Element, edge: str) -> float:
+def _edge(item: ET.Element, edge: str) -> float:
     return float(_text(item, f"bndbox/{edge}"))
 
 
-def _text(item: ElementTree.Element, path: str) -> str:
+def _text(item: ET.Element, path: str) -> str:
     text = item.findtext(path)
     if text is None:
         raise ValueError(f"{path} is missing")
@@ -231,7 +232,8 @@ def _read_openimages(file: Path, classes: Path | None, map: Map) -> tuple[dict[s
         raise InputError(f"edges are no numbers: {error}", where=file) from error
     outside = np.flatnonzero(~_inside(edges))
     if len(outside):
-        _check_box(*edges[outside[0]], where=f"{file}, row {outside[0] + 1}")
+        left, right, top, bottom = edges[outside[0]]
+        _check_box(left, right, top, bottom, f"{file}, row {outside[0] + 1}")
     areas = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     grouped = (
         table.select(id=pl.col("ImageID").cast(pl.String), key="LabelName")

@@ -151,7 +151,7 @@ def _class_order(files: list[ParsedFile]) -> list[str]:
     """Names in the order of category ids, then of files; category 183 ``other`` is none of them."""
     order: dict[str, None] = {}
     for file in files:
-        names = {}
+        names: dict[str, int] = {}
         for number, text in sorted(file.categories.items()):
             name = class_name(text, file.source["file"])
             if name in names:

@@ -1,0 +1,115 @@
+"""How much faster captions are embedded than by ``SentenceTransformer.encode`` at its defaults, and how faithfully.
+
+    python benchmarks/bench_embedding.py --sentences 5000 --json embedding.json
+
+Both run in this process, in turns, on the same sentences; a ratio is of two neighbouring runs. The captions are COCO's
+val2017, from ``shared/data`` beside the repository; without that file, generated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nooch.encoders import encoder
+from nooch.encoders.folders import locate
+from nooch.encoders.sbert import SbertEncoder
+from numpy.typing import NDArray
+
+CAPTIONS = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "captions" / "captions_val2017.json"
+WORDS = "a man woman dog riding holding near with red large street kitchen table grass beach on the of two".split()
+
+
+def captions(count: int) -> tuple[list[str], str]:
+    """The first ``count`` captions and where they come from."""
+    if CAPTIONS.is_file():
+        found = json.loads(CAPTIONS.read_bytes())["annotations"]
+        return [str(a["caption"]) for a in found][:count], "COCO val2017"
+    random = np.random.default_rng(0)
+    lengths = random.integers(7, 16, count)
+    return [" ".join(random.choice(WORDS, n)) + "." for n in lengths], "generated"
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return call(), time.perf_counter() - start
+
+
+def compare(peer: Any, ours: SbertEncoder, sentences: list[str], runs: int) -> dict[str, Any]:
+    """Times of both, in turns, the ratios of neighbouring runs, and the cosines between their vectors."""
+    times: list[tuple[float, float]] = []
+    for _ in range(runs):
+        expected, slow = timed(lambda: peer.encode(sentences))
+        given, fast = timed(lambda: ours.encode(sentences))
+        times.append((slow, fast))
+    ratios = sorted(slow / fast for slow, fast in times)
+    cosines = cosine(expected, given)
+    return {
+        "sentences": len(sentences),
+        "distinct": len(set(sentences)),
+        "peer_seconds": [slow for slow, _ in times],
+        "nooch_seconds": [fast for _, fast in times],
+        "ratio": {"min": ratios[0], "median": float(np.median(ratios)), "max": ratios[-1]},
+        "fidelity": {"min": float(cosines.min()), "mean": float(cosines.mean())},
+    }
+
+
+def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    result: NDArray[np.float64] = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+    return result
+
+
+def show(name: str, row: dict[str, Any]) -> None:
+    ratio, fidelity = row["ratio"], row["fidelity"]
+    peer, ours = np.median(row["peer_seconds"]), np.median(row["nooch_seconds"])
+    print(
+        f"{name:<12} {row['sentences']:>9,} {row['distinct']:>9,} {peer:>8.2f} {ours:>8.2f}   "
+        f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})   "
+        f"{fidelity['min']:.6f} {fidelity['mean']:.6f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=5000, help="how many captions (25,014 are all)")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--model", default="minilm")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--json", type=Path, help="write the numbers here")
+    options = parser.parse_args()
+
+    import sentence_transformers
+    import torch
+
+    ours = encoder(options.model, precision=options.precision)
+    if not isinstance(ours, SbertEncoder):
+        parser.error(f"--model {options.model} is no model of sentence-transformers")
+    peer = sentence_transformers.SentenceTransformer(str(locate(ours.source)))
+    sentences, origin = captions(options.sentences)
+    for each in (peer, ours):
+        each.encode(sentences[:64])
+    print(f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()} threads")
+    print("captions     sentences  distinct     peer    nooch   ratio, median (min to max)   cosine min, mean")
+    results = {}
+    for name, texts in (("as given", sentences), ("distinct", sorted(set(sentences)))):
+        results[name] = compare(peer, ours, texts, options.runs)
+        show(name, results[name])
+    if options.json:
+        about = {
+            "encoder": ours.describe(),
+            "captions": origin,
+            "processor": platform.processor(),
+            "runs": options.runs,
+        }
+        options.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
