@@ -301,7 +301,7 @@ def test_a_missing_attribute_is_an_error_that_says_where():
 
 def test_every_missing_column_is_named():
     with pytest.raises(InputError, match="3 of 4 images, such as 1, 2, 3: place, f is null"):
-        marked("place = 1 OR f > 5", dataset(place=[0, None, 0, None], f=[1.0, 1.0, None, 2.0]))
+        marked("place = 1 OR f > 5", dataset(place=[0, None, 0, None], f=[1.0, 1.0, math.nan, 2.0]))
 
 
 def test_columns_that_do_not_matter_are_not_named():
@@ -381,7 +381,7 @@ def test_unseen(column, seen, expected):
 
 
 def test_unseen_takes_1_and_1_0_for_one_value():
-    whole, floats = dataset(trap=[1, 2, 3, 2**60]), dataset(trap=[1.0, 2.0, 3.0, 4.5])
+    whole, floats = dataset(trap=[1, 2, 3, 2**60]), dataset(trap=[1.0, 2.0, 3.0, 3.5])
     assert marked("unseen(trap)", whole, train=floats) == [3]
     assert marked("unseen(trap)", floats, train=whole) == [3]
     assert marked("unseen(trap)", dataset(trap=[2**60, 2**60 + 1]), train=whole) == [1]

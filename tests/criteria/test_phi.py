@@ -590,12 +590,11 @@ def marks(text, data):
     return fitted.phi(data, "car").tolist()
 
 
-@given(conditions(3), st.lists(rows(), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=400)
-def test_phi_agrees_with_a_naive_evaluator(tree, table):
+def check(tree, table):
+    """Hold phi against the evaluator: where it is null, where it is true, and that null in the end is an error."""
     text, data = written(tree), dataset(table)
     expected = [naive(tree, row) for row in table]
-    # "i" makes sure that the condition looks at an image at all
+    # the part with "i" makes sure that the condition looks at an image at all
     assert marks(f"i IS NULL AND FALSE OR ({text}) IS NULL", data) == [value is None for value in expected]
     assert marks(f"i IS NULL AND FALSE OR ({text}) IS NOT NULL AND ({text})", data) == [v is True for v in expected]
     if None in expected:
@@ -603,3 +602,15 @@ def test_phi_agrees_with_a_naive_evaluator(tree, table):
             marks(f"(i IS NULL AND FALSE) OR ({text})", data)
     else:
         assert marks(f"{text} OR i IS NULL AND FALSE", data) == expected
+
+
+@given(conditions(3), st.lists(rows(), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=400)
+def test_phi_agrees_with_a_naive_evaluator(tree, table):
+    check(tree, table)
+
+
+@given(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1), st.lists(rows(), min_size=3, max_size=6))
+@settings(deadline=None, max_examples=300)
+def test_arithmetic_agrees_with_a_naive_evaluator(comparison, left, right, table):
+    check((comparison, left, right), table)

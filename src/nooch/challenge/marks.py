@@ -121,7 +121,9 @@ def _lowest(values: NDArray[np.float64], rows: NDArray[np.intp], n: int) -> tupl
     if not len(rest):
         return chosen, Side(float(np.nextafter(last, np.inf)), missing=missing)
     following = float(values[rest[0]])
-    return chosen, Side(last + (following - last) / 2, tied=last == following)
+    middle = last + (following - last) / 2
+    # between neighbouring floats there is no middle: the upper one keeps the strict rule true
+    return chosen, Side(middle if middle > last else following, tied=last == following)
 
 
 def _rank(codes: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -94,6 +94,7 @@ class FittedCE(SupportFitted):
         self.criterion, self.classes, self.state = criterion, classes, state
         self.thresholds = Thresholds(criterion.beta, criterion.beta)
         self._column = {name: column for column, name in enumerate(classes)}
+        self._cues: dict[str, tuple[str, ...]] = {}
 
     @cached_property
     def A(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
@@ -104,13 +105,13 @@ class FittedCE(SupportFitted):
 
     def cues(self, task: str) -> tuple[str, ...]:
         """Context cues of a task, strongest first: those given by hand, or every class with A above alpha."""
-        row = self.A[self._columns_of(task)]
-        given = self.criterion.cues.get(task)
-        if given is not None:
-            return tuple(sorted(given, key=lambda name: -np.nan_to_num(row[self._column[name]], nan=-np.inf)))
-        strong = np.flatnonzero(np.nan_to_num(row, nan=-np.inf) > self.criterion.alpha)
-        ordered = sorted(strong.tolist(), key=lambda column: (-row[column], column))
-        return tuple(self.classes[column] for column in ordered if self.classes[column] != task)
+        if task not in self._cues:
+            row = np.nan_to_num(self.A[self._columns_of(task)], nan=-np.inf)
+            given = self.criterion.cues.get(task)
+            found = np.flatnonzero(row > self.criterion.alpha) if given is None else [self._column[c] for c in given]
+            ordered = sorted((int(column) for column in found), key=lambda column: (-row[column], column))
+            self._cues[task] = tuple(self.classes[column] for column in ordered if self.classes[column] != task)
+        return self._cues[task]
 
     def strength(self, cue: str, task: str) -> float:
         """A(cue, task); NaN where the task has no positive in training."""
@@ -177,10 +178,10 @@ class FittedCE(SupportFitted):
         """Read back what ``to_json`` gave."""
         try:
             saved = msgspec.convert(content, _Saved)
-        except msgspec.ValidationError as error:
+            state = CEState(np.array(saved.sums, np.float64), np.array(saved.counts, np.int64))
+        except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)
-        state = CEState(np.array(saved.sums, np.float64).reshape(-1, n or 1), np.array(saved.counts, np.int64))
         if state.sums.shape != (n, n) or state.counts.shape != (n,):
             raise FormatError(f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}")
         return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)

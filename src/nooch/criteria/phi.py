@@ -158,6 +158,7 @@ def _check_tokens(tokens: Sequence[Any]) -> None:
         is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)
         if not (quoted or is_number or piece in _SYMBOLS or _is_word(piece)):
             raise _error(f"has {_short(piece)}, which is not part of the language")
+        # counted before parsing too: a compiled sqlglot would not stop at Python's limit
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
         if depth > MAX_DEPTH:
             raise _too_deep()

@@ -1,0 +1,200 @@
+"""The suite and its folder."""
+
+import json
+import math
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from oracles import collections, dataset_of
+
+from nooch.challenge import SUBSETS, load_suite, save_suite
+from nooch.criteria import CE, Combination, Gist
+from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.study.finding import find, resolve_tasks
+from nooch.study.showing import explain, overlaps, summary
+
+
+def _suite(ids=None):
+    images = [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"Y": 0.1, "A": 0.05}, {"A": 0.5}, {"A": 0.6}, {}, {"Y": 0.2, "A": 0.5}, {"A": 0.02}]
+    splits = ["train", "train", "valid", "valid", "test", "test", "test", "test"]
+    vectors = [[1, 0], [0, 1], [0.9, 0.1], [1, 0.1], [math.nan] * 2, [0.5, 0.5], [0.2, 1], [1, 1]]
+    data = dataset_of(images, ["Y", "A", "B"], splits, ids).with_embedding("e", np.array(vectors))
+    criteria = {"ce": CE(), "gist": Gist("e"), "ce & ~gist": Combination("ce & ~gist")}
+    return find(data, criteria, match="ce"), data
+
+
+def test_matched_counts_and_thresholds():
+    suite, _ = _suite()
+    for split in ("valid", "test"):
+        ce, gist = (suite.set(c, "Y", split) for c in ("ce", "gist"))
+        assert ce.counts.hard_positives == gist.counts.hard_positives
+        record = suite.record("gist", "Y", split)
+        short = record.missing_negatives
+        assert ce.counts.hard_negatives == gist.counts.hard_negatives + short
+    assert suite.header.criteria["gist"].match == "ce"
+    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["B"].startswith("no training image")
+    reason = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["A"]
+    assert reason.startswith("its counts are those of ce, and there: no class has A(C, A)")
+
+
+@pytest.mark.parametrize("ids", [None, list("abcdefgh")])
+def test_the_folder_gives_back_every_set(tmp_path, ids):
+    suite, _ = _suite(ids)
+    again = load_suite(save_suite(suite, tmp_path / "suite"))
+    assert again.header == msgspec.convert(msgspec.to_builtins(suite.header), type(suite.header))
+    for key in suite.keys:
+        one, other = suite.set(*key), again.set(*key)
+        assert one.counts == other.counts
+        assert (one.positive, one.negative, one.excluded) == (other.positive, other.negative, other.excluded)
+        assert one.image_ids.to_list() == other.image_ids.to_list()
+        assert np.array_equal(one.subset, other.subset)
+        assert np.array_equal(one.labels, other.labels)
+        assert (one.support is None) == (other.support is None)
+        if one.support is not None:
+            assert np.array_equal(one.support, other.support)
+
+
+def test_the_table_is_the_one_of_the_design(tmp_path):
+    suite, _ = _suite()
+    path = save_suite(suite, tmp_path / "suite") / "challenge_sets.parquet"
+    table = pl.read_parquet(path)
+    assert table.columns == ["criterion", "task", "split", "image_id", "label", "support", "subset"]
+    assert table["subset"].dtype == pl.Enum(SUBSETS)
+    assert table.select("criterion", "task", "split", "image_id").is_unique().all()
+    groups = table.select("criterion", "task").unique().height
+    file = pq.ParquetFile(path)
+    assert file.num_row_groups == groups
+    for number in range(groups):
+        part = pl.from_arrow(file.read_row_group(number))
+        assert part.select("criterion", "task").unique().height == 1
+    assert table.filter(criterion="ce & ~gist")["support"].null_count() == table.filter(criterion="ce & ~gist").height
+
+
+def test_same_input_same_bytes(tmp_path):
+    one, other = (save_suite(_suite()[0], tmp_path / name) for name in ("a", "b"))
+    for name in ("suite.json", "challenge_sets.parquet"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_a_suite_without_any_set_is_kept_with_its_reasons(tmp_path):
+    suite = find(dataset_of([{"Y": 0.5}], ["Y", "A"]), {"ce": CE()})
+    again = load_suite(save_suite(suite, tmp_path / "suite"))
+    assert again.keys == suite.keys == {}.keys()
+    assert len(again.header.skipped) == 2
+
+
+def test_tampering_and_foreign_versions_are_refused(tmp_path):
+    folder = save_suite(_suite()[0], tmp_path / "suite")
+    header = (folder / "suite.json").read_text()
+    for change, message in (
+        ({"version": 99}, "version 99.*\n.*up to version 1\n.*newer nooch"),
+        ({"format": "other"}, "holds other"),
+        ({"header": 3}, "cannot be read"),
+    ):
+        (folder / "suite.json").write_text(json.dumps({**json.loads(header), **change}))
+        with pytest.raises(FormatError, match=message):
+            load_suite(folder)
+    (folder / "suite.json").write_text(header)
+    table = folder / "challenge_sets.parquet"
+    content = table.read_bytes()
+    table.write_bytes(content[:-1] + b"?")
+    with pytest.raises(FormatError, match="was altered"):
+        load_suite(folder)
+    table.unlink()
+    with pytest.raises(FormatError, match="is missing"):
+        load_suite(folder)
+    with pytest.raises(FormatError, match="is no suite"):
+        load_suite(tmp_path)
+
+
+def test_existing_output_is_not_touched(tmp_path):
+    suite, _ = _suite()
+    folder = save_suite(suite, tmp_path / "suite")
+    before = (folder / "suite.json").stat().st_mtime_ns
+    with pytest.raises(OutputError, match="exists already"):
+        save_suite(suite, folder)
+    assert (folder / "suite.json").stat().st_mtime_ns == before
+    save_suite(suite, folder, overwrite=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(OutputError, match=r"holds no suite\.json"):
+        save_suite(suite, tmp_path / "mine", overwrite=True)
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+@given(collections(splits=True))
+def test_every_image_with_a_verdict_is_in_one_subset(collection):
+    images, classes, splits = collection
+    if not {"train", "test"} <= set(splits):
+        return
+    data = dataset_of(images, classes, splits)
+    suite = find(data, {"ce": CE()}, splits=["test"])
+    for key in suite.keys:
+        challenge = suite.set(*key)
+        parts = [challenge.ids(subset) for subset in SUBSETS]
+        assert sorted(sum(parts, [])) == data.select("test").images["image_id"].to_list()
+        assert sorted(parts[0] + parts[1]) == challenge.ids("hard")
+
+
+def test_training_images_in_context_are_those_with_phi_0():
+    data = dataset_of([{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}], ["Y", "A"], ["train"] * 4 + ["test"])
+    suite = find(data, {"ce": CE()}, tasks="Y", splits=["train", "test"])
+    assert suite.in_context("ce", "Y") == [1, 4]
+    with pytest.raises(ParameterError, match="'train' is no split of the suite"):
+        find(data, {"ce": CE()}, tasks="Y").in_context("ce", "Y")
+
+
+def test_wrong_requests_are_refused():
+    suite, data = _suite()
+    for arguments, message in (
+        (("cee", "Y", "test"), "did you mean ce"),
+        (("ce", "Z", "test"), "'Z' is no task"),
+        (("ce", "Y", "train"), "'train' is no split"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            suite.set(*arguments)
+    with pytest.raises(ParameterError, match="gist has no thresholds of its own"):
+        find(data, {"gist": Gist("e")})
+    with pytest.raises(ParameterError, match="'ce' is no criterion of --match"):
+        find(data, {"gist": Gist("e")}, match="ce")
+    with pytest.raises(ParameterError, match="'gist' is no criterion of the combination"):
+        find(data, {"ce": CE(), "c": Combination("ce & gist")})
+    with pytest.raises(ParameterError, match="named twice"):
+        find(data, {"ce": CE()}, tasks="Y,Y")
+    with pytest.raises(ParameterError, match="'car' is no class"):
+        resolve_tasks(data, "nooch")
+
+
+def test_summary_and_overlap_agree_with_the_sets():
+    suite, _ = _suite()
+    facts = summary(suite)
+    assert [s["criterion"] for s in facts["sets"]] == [key[0] for key in suite.keys]
+    assert facts["criteria"]["ce"]["cues"]["Y"] == [{"cue": "A", "A": pytest.approx(0.1)}]
+    for row in overlaps(suite):
+        first, second = (set(suite.set(c, row["task"], row["split"]).ids(row["side"])) for c in row["criteria"])
+        assert row["both"] == len(first & second)
+        assert row["only"] == [len(first - second), len(second - first)]
+        union = first | second
+        assert row["jaccard"] == (pytest.approx(len(first & second) / len(union)) if union else None)
+
+
+def test_explanations_with_and_without_the_dataset():
+    suite, data = _suite()
+    facts = explain(suite, "Y", 3, data)
+    assert (facts["split"], facts["label"]) == ("valid", True)
+    text = {v["criterion"]: v["text"] for v in facts["verdicts"]}
+    assert text["ce"].startswith("hard positive: Y is present and context support 0.05 < 0.1")
+    assert "A covers 5 % < 10 %" in text["ce"]
+    assert "cosine of its gist" in text["gist"]
+    bare = explain(suite, "Y", "3")
+    assert bare["image_id"] == 3
+    assert "covers" not in bare["verdicts"][0]["text"]
+    assert explain(suite, "Y", 5, data)["verdicts"][1]["subset"] is None
+    with pytest.raises(ParameterError, match="image 99 is in none"):
+        explain(suite, "Y", 99)
+    with pytest.raises(ParameterError, match="not the one that the suite was found in"):
+        explain(suite, "Y", 3, data.select("test"))

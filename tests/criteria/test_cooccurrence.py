@@ -1,0 +1,214 @@
+"""CE against loops over images and pairs of classes."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cues
+
+from nooch.challenge import SUBSETS
+from nooch.criteria import CE, FittedCE
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
+from nooch.study.finding import find
+
+ALPHAS = st.sampled_from([0.0, 0.05, 0.1, 0.3])
+BETAS = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3])
+
+
+@given(collections())
+def test_A_is_the_mean_difference_of_areas_over_positives(collection):  # noqa: N802
+    images, classes, _ = collection
+    fitted = CE().fit(dataset_of(images, classes))
+    for task in classes:
+        for cue in classes:
+            expected = naive_A(images, cue, task)
+            assert fitted.strength(cue, task) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@given(collections(), ALPHAS)
+def test_cues_are_all_classes_above_alpha_strongest_first(collection, alpha):
+    images, classes, _ = collection
+    fitted = CE(alpha).fit(dataset_of(images, classes))
+    for task in classes:
+        # where A is alpha up to rounding, the order of summation decides: no statement then
+        near = {c for c in classes if abs(naive_A(images, c, task) - alpha) < 1e-12}
+        cues = fitted.cues(task)
+        assert set(cues) - near == naive_cues(images, classes, task, alpha) - near
+        strengths = [fitted.strength(cue, task) for cue in cues]
+        assert strengths == sorted(strengths, reverse=True)
+
+
+@given(collections(splits=True), ALPHAS, BETAS)
+def test_sets_equal_the_rule_applied_image_by_image(collection, alpha, beta):
+    images, classes, splits = collection
+    train = [image for image, split in zip(images, splits, strict=True) if split == "train"]
+    found_in = [s for s in ("valid", "test") if s in splits]
+    data = dataset_of(images, classes, splits)
+    if not train or not found_in:
+        return
+    suite = find(data, {"ce": CE(alpha, beta)})
+    for task in classes:
+        near = any(abs(naive_A(train, c, task) - alpha) < 1e-12 for c in classes)
+        cues = naive_cues(train, classes, task, alpha)
+        if near:
+            continue
+        if not cues:
+            assert [s.task for s in suite.header.skipped if s.task == task] == [task]
+            continue
+        for split in found_in:
+            challenge = suite.set("ce", task, split)
+            ids = [i for i, s in enumerate(splits, 1) if s == split]
+            assert challenge.image_ids.to_list() == ids
+            assert challenge.labels.tolist() == [task in images[i - 1] for i in ids]
+            subsets = [SUBSETS[code] for code in challenge.subset]
+            assert subsets == [naive_ce_subset(images[i - 1], cues, task, beta) for i in ids]
+            assert challenge.support.tolist() == [max(images[i - 1].get(c, 0.0) for c in cues) for i in ids]
+
+
+@given(collections(), st.data())
+def test_order_of_images_is_of_no_effect(collection, data):
+    images, classes, _ = collection
+    order = data.draw(st.permutations(range(len(images))))
+    one = dataset_of(images, classes)
+    other = dataset_of([images[i] for i in order], classes, ids=[i + 1 for i in order])
+    assert one.fingerprint == other.fingerprint
+    assert np.array_equal(CE().fit(one).A, CE().fit(other).A, equal_nan=True)
+
+
+@given(collections(), st.lists(st.integers(0, 3), min_size=14, max_size=14))
+def test_parts_merge_to_the_whole(collection, parts):
+    images, classes, _ = collection
+    data, criterion = dataset_of(images, classes), CE()
+    shards = [data.select(rows=np.flatnonzero(np.array(parts[: len(images)]) == part)) for part in range(4)]
+    merged = criterion.finish(criterion.merge(criterion.partial(shard) for shard in shards), classes)
+    whole = criterion.fit(data)
+    assert np.array_equal(merged.state.counts, whole.state.counts)
+    np.testing.assert_allclose(merged.state.sums, whole.state.sums, atol=1e-12)
+
+
+@given(collections(), ALPHAS, ALPHAS)
+def test_a_larger_alpha_never_adds_a_cue(collection, a, b):
+    images, classes, _ = collection
+    data = dataset_of(images, classes)
+    loose, strict = CE(min(a, b)).fit(data), CE(max(a, b)).fit(data)
+    for task in classes:
+        assert set(strict.cues(task)) <= set(loose.cues(task))
+
+
+@given(collections(), BETAS, BETAS)
+def test_a_larger_beta_adds_hard_positives_and_removes_hard_negatives(collection, a, b):
+    images, classes, _ = collection
+    data = dataset_of(images, classes)
+    cues = {task: [c for c in classes if c != task] for task in classes}
+    low, high = (find(data, {"ce": CE(0.05, beta, cues)}) for beta in sorted((a, b)))
+    for task in classes:
+        first, second = (suite.set("ce", task, "all") for suite in (low, high))
+        assert set(first.ids("hard_positive")) <= set(second.ids("hard_positive"))
+        assert set(first.ids("hard_negative")) >= set(second.ids("hard_negative"))
+
+
+@given(collections(), ALPHAS)
+def test_supports_of_many_tasks_equal_one_at_a_time(collection, alpha):
+    images, classes, _ = collection
+    data = dataset_of(images, classes)
+    fitted = CE(alpha).fit(data)
+    tasks = [task for task in classes if fitted.undefined(task) is None]
+    together = fitted.supports(data, tasks)
+    assert together.shape == (len(data), len(tasks))
+    for column, task in enumerate(tasks):
+        assert np.array_equal(together[:, column], fitted.support(data, task))
+
+
+@given(collections())
+def test_saved_and_read_back_gives_the_same(collection):
+    images, classes, _ = collection
+    data = dataset_of(images, classes)
+    fitted = CE(0.1, 0.2, {"Y": ["A"]}).fit(data)
+    again = FittedCE.from_json(json.loads(json.dumps(fitted.to_json())))
+    assert again.parameters() == fitted.parameters()
+    assert np.array_equal(again.A, fitted.A, equal_nan=True)
+    assert np.array_equal(again.support(data, "Y"), fitted.support(data, "Y"))
+
+
+def test_equality_with_beta_is_neither_hard():
+    data = dataset_of([{"Y": 0.01, "A": 0.1}, {"A": 0.1}, {"Y": 0.01, "A": 0.0999}, {"A": 0.1001}], ["Y", "A"])
+    challenge = find(data, {"ce": CE(cues={"Y": ["A"]})}, tasks=["Y"]).set("ce", "Y", "all")
+    assert [SUBSETS[c] for c in challenge.subset] == ["easy", "easy", "hard_positive", "hard_negative"]
+
+
+def test_a_class_present_with_area_zero_is_a_positive_and_a_cue_of_area_zero_is_absent_context():
+    data = dataset_of([{"Y": 0.0, "A": 0.0}, {"Y": 0.0, "A": 0.9}], ["Y", "A"])
+    challenge = find(data, {"ce": CE()}, tasks=["Y"]).set("ce", "Y", "all")
+    assert challenge.counts.positives == 2
+    assert challenge.ids("hard_positive") == [1]
+
+
+def test_only_training_images_are_fitted_on():
+    images = [{"Y": 0.1, "A": 0.4}, {"Y": 0.1, "B": 0.9}, {"Y": 0.1, "B": 0.9}]
+    data = dataset_of(images, ["Y", "A", "B"], ["train", "test", "test"])
+    record = find(data, {"ce": CE()}, tasks=["Y"]).header.criteria["ce"]
+    assert record.cues["Y"] == [("A", pytest.approx(0.3))]
+
+
+def test_cues_by_hand_replace_those_found_and_need_no_training_image():
+    images = [{"Y": 0.1, "A": 0.4, "B": 0.01}, {"B": 0.2}]
+    data = dataset_of(images, ["Y", "A", "B"], ["test", "test"])
+    suite = find(data, {"ce": CE(cues={"Y": ["B"]})}, tasks=["Y"])
+    assert suite.set("ce", "Y", "test").ids("hard") == [1, 2]
+    assert suite.header.criteria["ce"].cues["Y"] == [("B", None)]
+    with pytest.raises(InputError, match="the split train is empty"):
+        find(data, {"ce": CE()}, tasks=["Y"])
+
+
+def test_a_task_without_cues_is_listed_with_the_reason():
+    data = dataset_of([{"Y": 0.5, "A": 0.1}, {"A": 0.2}, {}], ["Y", "A", "B"])
+    suite = find(data, {"ce": CE()})
+    reasons = {s.task: s.reason for s in suite.header.skipped}
+    assert "no class has A(C, Y) > 0.05" in reasons["Y"]
+    assert "-0.4" in reasons["Y"]
+    assert "no training image has the class" in reasons["B"]
+    with pytest.raises(ParameterError, match="task Y has no ce set: no class has A"):
+        suite.set("ce", "Y", "all")
+    with pytest.raises(UndefinedError, match="lower alpha"):
+        CE().fit(data).support(data, "Y")
+
+
+def test_unknown_areas_are_refused():
+    data = dataset_of([{"Y": math.nan, "A": 0.2}], ["Y", "A"])
+    with pytest.raises(InputError, match="areas are unknown"):
+        CE().fit(data)
+    fitted = CE(cues={"Y": ["A"]}).fit(dataset_of([{"Y": 0.1, "A": 0.2}], ["Y", "A"]))
+    with pytest.raises(InputError, match="use the gist or attribute criterion"):
+        fitted.support(data, "Y")
+
+
+def test_explanations_tell_area_beta_and_strength():
+    data = dataset_of([{"Y": 0.1, "A": 0.41}, {"A": 0.05}], ["Y", "A"])
+    fitted = CE().fit(data)
+    assert fitted.explain(data.select(rows=np.array([0])), "Y") == "A covers 41 % > 10 % (A(A, Y) = 0.31)"
+    assert fitted.explain(data.select(rows=np.array([1])), "Y") == "A covers 5 % < 10 % (A(A, Y) = 0.31)"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"alpha": -0.1}, {"alpha": math.nan}, {"beta": math.inf}, {"cues": {"Y": []}}, {"cues": {"Y": ["Y"]}}, {"cues": {"Y": ["A", "A"]}}]
+)
+def test_parameters_out_of_range_are_refused(arguments):
+    with pytest.raises(ParameterError, match="ce"):
+        CE(**arguments)
+
+
+def test_given_cues_that_are_no_classes_are_refused():
+    with pytest.raises(ParameterError, match="'raod' is no class.*\n.*\n.*did you mean road"):
+        CE(cues={"Y": ["raod"]}).fit(dataset_of([{"Y": 0.1}], ["Y", "road"]))
+
+
+@pytest.mark.parametrize(
+    "change", [{"sums": [[1.0]]}, {"counts": [1]}, {"alpha": "x"}, {"classes": 3}, {"sums": "y"}]
+)
+def test_json_that_does_not_fit_is_refused(change):
+    content = CE().fit(dataset_of([{"Y": 0.1}], ["Y", "A"])).to_json()
+    with pytest.raises(FormatError, match="no fitted CE criterion"):
+        FittedCE.from_json({**content, **change})

@@ -1,0 +1,74 @@
+"""Slow and obvious versions of what nooch computes: loops over images and pairs, straight from the paper's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+from scipy.sparse import coo_array
+
+from nooch.data import Dataset
+
+Image = Mapping[str, float]  # class -> area of what is present
+
+# the thresholds themselves are among the areas, so that strict and not strict differ
+AREAS = st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.75]) | st.floats(0, 1.25).map(lambda x: round(x, 3))
+
+
+def dataset_of(images: Sequence[Image], classes: Sequence[str], splits: Sequence[str] | None = None, ids=None) -> Dataset:
+    """A Dataset from plain dictionaries."""
+    ids = list(range(1, len(images) + 1)) if ids is None else ids
+    triples = [(row, classes.index(name), area) for row, image in enumerate(images) for name, area in image.items()]
+    rows, columns, areas = (list(part) for part in zip(*triples, strict=True)) if triples else ([], [], [])
+    frame = pl.DataFrame({"image_id": ids, "split": list(splits) if splits else ["all"] * len(images)})
+    matrix = coo_array((np.array(areas, float), (rows, columns)), shape=(len(images), len(classes))).tocsr()
+    return Dataset.build(frame, classes, matrix)
+
+
+@st.composite
+def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool = False):
+    """Random (images, classes, splits): classes Y, A, B, ..., every area possible, some images empty."""
+    classes = ["Y", "A", "B", "C", "D"][: draw(st.integers(2, max_classes))]
+    n = draw(st.integers(1, max_images))
+    images = [draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes))) for _ in range(n)]
+    names = [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
+    return images, classes, names
+
+
+def naive_A(images: Iterable[Image], cue: str, task: str) -> float:  # noqa: N802
+    """A(C, Y) = E[area(C) - area(Y) | y = 1] (section 3.1.1)."""
+    differences = [image.get(cue, 0.0) - image[task] for image in images if task in image]
+    return sum(differences) / len(differences) if differences else math.nan
+
+
+def naive_cues(images: Sequence[Image], classes: Sequence[str], task: str, alpha: float) -> set[str]:
+    """Every class with A above alpha."""
+    return {c for c in classes if c != task and naive_A(images, c, task) > alpha}
+
+
+def naive_ce_subset(image: Image, cues: Iterable[str], task: str, beta: float) -> str:
+    """The noisy-or rule, as the paper says it."""
+    areas = [image.get(cue, 0.0) for cue in cues]
+    if task in image:
+        return "hard_positive" if all(area < beta for area in areas) else "easy"
+    return "hard_negative" if any(area > beta for area in areas) else "easy"
+
+
+def naive_matching(rows: Sequence[tuple[int, bool, float]], n_positive: int, n_negative: int) -> dict[int, str]:
+    """(id, label, support) -> subset of each id with a known support: the n most unusual on each side."""
+    known = [row for row in rows if not math.isnan(row[2])]
+    positives = sorted((support, image_id) for image_id, label, support in known if label)
+    negatives = sorted((-support, image_id) for image_id, label, support in known if not label)
+    subsets = {image_id: "easy" for image_id, _, _ in known}
+    subsets |= {image_id: "hard_positive" for _, image_id in positives[:n_positive]}
+    subsets |= {image_id: "hard_negative" for _, image_id in negatives[:n_negative]}
+    return subsets
+
+
+def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    """Cosine of two vectors; NaN where one has no direction."""
+    norm = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
+    return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else math.nan

@@ -1,0 +1,175 @@
+"""The rules of the house, read from the code."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "nooch"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
+FLOORS = [
+    {"errors", "version"},
+    {"files", "plans"},
+    {"data"},
+    {"readers", "encoders", "criteria", "objectives", "metrics"},
+    {"challenge"},
+    {"training", "selection", "evaluation"},
+    {"report", "exports", "scenes", "published", "download", "engines"},
+    {"study"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+# helpers that a family's plug-ins share; plug-ins themselves never import each other
+SHARED = {
+    "readers": {"coco_json", "coco_merge", "cocostuff", "image_files", "maps"},
+    "criteria": {"base", "phi", "phi_build", "phi_types", "presets"},
+    "encoders": {"base", "batching", "captions", "folders", "attention"},
+    "engines": set(),
+}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules of nooch that a file imports anywhere: at the top, in functions, under TYPE_CHECKING."""
+    known = {_name(m) for m in MODULES}
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "nooch"}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            if node.module and node.module.split(".")[0] == "nooch":
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    found.add(inner if inner in known else node.module)
+    return found
+
+
+GRAPH = {_name(path): _imports(path) for path in MODULES}
+
+
+def _room(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch"])
+def test_imports_point_downwards(module):
+    room = _room(module)
+    assert room in FLOOR, f"{room} has no floor in the design"
+    for imported in GRAPH[module]:
+        target = _room(imported)
+        assert target is not None, f"{module} imports the top of the package: name the module that has it"
+        assert target == room or FLOOR[target] < FLOOR[room], f"{module} imports {imported}"
+
+
+def test_there_is_no_import_circle():
+    # a package's __init__ runs before its modules: importing nooch.a.b also imports nooch.a
+    edges = {
+        m: {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)} & set(GRAPH)
+        for m, imported in GRAPH.items()
+        if m != "nooch"
+    }
+    # ... but a module may be imported by its own package's __init__ without that being a circle
+    edges = {m: {t for t in targets if t != m and not m.startswith(t + ".")} for m, targets in edges.items()}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])
+        if module not in done:
+            for target in sorted(edges.get(module, ())):
+                visit(target, (*trail, module))
+            done.add(module)
+
+    for module in sorted(edges):
+        visit(module, ())
+
+
+@pytest.mark.parametrize("family", sorted(SHARED))
+def test_plugins_never_import_each_other(family):
+    members = {p.stem for p in (SOURCE / family).glob("*.py")} - {"__init__"}
+    plugins = members - SHARED[family]
+    assert plugins
+    for plugin in plugins - {"combine"}:
+        others = {f"nooch.{family}.{other}" for other in plugins - {plugin}}
+        assert not GRAPH[f"nooch.{family}.{plugin}"] & others, plugin
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_files_are_short_and_say_what_they_are_for(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400
+    assert ast.get_docstring(ast.parse(text)), "a module's first line says what it is for"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_nothing_is_unpickled_or_evaluated(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", "")}
+            assert not names & {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {"eval", "exec", "pl.sql", "pl.SQLContext"}, called
+            if called in {"np.load", "numpy.load"}:
+                assert any(k.arg == "allow_pickle" and ast.unparse(k.value) == "False" for k in node.keywords)
+
+
+@pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch.__main__"])
+def test_all_names_what_is_there(module):
+    loaded = importlib.import_module(module)
+    public = getattr(loaded, "__all__", None)
+    if public is None:
+        assert module in {"nooch.study", "nooch.version", "nooch.encoders.attention"}, "a module lists its public names"
+        return
+    for name in public:
+        assert hasattr(loaded, name), name
+    assert len(set(public)) == len(public)
+
+
+_BARE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {'torch', 'transformers', 'sentence_transformers', 'ray', 'submitit', 'fiftyone', 'matplotlib'}:
+            raise ModuleNotFoundError(f'No module named {name!r}', name=name.split('.')[0])
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def _bare(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", _BARE + code], capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
+
+
+def test_the_core_imports_without_extras():
+    code = "import importlib\n" + "".join(f"importlib.import_module({m!r})\n" for m in GRAPH if m != "nooch.__main__")
+    code += "import nooch\n[getattr(nooch, name) for name in nooch.__all__]\n"
+    done = _bare(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_extra_gives_the_install_line():
+    done = _bare("from nooch.encoders import encoder\nencoder('all-MiniLM-L6-v2').encode(['a cat'])\n")
+    assert done.returncode == 1
+    assert "pip install 'nooch[gist]'" in done.stderr
+    assert "MissingExtraError" in done.stderr
+
+
+def test_importing_nooch_is_light():
+    code = "import sys, nooch, nooch.cli.main\nprint(*[m for m in ('polars', 'scipy', 'sklearn', 'sqlglot', 'pyarrow', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
