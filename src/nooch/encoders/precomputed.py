@@ -88,9 +88,10 @@ def _rows(path: Path, ids: pl.Series, data: Dataset) -> NDArray[np.int64]:
 
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # opened here: numpy leaves a file that is no archive open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in _ARRAYS if name in arrays}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
     if set(found) != set(_ARRAYS):
         raise InputError(f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED)

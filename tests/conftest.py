@@ -1,0 +1,82 @@
+"""Fixtures that all tests share: real data where it is there, and the command line as a user has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nooch.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data; the test is skipped, saying so, where it is not there. Read in place, never written.
+
+    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data`` beside the repository.
+    """
+    folder = Path(os.environ.get("NOOCH_TEST_DATA") or ROOT.parent / "shared" / "data").resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; NOOCH_TEST_DATA can name another folder")
+    return folder
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON document: fails where anything else was printed there."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run_cli(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
+    """Run ``nooch ARGS`` and give its exit code, standard output and standard error.
+
+    In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a user's shell would, in the
+    folder ``cwd`` and with ``env`` added to the environment.
+    """
+
+    def run(
+        *args: object, separate: bool = False, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Ran:
+        words = [str(arg) for arg in args]
+        if separate:
+            done = subprocess.run(
+                [sys.executable, "-m", "nooch", *words],
+                check=False, capture_output=True, cwd=cwd, env={**os.environ, **(env or {})}, timeout=300,
+            )  # fmt: skip
+            return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["nooch", *words])
+            # main sets the handler of SIGTERM: not for the test runner
+            patch.setattr("signal.signal", lambda *_: None)
+            if cwd is not None:
+                patch.chdir(cwd)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            capfdbinary.readouterr()
+            try:
+                main()
+                code = 0
+            except SystemExit as stop:
+                code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            out, err = capfdbinary.readouterr()
+        return Ran(code, out.decode(), err.decode())
+
+    return run
