@@ -109,7 +109,7 @@ def main() -> None:
         about = {
             "encoder": ours.describe(),
             "captions": origin,
-            "processor": platform.processor(),
+            "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
             "runs": options.runs,
         }
         options.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")

@@ -18,7 +18,9 @@ Image = Mapping[str, float]  # class -> area of what is present
 AREAS = st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.75]) | st.floats(0, 1.25).map(lambda x: round(x, 3))
 
 
-def dataset_of(images: Sequence[Image], classes: Sequence[str], splits: Sequence[str] | None = None, ids=None) -> Dataset:
+def dataset_of(
+    images: Sequence[Image], classes: Sequence[str], splits: Sequence[str] | None = None, ids=None
+) -> Dataset:
     """A Dataset from plain dictionaries."""
     ids = list(range(1, len(images) + 1)) if ids is None else ids
     triples = [(row, classes.index(name), area) for row, image in enumerate(images) for name, area in image.items()]
@@ -38,7 +40,7 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
     return images, classes, names
 
 
-def naive_A(images: Iterable[Image], cue: str, task: str) -> float:  # noqa: N802
+def naive_A(images: Iterable[Image], cue: str, task: str) -> float:
     """A(C, Y) = E[area(C) - area(Y) | y = 1] (section 3.1.1)."""
     differences = [image.get(cue, 0.0) - image[task] for image in images if task in image]
     return sum(differences) / len(differences) if differences else math.nan

@@ -151,7 +151,11 @@ sys.meta_path.insert(0, Refuse())
 
 def _bare(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", _BARE + code], capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        [sys.executable, "-W", "error", "-c", _BARE + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
 
 

@@ -19,7 +19,16 @@ from nooch.study.showing import explain, overlaps, summary
 
 
 def _suite(ids=None):
-    images = [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"Y": 0.1, "A": 0.05}, {"A": 0.5}, {"A": 0.6}, {}, {"Y": 0.2, "A": 0.5}, {"A": 0.02}]
+    images = [
+        {"Y": 0.1, "A": 0.4},
+        {"Y": 0.1},
+        {"Y": 0.1, "A": 0.05},
+        {"A": 0.5},
+        {"A": 0.6},
+        {},
+        {"Y": 0.2, "A": 0.5},
+        {"A": 0.02},
+    ]
     splits = ["train", "train", "valid", "valid", "test", "test", "test", "test"]
     vectors = [[1, 0], [0, 1], [0.9, 0.1], [1, 0.1], [math.nan] * 2, [0.5, 0.5], [0.2, 1], [1, 1]]
     data = dataset_of(images, ["Y", "A", "B"], splits, ids).with_embedding("e", np.array(vectors))
@@ -36,7 +45,9 @@ def test_matched_counts_and_thresholds():
         short = record.missing_negatives
         assert ce.counts.hard_negatives == gist.counts.hard_negatives + short
     assert suite.header.criteria["gist"].match == "ce"
-    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["B"].startswith("no training image")
+    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["B"].startswith(
+        "no training image"
+    )
     reason = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["A"]
     assert reason.startswith("its counts are those of ce, and there: no class has A(C, A)")
 
@@ -136,12 +147,14 @@ def test_every_image_with_a_verdict_is_in_one_subset(collection):
     for key in suite.keys:
         challenge = suite.set(*key)
         parts = [challenge.ids(subset) for subset in SUBSETS]
-        assert sorted(sum(parts, [])) == data.select("test").images["image_id"].to_list()
+        assert sorted(i for part in parts for i in part) == data.select("test").images["image_id"].to_list()
         assert sorted(parts[0] + parts[1]) == challenge.ids("hard")
 
 
 def test_training_images_in_context_are_those_with_phi_0():
-    data = dataset_of([{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}], ["Y", "A"], ["train"] * 4 + ["test"])
+    data = dataset_of(
+        [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}], ["Y", "A"], ["train"] * 4 + ["test"]
+    )
     suite = find(data, {"ce": CE()}, tasks="Y", splits=["train", "test"])
     assert suite.in_context("ce", "Y") == [1, 4]
     with pytest.raises(ParameterError, match="'train' is no split of the suite"):

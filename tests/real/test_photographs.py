@@ -1,0 +1,201 @@
+"""Real photographs and annotations, end to end through the command line. The numbers were counted outside this project."""
+
+import pytest
+
+from nooch.challenge import load_suite
+from nooch.criteria import CE
+from nooch.published import read_published
+from nooch.readers.label_maps import read_label_maps
+from nooch.study.finding import find
+
+CUES = "car=road,cow=grass,boat=water,aeroplane=sky,bicycle=road,bird=water"
+# task: positives, hard positives, hard negatives at area 0.1
+MSRC = {
+    "car": (46, 2, 98), "cow": (45, 0, 174), "boat": (33, 1, 44), "aeroplane": (30, 1, 115), "bicycle": (32, 4, 114),
+    "bird": (38, 24, 62),
+}  # fmt: skip
+FITTED = {
+    "cow": {"grass": 0.380}, "sheep": {"grass": 0.438}, "boat": {"water": 0.315, "sky": 0.080},
+    "aeroplane": {"sky": 0.140, "grass": 0.127}, "bird": {"water": 0.165, "grass": 0.152},
+    "car": {}, "bicycle": {}, "dog": {},
+}  # fmt: skip
+
+
+@pytest.fixture
+def msrc(shared_data, run_cli, tmp_path):
+    folder = shared_data / "msrc-v2"
+    done = run_cli(
+        "import",
+        "label-maps",
+        folder / "labels",
+        "--classes",
+        folder / "classes.txt",
+        "--void",
+        0,
+        "--images",
+        folder / "images",
+        tmp_path / "msrc",
+    )
+    assert done.code == 0, done.err
+    return tmp_path / "msrc"
+
+
+def test_sets_with_cues_by_hand(msrc, run_cli, tmp_path):
+    done = run_cli(
+        "find",
+        msrc,
+        "--criterion",
+        "ce",
+        "--cues",
+        CUES,
+        "--tasks",
+        ",".join(MSRC),
+        "--out",
+        tmp_path / "suite",
+        "--format",
+        "json",
+    )
+    assert done.code == 0, done.err
+    counts = {s["task"]: (s["positives"], s["hard_positives"], s["hard_negatives"]) for s in done.json["sets"]}
+    assert counts == MSRC
+
+
+def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
+    done = run_cli(
+        "find", msrc, "--criterion", "ce", "--alpha", 0.05, "--tasks", ",".join(FITTED), "--out", tmp_path / "suite"
+    )
+    assert done.code == 0, done.err
+    shown = run_cli("show", tmp_path / "suite", "--format", "json").json
+    found = {task: {c["cue"]: c["A"] for c in cues} for task, cues in shown["criteria"]["ce"]["cues"].items()}
+    assert {t: set(c) for t, c in found.items()} == {t: set(c) for t, c in FITTED.items()}
+    for task, cues in FITTED.items():
+        assert found[task] == pytest.approx(cues, abs=5e-4)
+    assert [s["task"] for s in shown["skipped"]] == ["car", "bicycle", "dog"]
+
+
+def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, tmp_path):
+    run_cli("find", msrc, "--criterion", "ce", "--cues", CUES, "--tasks", "car,bird", "--out", tmp_path / "suite")
+    suite = load_suite(tmp_path / "suite")
+    for image_id in suite.set("ce", "car", "all").ids("hard"):
+        assert (shared_data / "msrc-v2" / "images" / f"{image_id}.jpg").is_file()
+    (first, _) = suite.set("ce", "car", "all").ids("hard_positive")
+    told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", first)
+    assert "hard positive: car is present" in told.out
+    assert "road covers" in told.out
+
+
+# what the published sets follow, checked where areas are exact: these cues, and 0.1 of the image
+RULE = {"tie": ["person"], "backpack": ["person"], "bowl": ["dining_table"], "cup": ["person", "dining_table"]}
+
+
+def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
+    data = read_label_maps(shared_data / "cocostuff-maps" / "label", "cocostuff")
+    suite = find(data, {"ce": CE(cues=RULE)}, tasks=list(RULE))
+    published = read_published(shared_data / "nooch-published")
+    checked = 0
+    for task in RULE:
+        challenge = suite.set("ce", task, "all")
+        for split in ("valid", "test"):
+            here = challenge.image_ids.filter(challenge.image_ids.is_in(published.splits[split].tolist())).to_list()
+            for side in ("positive", "negative"):
+                (one,) = [
+                    p for p in published.sets if (p.criterion, p.task, p.split, p.side) == ("ce", task, split, side)
+                ]
+                ours = set(challenge.ids(f"hard_{side}")) & set(here)
+                assert ours == set(one.ids.tolist()) & set(here), (task, split, side)
+            checked += len(here)
+    assert checked > 0
+
+
+def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, tmp_path):
+    """The same verdicts from instances JSON: person and dining_table are things, so no stuff file is needed."""
+    real = shared_data / "coco-real"
+    files = [
+        real / "coco128" / "annotations" / "instances_train2017.json",
+        *(real / "coco-tiny" / "annotations" / f"instances_{part}2017.json" for part in ("train", "val")),
+    ]
+    published = shared_data / "nooch-published"
+    things = [word for file in files for word in ("--things", file)]
+    captions = shared_data / "captions" / "captions_val2017.json"
+    split = published / "cocostuff_split_image_ids.npz"
+    done = run_cli(
+        "import",
+        "coco",
+        *things,
+        "--captions",
+        captions,
+        "--images",
+        real,
+        "--split",
+        split,
+        tmp_path / "real",
+        "--format",
+        "json",
+    )
+    assert done.code == 0, done.err
+    assert done.json["images"] == 288
+    assert "captions belong to images that no annotation file lists" in done.err
+    cues = ",".join(f"{task}={'+'.join(names)}" for task, names in RULE.items())
+    found = run_cli(
+        "find",
+        tmp_path / "real",
+        "--criterion",
+        "ce",
+        "--cues",
+        cues,
+        "--tasks",
+        ",".join(RULE),
+        "--out",
+        tmp_path / "suite",
+    )
+    assert found.code == 0, found.err
+    verdicts = run_cli("verify", tmp_path / "suite", published, "--format", "json").json
+    assert len(verdicts) == 16
+    assert sum(v["covered"] for v in verdicts) == 82
+    assert all(v["mislabelled"] == 0 for v in verdicts)
+    for verdict in verdicts:
+        assert (verdict["only_published"], verdict["only_found"]) == ([], []), verdict
+
+
+def test_gist_needs_captions_and_says_so(msrc, run_cli, tmp_path):
+    done = run_cli(
+        "find", msrc, "--criterion", "gist", "--encoder", "lexical", "--tau", 0.5, "--out", tmp_path / "suite"
+    )
+    assert done.code == 2
+    assert "no captions" in done.err
+    assert not (tmp_path / "suite").exists()
+
+
+def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
+    done = run_cli(
+        "import", "table", shared_data / "waterbirds" / "metadata.csv", "--id", "img_id", "--label", "y", "--split-column", "split",
+        "--split-values", "0=train,1=valid,2=test", tmp_path / "birds", "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
+    found = run_cli(
+        "find",
+        tmp_path / "birds",
+        "--criterion",
+        "attribute",
+        "--phi",
+        "place != y",
+        "--out",
+        tmp_path / "suite",
+        "--splits",
+        "train,test",
+        "--format",
+        "json",
+    )
+    assert found.code == 0, found.err
+    (train, test) = found.json["sets"]
+    # train groups (y, place): 3498 / 184 / 56 / 1057
+    assert (train["hard_negatives"], train["hard_positives"]) == (184, 56)
+    assert (train["negatives"], train["positives"]) == (3498 + 184, 56 + 1057)
+    suite = load_suite(tmp_path / "suite")
+    assert len(suite.in_context("attribute", "y")) == 3498 + 1057
+    assert test["hard_negatives"] + test["hard_positives"] == len(suite.set("attribute", "y", "test").ids("hard"))
+    refused = run_cli("find", tmp_path / "birds", "--criterion", "ce", "--out", tmp_path / "ce")
+    assert refused.code == 2
+    assert "areas are unknown" in refused.err
+    assert not (tmp_path / "ce").exists()
