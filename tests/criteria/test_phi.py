@@ -226,7 +226,7 @@ REFUSED = [
     "+".join(["place"] * 300) + " = 1",
     "(" * 1999,
     "place = " + "1" * MAX_LENGTH,
-    " OR ".join(["place = 1"] * 200),
+    " OR ".join(["place = 1"] * 2000),
 ]
 
 

@@ -1,0 +1,348 @@
+"""find, show, explain, verify, info and embed as a user types them, and what they refuse."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from generate_annotations import generate
+
+from nooch.challenge import load_suite
+from nooch.data import load_dataset
+
+TASKS = "car,bowl,cow"
+
+
+@pytest.fixture(scope="module")
+def annotations(tmp_path_factory):
+    """COCO files of 400 made-up scenes."""
+    folder = tmp_path_factory.mktemp("annotations")
+    generate(folder, 400, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def imported(annotations, tmp_path_factory):
+    """The dataset folder of those files."""
+    out = tmp_path_factory.mktemp("imported") / "dataset"
+    command = [
+        sys.executable, "-m", "nooch", "import", "coco", "--things", annotations / "instances.json", "--stuff", annotations / "stuff.json",
+        "--captions", annotations / "captions.json", "--split", "60/20/20", out,
+    ]  # fmt: skip
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    return out
+
+
+@pytest.fixture
+def dataset(imported, tmp_path):
+    """A copy that a test may write to."""
+    return shutil.copytree(imported, tmp_path / "dataset")
+
+
+def test_the_exact_forms(dataset, run_cli, tmp_path):
+    found = run_cli(
+        "find",
+        dataset,
+        "--criterion",
+        "ce",
+        "--alpha",
+        "0.05",
+        "--beta",
+        "0.1",
+        "--tasks",
+        TASKS,
+        "--out",
+        tmp_path / "one",
+    )
+    assert found.code == 0, found.err
+    assert "car" in found.out
+    by_hand = run_cli(
+        "find",
+        dataset,
+        "--criterion",
+        "ce",
+        "--cues",
+        "tie=person,cup=person+dining_table",
+        "--tasks",
+        "tie,cup",
+        "--out",
+        tmp_path / "two",
+    )
+    assert by_hand.code == 0, by_hand.err
+    assert load_suite(tmp_path / "two").header.criteria["ce"].cues["cup"][0][0] in {"person", "dining_table"}
+    gist = run_cli(
+        "find", dataset, "--criterion", "ce", "--criterion", "gist", "--encoder", "lexical", "--match", "ce", "--tasks", TASKS, "--out", tmp_path / "three",
+    )  # fmt: skip
+    assert gist.code == 0, gist.err
+    shown = run_cli("show", tmp_path / "three", "--format", "json").json
+    counts = {
+        (s["criterion"], s["task"], s["split"]): (s["hard_positives"], s["hard_negatives"]) for s in shown["sets"]
+    }
+    for task in TASKS.split(","):
+        for split in ("valid", "test"):
+            assert counts["ce", task, split] == counts["gist", task, split]
+    text = run_cli("show", tmp_path / "three").out
+    for title in ("Challenge sets (test)", "Context cues (ce)", "Thresholds on support (valid)", "Overlap of criteria"):
+        assert title in text
+
+
+def test_json_of_find_and_show_agree_and_stand_alone_on_standard_output(dataset, run_cli, tmp_path):
+    found = run_cli("find", dataset, "--tasks", TASKS, "--out", tmp_path / "suite", "--format", "json")
+    shown = run_cli("show", tmp_path / "suite", "--format", "json")
+    assert found.json["sets"] == shown.json["sets"]
+    table = pl.read_parquet(tmp_path / "suite" / "challenge_sets.parquet")
+    for row in shown.json["sets"]:
+        part = table.filter(criterion=row["criterion"], task=row["task"], split=row["split"])
+        for subset in ("hard_positive", "hard_negative"):
+            assert part.filter(subset=subset).height == row[f"{subset}s"]
+        assert int(part["label"].sum()) == row["positives"]
+
+
+def test_find_says_what_python_finds(dataset, run_cli, tmp_path):
+    import nooch
+
+    run_cli("find", dataset, "--tasks", "all", "--out", tmp_path / "suite")
+    suite = nooch.find(nooch.load_dataset(dataset), {"ce": nooch.CE()})
+    again = nooch.load_suite(tmp_path / "suite")
+    assert again.keys == suite.keys
+    for key in suite.keys:
+        assert again.set(*key).ids("hard") == suite.set(*key).ids("hard")
+
+
+def test_combinations_and_their_parts(dataset, run_cli, tmp_path):
+    done = run_cli(
+        "find", dataset, "--criterion", "ce & gist", "--criterion", "~ce", "--encoder", "lexical", "--match", "ce", "--tasks", "car", "--out", tmp_path / "s", "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    suite = load_suite(tmp_path / "s")
+    assert set(suite.criteria) == {"ce", "gist", "ce & gist", "~ce"}
+    hard = {c: set(suite.set(c, "car", "test").ids("hard")) for c in suite.criteria}
+    assert hard["ce & gist"] == hard["ce"] & hard["gist"]
+    assert hard["~ce"] == set(suite.set("ce", "car", "test").ids("easy"))
+
+
+def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path):
+    run_cli("find", dataset, "--tasks", "car", "--out", tmp_path / "suite")
+    suite = load_suite(tmp_path / "suite")
+    data = load_dataset(dataset)
+    for subset, words in (("hard_negative", "hard negative: car is absent"), ("easy", "easy ")):
+        image = suite.set("ce", "car", "test").ids(subset)[0]
+        told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", image)
+        assert told.code == 0
+        assert words in told.out
+        area = 100 * data.area("road")[data.row(image)]
+        assert f"road covers {area:.3g} %" in told.out
+    elsewhere = shutil.move(dataset, tmp_path / "elsewhere")
+    told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", image)
+    assert "only supports are told" in told.err
+    told = run_cli(
+        "explain", tmp_path / "suite", "--task", "car", "--image", image, "--dataset", elsewhere, "--format", "json"
+    )
+    assert "road covers" in told.json["verdicts"][0]["text"]
+
+
+def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
+    run_cli("find", dataset, "--tasks", TASKS, "--out", tmp_path / "first")
+    done = run_cli("find", dataset, "--fitted", tmp_path / "first", "--tasks", TASKS, "--out", tmp_path / "second")
+    assert done.code == 0, done.err
+    for name in ("suite.json", "challenge_sets.parquet"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
+    embedded = run_cli("embed", dataset, "--encoder", "lexical")
+    assert embedded.code == 0, embedded.err
+    facts = run_cli("info", dataset, "--format", "json").json
+    ((name, shape),) = facts["embeddings"].items()
+    assert shape[0] == 400
+    before = (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns
+    done = run_cli(
+        "find", dataset, "--criterion", "gist", "--tau", "0.5", "--tasks", "car", "--out", tmp_path / "suite"
+    )
+    assert done.code == 0, done.err
+    assert (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns == before
+    assert load_suite(tmp_path / "suite").header.criteria["gist"].parameters == {"embedding": name, "tau": 0.5}
+
+
+def test_image_embeddings_from_a_file(dataset, run_cli, tmp_path):
+    ids = load_dataset(dataset).image_ids
+    values = np.random.default_rng(0).normal(size=(len(ids), 8)).astype(np.float32)
+    np.savez(tmp_path / "clip.npz", image_ids=ids[::-1], embeddings=values[::-1])
+    done = run_cli(
+        "find",
+        dataset,
+        "--criterion",
+        "gist",
+        "--encoder",
+        tmp_path / "clip.npz",
+        "--tau",
+        "0",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "suite",
+    )
+    assert done.code == 0, done.err
+    again = run_cli(
+        "find",
+        dataset,
+        "--criterion",
+        "gist",
+        "--encoder",
+        tmp_path / "clip.npz",
+        "--tau",
+        "0",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "suite",
+    )
+    assert again.code == 2
+
+
+def test_a_criterion_of_ones_own(dataset, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import numpy as np\n"
+        "from nooch.criteria import MarkFitted\n"
+        "class Fitted(MarkFitted):\n"
+        "    kind = 'even'\n"
+        "    def parameters(self): return {}\n"
+        "    def undefined(self, task): return None\n"
+        "    def explain(self, image, task): return 'even'\n"
+        "    def phi(self, data, task): return data.image_ids % 2 == 0\n"
+        "    def to_json(self): return {}\n"
+        "    @classmethod\n"
+        "    def from_json(cls, content): return cls()\n"
+        "@dataclass(frozen=True)\n"
+        "class Even:\n"
+        "    kind = 'even'\n"
+        "    def fit(self, train, tasks): return Fitted()\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "nooch",
+        "find",
+        str(dataset),
+        "--criterion",
+        "mine:Even",
+        "--tasks",
+        "car",
+        "--out",
+        "suite",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(i % 2 == 0 for i in load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tasks", "cra"], "'cra' is no class of the dataset"),
+        (["--tasks", "car,car"], "named twice"),
+        (["--alpha", "-1"], "alpha is -1"),
+        (["--beta", "nan"], "beta is nan"),
+        (["--criterion", "cee"], "'cee' is no criterion"),
+        (["--criterion", "ce", "--criterion", "ce"], "a criterion is named twice"),
+        (["--criterion", "ce and gist"], "'ce and gist' is no criterion"),
+        (["--criterion", "gist"], "needs an encoder"),
+        (["--criterion", "gist", "--encoder", "lexical"], "gist has no thresholds of its own"),
+        (["--criterion", "gist", "--encoder", "lexical", "--match", "ce"], "'ce' is no criterion of --match"),
+        (["--criterion", "gist", "--encoder", "lexical", "--tau", "3"], "tau is 3"),
+        (["--criterion", "gist", "--encoder", "no-such-model"], "no-such-model"),
+        (["--criterion", "attribute"], "needs --phi or --preset"),
+        (["--criterion", "attribute", "--phi", "y = (SELECT 1)"], "phi"),
+        (["--criterion", "attribute", "--phi", "random() < 1"], "phi"),
+        (["--criterion", "attribute", "--phi", "place != y"], "place"),
+        (["--criterion", "nowhere:Thing"], "cannot be imported"),
+        (["--cues", "car"], "'car' is no pair"),
+        (["--cues", "car=raod"], "did you mean road"),
+        (["--cues", "car=car"], "other classes"),
+        (["--splits", "validation"], "'validation' is no split"),
+        (["--fitted", "nowhere"], "is no suite"),
+    ],
+)
+def test_wrong_options_end_with_code_2_and_leave_nothing(dataset, run_cli, tmp_path, words, message):
+    done = run_cli(
+        "find", dataset, *words, *([] if "--tasks" in words else ["--tasks", "car"]), "--out", tmp_path / "suite"
+    )
+    assert done.code == 2, done.out
+    assert message in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert not (tmp_path / "suite").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["dataset"]
+
+
+def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
+    run_cli("find", dataset, "--tasks", "car", "--out", tmp_path / "suite")
+    before = (tmp_path / "suite" / "suite.json").read_bytes()
+    done = run_cli("find", dataset, "--tasks", "cow", "--out", tmp_path / "suite")
+    assert done.code == 2
+    assert "exists already" in done.err
+    assert (tmp_path / "suite" / "suite.json").read_bytes() == before
+    assert run_cli("find", dataset, "--tasks", "cow", "--out", tmp_path / "suite", "--overwrite").code == 0
+    assert load_suite(tmp_path / "suite").tasks == ("cow",)
+    # the dataset is no suite: --overwrite must not delete it
+    assert run_cli("find", dataset, "--tasks", "cow", "--out", dataset, "--overwrite").code == 2
+    assert load_dataset(dataset)
+
+
+def test_a_folder_that_cannot_be_written(dataset, run_cli, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run_cli("find", dataset, "--tasks", "car", "--out", tmp_path / "file" / "suite")
+    assert done.code == 2
+    assert "cannot make the folder" in done.err
+
+
+@pytest.mark.parametrize("command", [["show"], ["explain", "--task", "car", "--image", "1"], ["info"]])
+def test_folders_that_are_neither(run_cli, tmp_path, command):
+    done = run_cli(command[0], tmp_path, *command[1:])
+    assert done.code == 2
+    assert "is no suite" in done.err or "is no dataset" in done.err
+
+
+def test_explain_refuses_what_is_not_there(dataset, run_cli, tmp_path):
+    run_cli("find", dataset, "--tasks", "car", "--out", tmp_path / "suite")
+    for words, message in (
+        (["--task", "bus", "--image", "1"], "'bus' is no task"),
+        (["--task", "car", "--image", "99999"], "99999"),
+        (["--task", "car", "--image", "x"], "image"),
+    ):
+        done = run_cli("explain", tmp_path / "suite", *words)
+        assert done.code == 2, done.out
+        assert message in done.err
+
+
+def test_verify_needs_published_files(dataset, run_cli, tmp_path):
+    run_cli("find", dataset, "--tasks", "car", "--out", tmp_path / "suite")
+    done = run_cli("verify", tmp_path / "suite", tmp_path)
+    assert done.code == 2
+    assert "holds no published set" in done.err
+    np.save(tmp_path / "nooch_ids_CE_car_hard_positive_test.npy", np.array([1, 2, 3]))
+    shown = run_cli("verify", tmp_path / "suite", tmp_path)
+    assert "Against the published sets" in shown.out
+    (verdict,) = run_cli("verify", tmp_path / "suite", tmp_path, "--format", "json").json
+    assert verdict["published"] == 3
+
+
+def test_info_tells_what_the_folder_holds(dataset, run_cli, annotations):
+    facts = run_cli("info", dataset, "--format", "json").json
+    things = json.loads((annotations / "instances.json").read_text())
+    cars = {a["image_id"] for a in things["annotations"] if a["category_id"] == 3}
+    assert facts["classes"]["car"] == len(cars)
+    assert facts["images"] == 400
+    assert facts["splits"] == {"train": 240, "valid": 80, "test": 80}
+    assert "Classes: 171" in run_cli("info", dataset).out
+
+
+def test_version_and_help(run_cli):
+    import nooch
+
+    assert run_cli("--version").out.strip() == nooch.__version__
+    assert "Challenge" in run_cli("find", "--help").out or "challenge" in run_cli("find", "--help").out
