@@ -119,7 +119,7 @@ class Dataset:
         """Ids, ascending: int64 or an object array of str, shape (n_images,)."""
         return self.images["image_id"].to_numpy()
 
-    @property
+    @cached_property
     def splits(self) -> dict[str, int]:
         """Number of images in each split that has any, in the order train, valid, test, all."""
         counts = dict(self.images["split"].value_counts().iter_rows())

@@ -1,0 +1,86 @@
+"""Import of things and stuff of COCO-Stuff's size against pycocotools, whole processes in turn.
+
+The peer loads both files with ``pycocotools.coco.COCO`` and sums areas by image and category. nooch also hashes the
+sources, checks ids and areas, and writes the dataset folder.
+
+    python benchmarks/bench_import.py [--images 123287] [--runs 3] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from generate_annotations import generate
+from measuring import Spread, alternate, machine, ratio_line, write_json
+
+HERE = Path(__file__).parent
+PEER = """
+import gc, sys
+if sys.argv[2] == "off":
+    gc.disable()
+from collections import Counter
+from pycocotools.coco import COCO
+areas = Counter()
+for name in ("instances", "stuff"):
+    coco = COCO(f"{sys.argv[1]}/{name}.json")
+    size = {i: image["height"] * image["width"] for i, image in coco.imgs.items()}
+    for a in coco.anns.values():
+        areas[a["image_id"], a["category_id"]] += a["area"] / size[a["image_id"]]
+print(len(areas))
+"""
+
+
+def annotations(images: int) -> Path:
+    """The generated files, made once."""
+    folder = HERE / "data" / f"annotations-{images}"
+    if not (folder / "captions.json").is_file():
+        generate(folder, images, seed=0)
+    return folder
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=123_287)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    source = annotations(arguments.images)
+    out = HERE / "data" / "dataset"
+    python = sys.executable
+    nooch = [
+        python,
+        "-m",
+        "nooch",
+        "import",
+        "coco",
+        "--things",
+        f"{source}/instances.json",
+        "--stuff",
+        f"{source}/stuff.json",
+    ]
+    commands = {
+        "nooch": [*nooch, "--split", "70/10/20", str(out)],
+        "pycocotools": [python, "-c", PEER, str(source), "on"],
+        "pycocotools, garbage collector off": [python, "-c", PEER, str(source), "off"],
+    }
+    found = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
+    size = sum((source / f"{name}.json").stat().st_size for name in ("instances", "stuff")) / 1e9
+    print(f"Import of {arguments.images:,} images, {size:.2f} GB")
+    figures: dict[str, object] = {"machine": machine(), "gigabytes": size}
+    for name, runs in found.items():
+        seconds, memory = Spread.of([r.seconds for r in runs]), Spread.of([r.total_mb for r in runs])
+        largest = Spread.of([r.largest_mb for r in runs])
+        print(f"{name}: {seconds} s, peak memory {memory} MB in all processes, {largest} MB in the largest")
+        figures[name] = {"seconds": seconds, "total_mb": memory, "largest_mb": largest}
+    for name in list(commands)[1:]:
+        line, spread = ratio_line(f"nooch against {name}", found[name], found["nooch"])
+        print(line)
+        figures[f"ratio to {name}"] = spread
+    write_json(arguments.json, figures)
+
+
+if __name__ == "__main__":
+    main()

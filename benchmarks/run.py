@@ -1,0 +1,51 @@
+"""All benchmarks, and their figures as ``benchmarks/RESULTS.md``.
+
+    make bench
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from measuring import machine
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
+    "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
+    "Gist: embedding genuine captions": ["bench_embedding.py"],
+}
+
+
+def main() -> None:
+    """Run every script and write what it printed."""
+    head = ", ".join(f"{name} {value}" for name, value in machine().items())
+    parts = [
+        "# Benchmarks",
+        "Each figure is a ratio taken in one run against a named peer: median (minimum to maximum). Machines are shared and "
+        "noisy: the ratios say more than the seconds. `make bench` takes them anew.",
+        f"{datetime.datetime.now(tz=datetime.UTC).date()}; {head}",
+    ]
+    for title, (script, *options) in SCRIPTS.items():
+        print(f"== {title}", flush=True)
+        done = subprocess.run(
+            [sys.executable, str(HERE / script), *options], check=False, stdout=subprocess.PIPE, text=True, env=_environment()
+        )
+        print(done.stdout)
+        if done.returncode:
+            sys.exit(f"error: {script} failed")
+        parts += [f"## {title}", f"`python benchmarks/{script}`", f"```\n{done.stdout.strip()}\n```"]
+    (HERE / "RESULTS.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    # the generator of annotations lies with the examples
+    return {**os.environ, "PYTHONPATH": str(HERE.parent / "examples")}
+
+
+if __name__ == "__main__":
+    main()
