@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_import import HERE, annotations
+from bench_import import HERE, annotation_files
 from measuring import Spread, machine, write_json
 from numpy.typing import NDArray
 
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    source = annotations(arguments.images)
+    source = annotation_files(arguments.images)
     data = nooch.with_split(
         nooch.read_coco([source / "instances.json"], [source / "stuff.json"]), nooch.SplitPlan("70/10/20")
     )

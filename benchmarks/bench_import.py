@@ -32,7 +32,7 @@ print(len(areas))
 """
 
 
-def annotations(images: int) -> Path:
+def annotation_files(images: int) -> Path:
     """The generated files, made once."""
     folder = HERE / "data" / f"annotations-{images}"
     if not (folder / "captions.json").is_file():
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    source = annotations(arguments.images)
+    source = annotation_files(arguments.images)
     out = HERE / "data" / "dataset"
     python = sys.executable
     nooch = [

@@ -1,11 +1,8 @@
-"""All benchmarks, and their figures as ``benchmarks/RESULTS.md``.
-
-    make bench
-"""
+"""All benchmarks, and their figures as ``benchmarks/RESULTS.md``: ``make bench``."""
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 import subprocess
 import sys
@@ -14,6 +11,10 @@ from pathlib import Path
 from measuring import machine
 
 HERE = Path(__file__).parent
+INTRODUCTION = (
+    "Each figure is a ratio taken in one run against a named peer: median (minimum to maximum). Machines are shared and "
+    "noisy: the ratios say more than the seconds. `make bench` takes them anew."
+)
 SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
@@ -26,14 +27,17 @@ def main() -> None:
     head = ", ".join(f"{name} {value}" for name, value in machine().items())
     parts = [
         "# Benchmarks",
-        "Each figure is a ratio taken in one run against a named peer: median (minimum to maximum). Machines are shared and "
-        "noisy: the ratios say more than the seconds. `make bench` takes them anew.",
-        f"{datetime.datetime.now(tz=datetime.UTC).date()}; {head}",
+        INTRODUCTION,
+        f"{dt.datetime.now(tz=dt.UTC).date()}; {head}",
     ]
     for title, (script, *options) in SCRIPTS.items():
         print(f"== {title}", flush=True)
         done = subprocess.run(
-            [sys.executable, str(HERE / script), *options], check=False, stdout=subprocess.PIPE, text=True, env=_environment()
+            [sys.executable, str(HERE / script), *options],
+            check=False,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_environment(),
         )
         print(done.stdout)
         if done.returncode:

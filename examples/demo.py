@@ -1,7 +1,4 @@
-"""The main job end to end on made-up annotations: import, find, show, explain. No download of data.
-
-    python examples/demo.py --out demo-out
-"""
+"""The main job end to end on made-up annotations: import, find, show, explain. No download of data."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from pathlib import Path
 
 from generate_annotations import generate
 
-CAR_TASKS = "car,bowl,boat,fire_hydrant,airplane,cow,backpack,cup,surfboard,tie,sports_ball,kite"
+TASKS = "car,bowl,boat,fire_hydrant,airplane,cow,backpack,cup,surfboard,tie,sports_ball,kite"
 
 
 def main() -> None:
     """Run the demo, printing each command as a user would type it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo-out"))
     parser.add_argument("--images", type=int, default=4000)
     arguments = parser.parse_args()
@@ -39,10 +36,12 @@ def main() -> None:
         f"nooch import coco --things {source}/instances.json --stuff {source}/stuff.json "
         f"--captions {source}/captions.json --split 70/10/20 --seed 0 {dataset}"
     )
-    print("\n3. Find: images without the usual context (hard positives), and with it but without the object (hard negatives)")
+    print(
+        "\n3. Find: images without the usual context (hard positives), and with it but without the object (hard negatives)"
+    )
     run(
         f"nooch find {dataset} --criterion ce --alpha 0.05 --beta 0.1 --criterion gist --encoder minilm --match ce "
-        f"--tasks {CAR_TASKS} --out {suite}"
+        f"--tasks {TASKS} --out {suite}"
     )
     print("\n4. Show: context cues, thresholds, and how far the two criteria agree")
     run(f"nooch show {suite}")

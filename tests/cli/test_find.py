@@ -114,7 +114,8 @@ def test_find_says_what_python_finds(dataset, run_cli, tmp_path):
 
 def test_combinations_and_their_parts(dataset, run_cli, tmp_path):
     done = run_cli(
-        "find", dataset, "--criterion", "ce & gist", "--criterion", "~ce", "--encoder", "lexical", "--match", "ce", "--tasks", "car", "--out", tmp_path / "s", "--format", "json",
+        "find", dataset, "--criterion", "ce & gist", "--criterion", "~ce",
+        "--encoder", "lexical", "--match", "ce", "--tasks", "car", "--out", tmp_path / "s", "--format", "json",
     )  # fmt: skip
     assert done.code == 0, done.err
     suite = load_suite(tmp_path / "s")
