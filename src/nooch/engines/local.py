@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from typing import TypeVar
 
-from nooch.errors import ParameterError
+from nooch.errors import NoochError, ParameterError
 
 __all__ = ["LocalEngine"]
 
@@ -44,19 +46,26 @@ class LocalEngine:
         # never a plain fork: polars and BLAS hold threads and locks
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         context = multiprocessing.get_context(method)
-        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with_parent)
+        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_worker)
         return _results(executor, executor.map(function, listed))
 
 
 def _results(executor: ProcessPoolExecutor, results: Iterator[R]) -> Iterator[R]:
     try:
         yield from results
+    except BrokenProcessPool as error:
+        raise NoochError(
+            "a worker process was killed, most likely because memory ran out",
+            remedy="use fewer processes (--processes 1), or a machine with more memory",
+        ) from error
     finally:
+        # what runs is let run out, what waits is dropped
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _die_with_parent() -> None:
-    """End this worker when the process that made it is killed; otherwise it would wait for work for ever."""
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the process that made this one, and end with it: a worker waits for work for ever otherwise."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
