@@ -22,6 +22,11 @@ class Encoder(Protocol):
         """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): all that determines the result."""
         ...
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether a part of the sentences can be encoded without the others; not so where the encoder is fitted on all."""
+        ...
+
     def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """One vector for each sentence, in their order: float32 (n, d), finite.
 

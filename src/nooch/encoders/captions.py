@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,16 @@ from nooch.errors import InputError, UndefinedError
 
 __all__ = ["embed_captions"]
 
+_PART = 16384
+"""Distinct captions that are kept together: about half a minute's work on two cores."""
+
 # columns that are summed at once: a float64 copy of every vector would double or triple the memory
 _BLOCK = 32
 
 
-def embed_captions(data: Dataset, encoder: Encoder, progress: Progress | None = None) -> NDArray[np.float32]:
+def embed_captions(
+    data: Dataset, encoder: Encoder, progress: Progress | None = None, keep: Path | None = None
+) -> NDArray[np.float32]:
     """Mean embedding of every image's captions, as the encoder gives them (not normalised again).
 
     Each distinct text is encoded once; a caption that an image has twice counts twice.
@@ -28,6 +35,8 @@ def embed_captions(data: Dataset, encoder: Encoder, progress: Progress | None = 
         data: needs captions.
         encoder: see ``nooch.encoders.encoder``.
         progress: called with (distinct captions done, distinct captions).
+        keep: folder where finished parts are kept, so that interrupted work goes on where it was. It is the caller's
+            to remove when the result is safe.
 
     Returns:
         Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
@@ -45,11 +54,44 @@ def embed_captions(data: Dataset, encoder: Encoder, progress: Progress | None = 
     texts = captions.select(pl.col("caption").unique().sort()).with_columns(code=pl.int_range(pl.len()))
     images = data.images.select("image_id", row=pl.int_range(pl.len()))
     placed = captions.join(images, on="image_id").join(texts, on="caption")
-    vectors = _encoded(encoder, texts["caption"].to_list(), progress)
+    vectors = _encoded(encoder, texts["caption"].to_list(), progress or (lambda _done, _total: None), keep)
     return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
 
 
-def _encoded(encoder: Encoder, texts: list[str], progress: Progress | None) -> NDArray[np.float32]:
+def _encoded(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | None) -> NDArray[np.float32]:
+    if not getattr(encoder, "in_parts", False):
+        return _checked(encoder, texts, progress)
+    parts = []
+    # always in the same parts, kept or not: batches, and with them the last bits, are then the same
+    for start in range(0, len(texts), _PART):
+
+        def report(done: int, _total: int, start: int = start) -> None:
+            progress(start + done, len(texts))
+
+        parts.append(_part(encoder, texts[start : start + _PART], report, keep))
+        progress(start + len(parts[-1]), len(texts))
+    return np.concatenate(parts)
+
+
+def _part(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | None) -> NDArray[np.float32]:
+    if keep is None:
+        return _checked(encoder, texts, progress)
+    name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
+    file = keep / f"{name[:32]}.npy"
+    if file.is_file():
+        done: NDArray[np.float32] = np.load(file, allow_pickle=False)
+        return done
+    vectors = _checked(encoder, texts, progress)
+    keep.mkdir(parents=True, exist_ok=True)
+    # a part that is being written has another name: a kill leaves no half of one
+    partial = file.with_suffix(".partial")
+    with partial.open("wb") as opened:
+        np.save(opened, vectors, allow_pickle=False)
+    partial.replace(file)
+    return vectors
+
+
+def _checked(encoder: Encoder, texts: list[str], progress: Progress) -> NDArray[np.float32]:
     vectors = encoder.encode(texts, progress)
     if vectors.shape != (len(texts), *vectors.shape[-1:]):
         raise InputError(

@@ -50,6 +50,11 @@ class LexicalEncoder:
         """``lexical-256``; another seed is added."""
         return f"lexical-{self.dimensions}" + (f"-seed{self.seed}" if self.seed else "")
 
+    @property
+    def in_parts(self) -> bool:
+        """The vocabulary is that of all sentences."""
+        return False
+
     def describe(self) -> dict[str, Any]:
         """Family, parameters, version."""
         return {

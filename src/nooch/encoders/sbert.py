@@ -66,6 +66,11 @@ class SbertEncoder:
         hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
         return f"{slug or 'model'}{hashed}-{self._resolved[1]}"
 
+    @property
+    def in_parts(self) -> bool:
+        """Sentences do not depend on each other."""
+        return True
+
     def describe(self) -> dict[str, Any]:
         """Family, model, precision, device, length limit, versions and the hash of the model's files."""
         import sentence_transformers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +30,8 @@ def with_embedding(
         data: with captions, unless the embedding exists or comes from a file.
         name: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``); or an encoder's name or
             folder. None takes the dataset's only embedding.
-        folder: the dataset folder; a new caption embedding is kept there for the next time, if it can be written.
+        folder: the dataset folder; a new caption embedding is kept there for the next time, if it can be written,
+            and so are its finished parts meanwhile: interrupted work goes on where it was.
         progress: called with how many of how many sentences are done.
         note: told when the embedding could not be kept.
     """
@@ -54,10 +57,20 @@ def with_embedding(
             "the dataset has no captions to take a gist from",
             remedy="import with --captions, or give image embeddings as a file (--encoder FILE.npz)",
         )
-    values = embed_captions(data, chosen, progress=progress)
+    keep = _keep(folder, chosen.identity)
+    values = embed_captions(data, chosen, progress=progress, keep=keep)
     if folder is not None:
         try:
             add_embedding(folder, chosen.identity, values)
         except OutputError as error:
             note(f"the embedding is not kept: {error.problem}")
+    if keep is not None:
+        shutil.rmtree(keep, ignore_errors=True)
     return data.with_embedding(chosen.identity, values), chosen.identity
+
+
+def _keep(folder: str | Path | None, identity: str) -> Path | None:
+    """Where the parts of an embedding are kept until it is whole; None where the dataset folder cannot be written."""
+    if folder is None or not os.access(folder, os.W_OK):
+        return None
+    return Path(folder) / f".embedding-{identity}"
