@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
@@ -40,20 +41,25 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.
     """
     path = Path(folder).absolute()
-    if path.exists() or path.is_symlink():
-        if not overwrite:
-            raise OutputError("exists already", where=path, remedy="choose another path, or give --overwrite")
-        ours = path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
-        if not ours:
-            raise OutputError(f"exists and holds no {marker}, so it is not replaced", where=path)
-    parent = path.parent
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        _clear_orphans(path)
+        exists = path.is_symlink() or path.exists()
+        ours = path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
+        parent = next(p for p in path.parents if p.exists())
     except OSError as error:
-        raise OutputError(f"cannot make the folder: {error.strerror}", where=parent) from error
+        raise OutputError(f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE) from error
+    if exists and not overwrite:
+        raise OutputError("exists already", where=path, remedy="choose another path, or give --overwrite")
+    if exists and not ours:
+        raise OutputError(f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE)
+    if not parent.is_dir():
+        raise OutputError(f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE)
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise OutputError("no permission to write here", where=parent)
+        raise OutputError("no permission to write here", where=parent, remedy=_ELSEWHERE)
     return path
+
+
+_ELSEWHERE = "choose another path"
 
 
 @contextlib.contextmanager
@@ -64,10 +70,9 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
     left behind is recognised and removed by the next one.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
-    prefix = f".{path.name}.partial-{socket.gethostname()}-"
-    _remove_orphans(path.parent, prefix)
-    partial = path.with_name(f"{prefix}{os.getpid()}")
+    partial = path.with_name(f"{_prefix(path)}{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         yield partial
         _install(partial, path)
@@ -86,25 +91,47 @@ def _install(partial: Path, path: Path) -> None:
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
     old = path.with_name(partial.name + "-old")
-    if path.exists():
-        path.rename(old)
     try:
+        if path.exists():
+            path.rename(old)
         partial.rename(path)
-    except OSError:
-        if old.exists():
+    except BaseException:
+        # a signal, too, may come between the two
+        if old.exists() and not path.exists():
             old.rename(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
-def _remove_orphans(parent: Path, prefix: str) -> None:
-    for entry in parent.glob(f"{prefix}*"):
+def _prefix(path: Path) -> str:
+    """What the names of the temporary folders of ``path`` begin with; the process id follows."""
+    return f".{path.name}.partial-{socket.gethostname()}-"
+
+
+def _clear_orphans(path: Path) -> None:
+    """Remove what killed processes left beside ``path``; a folder they were just replacing gets its name back."""
+    prefix = _prefix(path)
+    for entry in path.parent.glob(f"{glob.escape(prefix)}*"):
         pid = entry.name.removeprefix(prefix).removesuffix("-old")
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(entry, ignore_errors=True)
+        if not pid.isdigit() or _alive(int(pid)):
+            continue
+        if entry.name.endswith("-old") and not path.exists():
+            entry.rename(path)
+        else:
+            _remove(entry)
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        # in containers every run may have the same id: what carries ours was left by an earlier one
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -14,6 +14,14 @@ __all__ = ["SplitPlan"]
 _FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 
 
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        # a name that is too long, or below a folder that may not be read
+        return False
+
+
 @dataclass(frozen=True)
 class SplitPlan:
     """How images are divided into train, valid and test.
@@ -33,7 +41,9 @@ class SplitPlan:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.shares is None and not Path(self.source).exists():
+        if self.seed < 0:
+            raise ParameterError(f"seed {self.seed} is negative", allowed="0 and more")
+        if self.shares is None and not _exists(self.source):
             raise ParameterError(
                 f"split {self.source!r} is neither a file nor percentages",
                 allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",

@@ -39,13 +39,19 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
         raise InputError("images have no column image_id", allowed=f"columns: {', '.join(images.columns)}")
     images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
     is_number = images["image_id"].dtype.is_integer()
-    return images.select(
-        pl.col("image_id").cast(pl.Int64 if is_number else pl.String),
-        pl.col("file_name").cast(pl.String),
-        pl.col("width", "height").cast(pl.Int64),
-        pl.col("split").cast(pl.String),
-        pl.exclude(CORE_COLUMNS),
-    )
+    try:
+        return images.select(
+            pl.col("image_id").cast(pl.Int64 if is_number else pl.String),
+            pl.col("file_name").cast(pl.String),
+            pl.col("width", "height").cast(pl.Int64),
+            pl.col("split").cast(pl.String),
+            pl.exclude(CORE_COLUMNS),
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"ids or sizes of images are of the wrong kind: {str(error).splitlines()[0]}",
+            allowed="text or 64-bit integers as image_id, integers as width and height",
+        ) from error
 
 
 def identifiers(texts: Sequence[str]) -> pl.Series:

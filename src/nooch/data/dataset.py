@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -178,8 +179,9 @@ class Dataset:
         """Row of an image by its id; text is taken for an integer id where ids are integers."""
         ids = self.images["image_id"]
         wanted: Any = image_id
-        if ids.dtype == pl.Int64 and isinstance(image_id, str):
-            wanted = int(image_id) if image_id.lstrip("-").isdigit() else None
+        if ids.dtype == pl.Int64:
+            # 18 digits fit into 64 bits
+            wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
         found = None if wanted is None else ids.index_of(wanted)
         if found is None:
             raise ParameterError(
@@ -241,5 +243,7 @@ def _column_bytes(column: pl.Series) -> bytes:
     """The values of a column as bytes that do not depend on its layout in memory."""
     if column.dtype.is_numeric() and column.null_count() == 0:
         return column.to_numpy().tobytes()
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        return repr(column.to_list()).encode()
     text = column.cast(pl.String).fill_null("\x01")
     return "\0".join(text.to_list()).encode()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,14 +99,15 @@ def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
             allowed=f"columns: {', '.join(images.columns)}",
         ) from error
     names = images["file_name"].fill_null(images["image_id"].cast(pl.String)).to_list()
-    matches = [pattern.search(name) for name in names]
-    missed = [name for name, match in zip(names, matches, strict=True) if match is None]
+    # a first group that took no part in the match names no group of images
+    parts = [match and match[min(1, pattern.groups)] for match in map(pattern.search, names)]
+    missed = [name for name, part in zip(names, parts, strict=True) if part is None]
     if missed:
         raise ParameterError(
             f"--group {group!r} is no column and matches no part of {some_of(missed, 3)}",
             allowed=f"a column ({', '.join(images.columns)}) or a regular expression on the file name",
         )
-    return np.array([m.group(1) if m.re.groups else m.group(0) for m in matches if m], dtype=object)
+    return np.array(parts, dtype=object)
 
 
 def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
@@ -127,14 +130,34 @@ def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
 
 def _read_npz(path: Path) -> pl.DataFrame:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
-            names = list(arrays)
-    except (ValueError, OSError) as error:
-        raise InputError(f"cannot be read: {error}", where=path) from error
+        with path.open("rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            names = list(getattr(arrays, "files", ()))
+            found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in names}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed=_NPZ) from error
     if not found:
-        raise InputError(f"holds {some_of(names)}", where=path, allowed=", ".join(f"{name}_ids" for name in SPLITS))
-    return pl.concat(pl.DataFrame({"image_id": ids, "split": [name] * len(ids)}) for name, ids in found.items())
+        raise InputError(f"holds {some_of(names) or 'no named array'}", where=path, allowed=_NPZ)
+    columns = [_id_column(ids, f"{path}, {name}_ids") for name, ids in found.items()]
+    text = any(column.dtype == pl.String for column in columns)
+    return pl.concat(
+        pl.DataFrame({"image_id": column.cast(pl.String if text else pl.Int64)}).with_columns(split=pl.lit(name))
+        for name, column in zip(found, columns, strict=True)
+    )
+
+
+_NPZ = f"an .npz with {', '.join(f'{name}_ids' for name in SPLITS)}"
+
+
+def _id_column(ids: NDArray[Any], where: str) -> pl.Series:
+    if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
+        # also an empty list, which numpy keeps as floats
+        ids = ids.astype(np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+        raise InputError(
+            f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
+        )
+    return pl.Series(ids)
 
 
 def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:

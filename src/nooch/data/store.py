@@ -27,12 +27,19 @@ __all__ = ["FORMAT_VERSION", "add_embedding", "load_dataset", "save_dataset"]
 
 FORMAT_VERSION = 1
 
+_AGAIN = "import the dataset again"
+
 
 class FileRecord(msgspec.Struct, frozen=True):
     """Size and hash of one file of the folder."""
 
     sha256: str
     bytes: int
+
+
+class _Kind(msgspec.Struct):
+    format: str
+    version: int
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -89,17 +96,19 @@ def read_header(folder: str | Path) -> Header:
             f"is no dataset: it has no {DATASET_MARKER}", where=folder, remedy="make one with nooch import"
         )
     try:
-        header = msgspec.json.decode(path.read_bytes(), type=Header)
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"cannot be read: {error}", where=path) from error
-    if header.format != "nooch-dataset" or header.version > FORMAT_VERSION:
-        raise FormatError(
-            f"holds {header.format} version {header.version}",
-            where=path,
-            allowed=f"nooch-dataset up to version {FORMAT_VERSION}",
-            remedy="install a newer nooch",
-        )
-    return header
+        content = path.read_bytes()
+        # first what every version has, so that a newer one is called that
+        kind = msgspec.json.decode(content, type=_Kind)
+        if kind.format != "nooch-dataset" or kind.version > FORMAT_VERSION:
+            raise FormatError(
+                f"holds {kind.format} version {kind.version}",
+                where=path,
+                allowed=f"nooch-dataset up to version {FORMAT_VERSION}",
+                remedy="install a newer nooch",
+            )
+        return msgspec.json.decode(content, type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=_AGAIN) from error
 
 
 def load_dataset(folder: str | Path) -> Dataset:
@@ -110,20 +119,25 @@ def load_dataset(folder: str | Path) -> Dataset:
     """
     folder = Path(folder)
     header = read_header(folder)
+    for name in ("images.parquet", "areas.parquet"):
+        if name not in header.files:
+            raise FormatError(f"{DATASET_MARKER} does not list {name}", where=folder, remedy=_AGAIN)
     for name, record in header.files.items():
         _check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
     images = read_table(folder / "images.parquet")
+    if images.height != header.n_images:
+        raise FormatError(
+            f"images.parquet has {images.height} images, {DATASET_MARKER} says {header.n_images}",
+            where=folder,
+            remedy=_AGAIN,
+        )
     has_captions = "captions.parquet" in header.files
-    embeddings: dict[str, NDArray[Any]] = {}
-    for name in header.files:
-        if name.startswith("embeddings/"):
-            embeddings[Path(name).stem] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
     return Dataset(
         images,
         tuple(header.classes),
-        _areas_matrix(read_table(folder / "areas.parquet"), images, header.classes),
+        _areas_matrix(read_table(folder / "areas.parquet"), images, header.classes, folder),
         read_table(folder / "captions.parquet") if has_captions else None,
-        embeddings,
+        {Path(n).stem: _load_embedding(folder, n, len(images)) for n in header.files if n.startswith("embeddings/")},
         header.image_root,
         header.provenance,
     )
@@ -139,8 +153,8 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
     """
     folder = Path(folder)
     header = read_header(folder)
-    if len(values) != header.n_images:
-        raise ParameterError(f"embedding {name} has {len(values)} rows, the dataset {header.n_images} images")
+    if values.ndim != 2 or len(values) != header.n_images:
+        raise ParameterError(f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)")
     try:
         file = _save_embedding(folder, name, values)
     except OSError as error:
@@ -161,6 +175,16 @@ def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) 
     return path
 
 
+def _load_embedding(folder: Path, name: str, n_images: int) -> NDArray[Any]:
+    try:
+        values: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise FormatError(f"{name} cannot be read: {error}", where=folder, remedy=_AGAIN) from error
+    if values.ndim != 2 or len(values) != n_images:
+        raise FormatError(f"{name} has shape {values.shape}, expected ({n_images}, d)", where=folder, remedy=_AGAIN)
+    return values
+
+
 def _areas_table(data: Dataset) -> pl.DataFrame:
     per_row = np.diff(data.areas.indptr)
     return pl.DataFrame(
@@ -172,7 +196,9 @@ def _areas_table(data: Dataset) -> pl.DataFrame:
     )
 
 
-def _areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str]) -> csr_array:
+def _areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Path) -> csr_array:
+    if set(table["class"].cast(pl.String).unique()) - set(classes) or len(set(classes)) != len(classes):
+        raise FormatError(f"{DATASET_MARKER} and areas.parquet name other classes", where=folder, remedy=_AGAIN)
     rows = images.select("image_id", row=pl.int_range(pl.len()))
     joined = table.join(rows, on="image_id", how="left", maintain_order="left")
     columns = joined["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
@@ -186,13 +212,24 @@ def _record(path: Path) -> FileRecord:
 
 def _check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> None:
     path = folder / name
+    try:
+        inside = folder.resolve() in path.resolve().parents
+        same_size = inside and path.is_file() and path.stat().st_size == record.bytes
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN) from error
     # names come from a file: they must not lead out of the folder
-    if folder.resolve() not in path.resolve().parents:
-        raise FormatError(f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder)
-    if not path.is_file() or path.stat().st_size != record.bytes:
-        raise FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder)
+    if not inside:
+        raise FormatError(
+            f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
+        )
+    if not same_size:
+        raise FormatError(
+            f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN
+        )
     if hashed and sha256_of(path) != record.sha256:
-        raise FormatError(f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder)
+        raise FormatError(
+            f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
+        )
 
 
 def _encode(header: Header) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, class_name, identifiers, read_table
+from nooch.data import Dataset, check_file_names, class_name, identifiers, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.readers.image_files import ImageIndex
 
@@ -63,11 +64,13 @@ def read_boxes(
     if not source.exists():
         raise InputError("no such file or folder", where=source)
     names, found = read(source, None if classes is None else Path(classes), map)
+    stems = [boxes.stem for boxes in found]
+    if twice := sorted({stem for stem, count in Counter(stems).items() if count > 1}):
+        raise InputError(f"several files are called {some_of(twice)}", where=source, allowed="one file for each image")
     index = None if images is None else ImageIndex(images)
     if index is not None:
-        listed = {boxes.stem for boxes in found}
-        stems = sorted({Path(path).stem for path in index.paths} - listed)
-        found = [*found, *(_Boxes(stem, [], []) for stem in stems)]
+        bare = sorted({Path(path).stem for path in index.paths} - set(stems))
+        found = [*found, *(_Boxes(stem, [], []) for stem in bare)]
     return _dataset(found, names, source, format, index)
 
 
@@ -81,6 +84,7 @@ def _dataset(
     areas = np.array([area for boxes in found for area in boxes.areas], dtype=np.float64)
     digest = hashlib.sha256(repr([(b.stem, b.keys, b.areas) for b in sorted(found, key=lambda b: b.stem)]).encode())
     file_names = [b.file_name if index is None else index.by_stem(b.stem) for b in found]
+    check_file_names(pl.Series(file_names, dtype=pl.String), source)
     missing = sum(name is None for name in file_names) if index is not None else 0
     frame = pl.DataFrame(
         {
@@ -127,10 +131,13 @@ def _read_yolo(folder: Path, classes: Path | None, map: Map) -> tuple[dict[str, 
             "YOLO files name classes by number", remedy="give --classes, a file with a name in each line"
         )
     try:
-        lines = [line for line in classes.read_text(encoding="utf-8").splitlines() if line.strip()]
+        # an empty line in the middle is a class without a name: leaving it out would shift all that follow
+        lines = classes.read_text(encoding="utf-8-sig").rstrip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", where=classes) from error
-    names = {str(number): class_name(line, classes) for number, line in enumerate(lines)}
+    if not lines:
+        raise InputError("names no class", where=classes, allowed="a name in each line")
+    names = {str(number): class_name(line, f"{classes}, line {number + 1}") for number, line in enumerate(lines)}
     files = [f for f in _files(folder, ".txt") if f.resolve() != classes.resolve()]
     found = _parallel(files, _parse_yolo, map)
     for file, boxes in zip(files, found, strict=True):
@@ -149,16 +156,23 @@ def _parse_yolo(files: list[Path]) -> list[_Boxes]:
 
 def _yolo_file(file: Path) -> _Boxes:
     keys, areas = [], []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=file) from error
+    for number, line in enumerate(lines, 1):
         parts = line.split()
         if not parts:
             continue
         where = f"{file}, line {number}"
         try:
-            x, y, width, height = (float(part) for part in parts[1:5])
+            # a sixth number is a confidence; more are the corners of a segment
+            x, y, width, height = (float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:]))
             key = str(int(parts[0]))
         except ValueError as error:
-            raise InputError(f"{line[:80]!r} is no box", where=where, allowed="class x y width height") from error
+            raise InputError(
+                f"{line[:80]!r} is no box", where=where, allowed="class x y width height, and perhaps a confidence"
+            ) from error
         _check_box(x - width / 2, x + width / 2, y - height / 2, y + height / 2, where)
         keys.append(key)
         areas.append(width * height)
@@ -179,21 +193,23 @@ def _parse_voc(files: list[Path]) -> list[_Boxes]:
 
 def _voc_file(file: Path) -> _Boxes:
     content = file.read_bytes()
-    # entities can blow up a small file or name other files: no annotation needs them
-    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+    # entities can blow up a small file or name other files: no annotation needs them (in UTF-16, zeros lie between)
+    plain = content.replace(b"\0", b"")
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise InputError("declares a document type or entities", where=file, allowed="plain annotation XML")
     try:
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
         names = [_text(item, "name") for item in root.findall("object")]
         edges = [[_edge(item, edge) for edge in _EDGES] for item in root.findall("object")]
-    except (ET.ParseError, ValueError) as error:
+    except (ET.ParseError, ValueError, LookupError) as error:
         raise InputError(f"is no VOC annotation: {error}", where=file) from error
     if width < 1 or height < 1:
         raise InputError(f"size is {width} x {height}", where=file, allowed="1 pixel and more")
     for left, right, top, bottom in edges:
-        # VOC counts pixels from 1 and includes the last
-        _check_box((left - 1) / width, right / width, (top - 1) / height, bottom / height, file)
+        # VOC counts pixels from 1 and includes the last; some tools count from 0
+        first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
+        _check_box(first / width, right / width, upper / height, bottom / height, file)
     areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
     return _Boxes(file.stem, names, areas, width, height, root.findtext("filename"))
 
@@ -218,25 +234,32 @@ def _read_openimages(file: Path, classes: Path | None, map: Map) -> tuple[dict[s
     needed = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
     for name in needed:
         check_one_of("column", name, table.columns, owner=str(file))
+    table = table.with_columns(pl.col("ImageID", "LabelName").cast(pl.String))
+    if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
+        raise InputError(f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row")
     keys = table["LabelName"].unique().sort().to_list()
-    names = {key: class_name(str(key), file) for key in keys}
+    names = {key: class_name(key, file) for key in keys}
     if classes is not None:
         listed = read_table(classes, has_header=False) if classes.suffix == ".csv" else read_table(classes)
+        if listed.width < 2:
+            raise InputError("has one column", where=classes, allowed="LabelName, name")
         known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
         if unknown := [key for key in keys if key not in known]:
-            raise InputError(f"labels {some_of(unknown)} have no name", where=classes)
+            raise InputError(
+                f"labels {some_of(unknown)} have no name", where=classes, allowed="a row LabelName, name for each label"
+            )
         names = {key: known[key] for key in keys}
     try:
         edges = table.select(pl.col(needed[2:]).cast(pl.Float64)).to_numpy()
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"edges are no numbers: {error}", where=file) from error
+        raise InputError(f"edges are no numbers: {str(error).splitlines()[0]}", where=file) from error
     outside = np.flatnonzero(~_inside(edges))
     if len(outside):
         left, right, top, bottom = edges[outside[0]]
         _check_box(left, right, top, bottom, f"{file}, row {outside[0] + 1}")
     areas = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     grouped = (
-        table.select(id=pl.col("ImageID").cast(pl.String), key="LabelName")
+        table.select(id="ImageID", key="LabelName")
         .with_columns(area=pl.Series(areas))
         .group_by("id", maintain_order=True)
         .agg("key", "area")

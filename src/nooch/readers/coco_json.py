@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,15 +120,16 @@ def parse_instances(path: Path) -> ParsedFile:
         source = _source(path, digest)
     images = _images(found.images, path)
     categories = _categories(found.categories, path)
-    category_ids = np.fromiter(map(attrgetter("category_id"), found.annotations), np.int64, n)
-    image_ids = np.fromiter(map(attrgetter("image_id"), found.annotations), np.int64, n)
+    category_ids = _integers(map(attrgetter("category_id"), found.annotations), n, path)
+    image_ids = _integers(map(attrgetter("image_id"), found.annotations), n, path)
     index = _index(image_ids, images["image_ids"], "image", path)
     _index(category_ids, np.array(list(categories), dtype=np.int64), "category", path)
     if masks:
         areas = _fill_areas(masks, areas, index, images, path)
     if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
         raise InputError(
-            f"annotation {bad[0]} (counted from 0) of {len(bad)} has area {areas[bad[0]]}",
+            f"annotation {bad[0]} (counted from 0) has area {areas[bad[0]]}"
+            + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
             where=path,
             allowed="square pixels, 0 and more, or no area but a segmentation",
         )
@@ -150,7 +151,7 @@ def parse_captions(path: Path) -> ParsedFile:
         found = _decode(content, _Captions, path)
         source = _source(path, digest)
     images = _images(found.images, path)
-    image_ids = np.fromiter((a.image_id for a in found.annotations), np.int64, len(found.annotations))
+    image_ids = _integers((a.image_id for a in found.annotations), len(found.annotations), path)
     index = _index(image_ids, images["image_ids"], "image", path)
     none = np.empty(0, np.int64)
     texts = [a.caption for a in found.annotations]
@@ -210,12 +211,14 @@ _STRUCTURE = (
 
 def _images(images: list[_Image], path: Path) -> dict[str, Any]:
     n = len(images)
-    ids = np.fromiter((i.id for i in images), np.int64, n)
+    if not n:
+        raise InputError("lists no image", where=path, allowed=_STRUCTURE)
+    ids = _integers((i.id for i in images), n, path)
     if len(np.unique(ids)) != n:
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
-    widths = np.fromiter((i.width or 0 for i in images), np.int64, n)
-    heights = np.fromiter((i.height or 0 for i in images), np.int64, n)
+    widths = _integers((i.width or 0 for i in images), n, path)
+    heights = _integers((i.height or 0 for i in images), n, path)
     if len(flat := np.flatnonzero((widths < 1) | (heights < 1))):
         raise InputError(
             f"images without extent: ids {some_of(ids[flat])}",
@@ -223,6 +226,15 @@ def _images(images: list[_Image], path: Path) -> dict[str, Any]:
             allowed="width and height of 1 pixel and more",
         )
     return {"image_ids": ids, "widths": widths, "heights": heights, "file_names": [_file_name(i) for i in images]}
+
+
+def _integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
+    try:
+        return np.fromiter(values, np.int64, n)
+    except OverflowError as error:
+        raise InputError(
+            "an id or a size does not fit into 64 bits", where=path, allowed="integers of 64 bits"
+        ) from error
 
 
 def _file_name(image: _Image) -> str | None:
@@ -279,19 +291,46 @@ def _fill_areas(
 
 
 def _mask_area(segmentation: Any, height: int, width: int) -> float:
-    from pycocotools import mask
-
+    """Pixels of polygons or of a run-length encoding, compressed or not."""
     if isinstance(segmentation, list):
+        from pycocotools import mask
+
         if not segmentation or not all(isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation):
             raise ValueError("a polygon needs at least three points")
-        encoded = mask.merge(mask.frPyObjects(segmentation, height, width))
-    elif isinstance(segmentation, dict):
-        if list(segmentation["size"]) != [height, width]:
-            raise ValueError(f"size {segmentation['size']} is not the image's {[height, width]}")
-        counts = segmentation["counts"]
-        if isinstance(counts, list) and (sum(counts) != height * width or min(counts, default=0) < 0):
-            raise ValueError("run lengths do not add up to the image")
-        encoded = mask.frPyObjects(segmentation, height, width) if isinstance(counts, list) else segmentation
-    else:
+        # what is far outside would take pycocotools all the memory there is
+        far = 10 * (height + width)
+        if not all(isinstance(x, int | float) and abs(x) <= far for polygon in segmentation for x in polygon):
+            raise ValueError("a coordinate is no number, or far outside the image")
+        return float(mask.area(mask.merge(mask.frPyObjects(segmentation, height, width))))
+    if not isinstance(segmentation, dict):
         raise TypeError("it is missing")
-    return float(mask.area(encoded))
+    if list(segmentation["size"]) != [height, width]:
+        raise ValueError(f"size {segmentation['size']} is not the image's {[height, width]}")
+    counts = segmentation["counts"]
+    runs = _run_lengths(counts) if isinstance(counts, str) else list(counts)
+    if not all(isinstance(run, int) and run >= 0 for run in runs) or sum(runs) != height * width:
+        raise ValueError("run lengths do not add up to the image")
+    return float(sum(runs[1::2]))
+
+
+def _run_lengths(counts: str) -> list[int]:
+    """Run lengths of COCO's compressed encoding, background first.
+
+    Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last that the number
+    is negative. From the fourth run on, the number is the difference to the run before the last.
+    """
+    runs: list[int] = []
+    number = shift = 0
+    for character in counts.encode("ascii"):
+        code = character - 48
+        if not 0 <= code < 64:
+            raise ValueError(f"{chr(character)!r} does not occur in run lengths")
+        number |= (code & 31) << shift
+        shift += 5
+        if not code & 32:
+            number -= 1 << shift if code & 16 else 0
+            runs.append(number + (runs[-2] if len(runs) > 2 else 0))
+            number = shift = 0
+    if shift:
+        raise ValueError("run lengths end in the middle of one")
+    return runs

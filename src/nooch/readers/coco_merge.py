@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from nooch.data import Dataset, class_name
+from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
@@ -62,6 +62,9 @@ class _Merged:
 
     def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
         self.notes: list[str] = []
+        for _, file in files:
+            check_file_names(pl.Series(file.file_names, dtype=pl.String), file.source["file"])
+        self._files = ", ".join(file.source["file"] for _, file in files)
         self._check_disjoint(files)
         ids = np.concatenate([file.image_ids for _, file in files])
         self.ids, first = np.unique(ids, return_index=True)
@@ -69,7 +72,7 @@ class _Merged:
         self.heights = self._agreed("height", ids, np.concatenate([f.heights for _, f in files]), first)
         names = [name for _, file in files for name in file.file_names]
         self.file_names = self._first_names(ids, names)
-        self.classes = _class_order([file for _, file in files])
+        self.classes = _class_order(files)
         self._column = {name: column for column, name in enumerate(self.classes)}
         self._parts = [self._triples(file) for _, file in files]
         self._note_coverage(files)
@@ -89,15 +92,24 @@ class _Merged:
         stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
         ignored = (set(map_values(values)) - set(stuff)) | {0, 255, OTHER}
         counted = count_maps(folder, stuff, ignored - set(stuff), map)
-        known = np.isin(counted.image_ids.to_numpy(), self.ids)
+        is_number = counted.image_ids.dtype == pl.Int64
+        known = np.isin(counted.image_ids.to_numpy(), self.ids) if is_number else np.zeros(len(counted.stems), bool)
         if not known.any():
-            raise InputError("no map is named after an image of the annotation files", where=folder)
+            raise InputError(
+                f"no map is named after an image of the annotation files, such as {some_of(counted.stems, 2)}",
+                where=folder,
+                allowed="names of maps that are image ids, such as 000000000139.png",
+            )
         for name in stuff.values():
             self._column.setdefault(name, len(self._column))
         self.classes = list(self._column)
         rows = np.searchsorted(self.ids, counted.image_ids.to_numpy()[known])
-        if not np.array_equal(counted.sizes[known], np.column_stack([self.widths, self.heights])[rows]):
-            raise InputError("a map has another size than its image", where=folder)
+        differ = (counted.sizes[known] != np.column_stack([self.widths, self.heights])[rows]).any(axis=1)
+        if differ.any():
+            raise InputError(
+                f"maps have another size than the annotation files say: those of images {some_of(self.ids[rows[differ]])}",
+                where=folder,
+            )
         pixels = counted.pixels[known].tocoo()
         columns = np.array([self._column[name] for name in counted.classes])[pixels.col]
         self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
@@ -122,7 +134,11 @@ class _Merged:
         chosen = values[first]
         differ = values != chosen[np.searchsorted(self.ids, ids)]
         if differ.any():
-            raise InputError(f"files give different {what}s for images {some_of(np.unique(ids[differ]))}")
+            raise InputError(
+                f"files give different {what}s for images {some_of(np.unique(ids[differ]))}",
+                where=self._files,
+                allowed="the same size in every file that lists an image",
+            )
         return chosen
 
     def _first_names(self, ids: NDArray[np.int64], names: list[str | None]) -> list[str | None]:
@@ -131,7 +147,8 @@ class _Merged:
         return [found.get(image_id) for image_id in self.ids.tolist()]
 
     def _triples(self, file: ParsedFile) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-        known = {i: self._column.get(class_name(name, file.source["file"]), -1) for i, name in file.categories.items()}
+        names = {i: class_name(name, file.source["file"]) for i, name in file.categories.items()}
+        known = {i: -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()}
         ids = np.array(sorted(known), dtype=np.int64)
         column_of = np.array([known[i] for i in ids.tolist()], dtype=np.int64)
         columns = column_of[np.searchsorted(ids, file.category_ids)] if len(ids) else file.category_ids
@@ -147,21 +164,32 @@ class _Merged:
                 self.notes.append(f"{missing} images are in no {role} file: every {role} class counts as absent there")
 
 
-def _class_order(files: list[ParsedFile]) -> list[str]:
-    """Names in the order of category ids, then of files; category 183 ``other`` is none of them."""
+def _class_order(files: list[tuple[str, ParsedFile]]) -> list[str]:
+    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is none of them."""
     order: dict[str, None] = {}
-    for file in files:
-        names: dict[str, int] = {}
-        for number, text in sorted(file.categories.items()):
-            name = class_name(text, file.source["file"])
-            if name in names:
-                raise InputError(
-                    f"categories {names[name]} and {number} have the same name {name!r}", where=file.source["file"]
-                )
-            names[name] = number
-            if (number, name) != (OTHER, "other"):
-                order.setdefault(name)
+    for role in ("things", "stuff"):
+        listed = [file for r, file in files if r == role]
+        names: dict[int, str] = {}
+        for file in listed:
+            _add_names(names, file)
+        order |= dict.fromkeys(names[i] for i in sorted(names) if (i, names[i]) != (OTHER, "other"))
     return list(order)
+
+
+def _add_names(names: dict[int, str], file: ParsedFile) -> None:
+    """Add a file's categories to those of other files of its role. Raises InputError where they disagree."""
+    where = file.source["file"]
+    numbers: dict[str, int] = {}
+    for number, text in file.categories.items():
+        name = class_name(text, where)
+        if numbers.setdefault(name, number) != number:
+            raise InputError(f"categories {numbers[name]} and {number} have the same name {name!r}", where=where)
+        if names.setdefault(number, name) != name:
+            raise InputError(
+                f"category {number} is {name!r} here and {names[number]!r} in another file",
+                where=where,
+                allowed="one name for each category id in all things files, and in all stuff files",
+            )
 
 
 def _locate(merged: _Merged, images: str | Path | None) -> tuple[list[str | None], str | None]:

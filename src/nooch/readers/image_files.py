@@ -23,7 +23,10 @@ class ImageIndex:
         self.root = Path(root)
         if not self.root.is_dir():
             raise InputError("no such folder of images", where=root)
-        self.paths = set(_walk(self.root.resolve(), ""))
+        try:
+            self.paths = set(_walk(self.root.resolve(), ""))
+        except OSError as error:
+            raise InputError(f"cannot be listed: {error.strerror}", where=error.filename or root) from error
         self._by_name: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for path in sorted(self.paths):

@@ -113,7 +113,7 @@ def _locate(counted: CountedMaps, images: str | Path | None, notes: list[str]) -
 def _class_list(path: Path) -> dict[int, str]:
     """Pixel value -> class name from a text file."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot be read: {error}", where=path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}"

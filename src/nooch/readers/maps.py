@@ -112,13 +112,12 @@ def _count(file: Path) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.i
     """Size of a map, the values in it, and how many pixels have each."""
     try:
         with Image.open(file) as image:
-            if image.mode not in _MODES:
-                raise InputError(
-                    f"is a {image.mode} image", where=file, allowed="one channel of class values (modes L, P, I, I;16)"
-                )
-            size, pixels = image.size, np.asarray(image)
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+            mode, size = image.mode, image.size
+            pixels = np.asarray(image if mode in _MODES else ())
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(f"cannot be read as an image: {error}", where=file) from error
+    if mode not in _MODES:
+        raise InputError(f"is a {mode} image", where=file, allowed="one channel of class values (modes L, P, I, I;16)")
     if pixels.dtype.itemsize == 1:
         counts = np.bincount(pixels.ravel(), minlength=256)
         values = np.flatnonzero(counts)

@@ -137,15 +137,24 @@ def _ids(table: pl.DataFrame, columns: Columns, path: Path) -> pl.Series:
     if ids.null_count():
         raise InputError(f"{ids.null_count()} rows have no {columns.id}", where=path)
     if ids.dtype.is_integer():
+        if not ids.is_between(-(2**63), 2**63 - 1).all():
+            raise InputError(f"column {columns.id} holds numbers of more than 64 bits", where=path, remedy=_AS_TEXT)
         return ids.cast(pl.Int64).alias("image_id")
     if ids.dtype != pl.String:
         raise InputError(f"column {columns.id} holds {ids.dtype}", where=path, allowed="integers or text as image ids")
     return identifiers(ids.to_list())
 
 
+_AS_TEXT = "write the ids with a letter in front, so that they are text"
+
+
 def _images(table: pl.DataFrame, columns: Columns, path: Path, exclude: Sequence[str]) -> pl.DataFrame:
     taken = {columns.id, columns.split, *exclude}
-    kept = columns.attributes if columns.attributes is not None else [c for c in table.columns if c not in taken]
+    kept = (
+        [c for c in table.columns if c not in taken]
+        if columns.attributes is None
+        else [*dict.fromkeys(columns.attributes)]
+    )
     clash = [c for c in kept if c in CORE_COLUMNS and not (c == columns.file_name == "file_name")]
     if clash := [c for c in clash if c not in ("width", "height")]:
         raise InputError(
@@ -182,9 +191,20 @@ def _presence(
 
 
 def _classes_of(label: str, values: pl.Series, path: Path) -> list[tuple[str, NDArray[np.bool_]]]:
+    if values.dtype.is_nested():
+        raise InputError(
+            f"label {label} holds lists or records",
+            where=path,
+            allowed="one value in each row",
+            remedy="give a long table with a row for each (image, class), and --class",
+        )
     if values.dtype.is_float():
-        if not (values == values.round()).all():
-            raise InputError(f"label {label} holds fractions", where=path, allowed="0/1, or one value for each class")
+        if not (values.is_finite() & (values == values.round())).all():
+            raise InputError(
+                f"label {label} holds fractions, NaN or infinity",
+                where=path,
+                allowed="0/1, or one value for each class",
+            )
         values = values.cast(pl.Int64)
     distinct = values.unique().sort()
     text = {str(v).lower() for v in distinct.to_list()}
@@ -229,8 +249,14 @@ def _dataset(
             missing = sum(f is None for f in found)
             named = [f or n for f, n in zip(found, frame["file_name"].to_list(), strict=True)]
         else:
-            named = [index.by_stem(str(i)) for i in frame["image_id"].to_list()]
+            named = [_by_id(index, image_id) for image_id in frame["image_id"].to_list()]
             missing = sum(n is None for n in named)
         frame = frame.with_columns(pl.Series("file_name", named, pl.String))
         provenance["notes"] += [f"{missing} of {len(named)} image files are not below {images}"] if missing else []
     return Dataset.build(frame, names, areas, image_root=root, provenance=provenance)
+
+
+def _by_id(index: ImageIndex, image_id: int | str) -> str | None:
+    """The file called after an image: its id, or as COCO writes it in twelve digits (the zeros of ids are not kept)."""
+    found = index.by_stem(str(image_id))
+    return index.by_stem(f"{image_id:012d}") if found is None and isinstance(image_id, int) else found
