@@ -41,8 +41,17 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.
     """
     path = Path(folder).absolute()
-    try:
+    with contextlib.suppress(OSError):
         _clear_orphans(path)
+    _check_free(path, overwrite, marker)
+    return path
+
+
+_ELSEWHERE = "choose another path"
+
+
+def _check_free(path: Path, overwrite: bool, marker: str | None) -> None:
+    try:
         exists = path.is_symlink() or path.exists()
         ours = path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
         parent = next(p for p in path.parents if p.exists())
@@ -56,10 +65,6 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
         raise OutputError(f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE)
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError("no permission to write here", where=parent, remedy=_ELSEWHERE)
-    return path
-
-
-_ELSEWHERE = "choose another path"
 
 
 @contextlib.contextmanager
@@ -75,6 +80,8 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         yield partial
+        # another process may have written there meanwhile
+        _check_free(path, overwrite, marker)
         _install(partial, path)
     except OSError as error:
         if isinstance(error, OutputError):

@@ -16,7 +16,8 @@ _FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 
 def _exists(path: str) -> bool:
     try:
-        return Path(path).exists()
+        # an empty text would be the folder one is in
+        return path != "" and Path(path).exists()
     except OSError:
         # a name that is too long, or below a folder that may not be read
         return False

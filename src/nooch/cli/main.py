@@ -14,7 +14,7 @@ from nooch.cli.output import fail
 from nooch.errors import NoochError
 from nooch.version import __version__
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
 app = typer.Typer(
     help="Find the images whose context misleads a vision model, and measure what resists.",
@@ -35,7 +35,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -116,7 +116,7 @@ def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
     table = table.with_columns(pl.col("image_id").cast(images["image_id"].dtype, strict=False)).drop_nulls()
     twice = table.unique().filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
     if len(twice):
-        raise InputError(f"images are in two splits: {some_of(twice)}", where=path)
+        raise InputError(f"images are in two splits: {some_of(twice)}", where=path, allowed="each image in one")
     joined = images.drop("split", strict=False).join(table.unique(), on="image_id", how="left", maintain_order="left")
     missing = joined.filter(pl.col("split").is_null())["image_id"]
     if len(missing):

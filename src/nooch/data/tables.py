@@ -32,11 +32,12 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
         raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
 
 
+# a name with [ or * is a name, not a pattern
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
-    ".parquet": lambda path, _: pl.read_parquet(path),
-    ".csv": lambda path, options: pl.read_csv(path, infer_schema_length=None, **options),
-    ".tsv": lambda path, options: pl.read_csv(path, infer_schema_length=None, separator="\t", **options),
-    ".jsonl": lambda path, _: pl.read_ndjson(path),
+    ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
+    ".csv": lambda path, options: pl.read_csv(path, infer_schema_length=None, glob=False, **options),
+    ".tsv": lambda path, options: pl.read_csv(path, infer_schema_length=None, glob=False, separator="\t", **options),
+    ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
 
 

@@ -16,6 +16,8 @@ from nooch.errors import NoochError, ParameterError
 
 __all__ = ["LocalEngine"]
 
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -33,6 +35,29 @@ class LocalEngine:
         if processes is not None and processes < 1:
             raise ParameterError(f"{processes} processes", allowed="1 and more")
         self.processes = processes or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+
+    @staticmethod
+    def warm(*modules: str) -> None:
+        """Start the process that workers are forked from, so that it imports ``modules`` while this one goes on.
+
+        It is of no effect where it runs already, or where there is no such process (Windows).
+        """
+        if "forkserver" not in multiprocessing.get_all_start_methods():
+            return
+        from multiprocessing import forkserver
+
+        # BLAS must not start threads there: a process with threads is not safely forked
+        before = {name: os.environ.get(name) for name in _BLAS_THREADS}
+        os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
+        try:
+            multiprocessing.set_forkserver_preload([*modules])
+            forkserver.ensure_running()
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items. Work starts at once, not when the first result is asked for.

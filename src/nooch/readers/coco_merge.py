@@ -57,6 +57,9 @@ def merge(
     )
 
 
+_Triples = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+
+
 class _Merged:
     """Images, classes and area triples of several files, being put together."""
 
@@ -66,15 +69,15 @@ class _Merged:
             check_file_names(pl.Series(file.file_names, dtype=pl.String), file.source["file"])
         self._files = ", ".join(file.source["file"] for _, file in files)
         self._check_disjoint(files)
-        ids = np.concatenate([file.image_ids for _, file in files])
-        self.ids, first = np.unique(ids, return_index=True)
-        self.widths = self._agreed("width", ids, np.concatenate([f.widths for _, f in files]), first)
-        self.heights = self._agreed("height", ids, np.concatenate([f.heights for _, f in files]), first)
-        names = [name for _, file in files for name in file.file_names]
-        self.file_names = self._first_names(ids, names)
+        parsed = [file for _, file in files]
+        self.ids = _union([file.image_ids for file in parsed])
+        rows = [np.searchsorted(self.ids, file.image_ids).astype(np.int32) for file in parsed]
+        self.widths = self._agreed("width", rows, [file.widths for file in parsed])
+        self.heights = self._agreed("height", rows, [file.heights for file in parsed])
+        self.file_names = self._first_names(rows, [file.file_names for file in parsed])
         self.classes = _class_order(files)
         self._column = {name: column for column, name in enumerate(self.classes)}
-        self._parts = [self._triples(file) for _, file in files]
+        self._parts = [self._triples(file, there) for file, there in zip(parsed, rows, strict=True)]
         self._note_coverage(files)
 
     def areas(self) -> csr_array:
@@ -118,50 +121,63 @@ class _Merged:
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
-            ids = np.concatenate([f.image_ids for r, f in files if r == role] or [np.empty(0, np.int64)])
-            values, counts = np.unique(ids, return_counts=True)
+            among = [f for r, f in files if r == role]
+            if len(among) < 2:
+                continue
+            values, counts = np.unique(np.concatenate([f.image_ids for f in among]), return_counts=True)
             if (counts > 1).any():
-                listed = [f.source["file"] for r, f in files if r == role]
+                listed = [f.source["file"] for f in among]
                 raise InputError(
                     f"images are listed in more than one of the {role} files: {some_of(values[counts > 1])}",
                     where=", ".join(listed),
                     allowed="each image in one of them",
                 )
 
-    def _agreed(
-        self, what: str, ids: NDArray[np.int64], values: NDArray[np.int64], first: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        chosen = values[first]
-        differ = values != chosen[np.searchsorted(self.ids, ids)]
-        if differ.any():
-            raise InputError(
-                f"files give different {what}s for images {some_of(np.unique(ids[differ]))}",
-                where=self._files,
-                allowed="the same size in every file that lists an image",
-            )
+    def _agreed(self, what: str, rows: list[NDArray[np.int32]], values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        chosen = np.zeros(len(self.ids), dtype=np.int64)
+        for there, given in zip(rows, values, strict=True):
+            chosen[there] = given
+        for there, given in zip(rows, values, strict=True):
+            if len(differ := np.flatnonzero(chosen[there] != given)):
+                raise InputError(
+                    f"files give different {what}s for images {some_of(self.ids[there[differ]])}",
+                    where=self._files,
+                    allowed="the same size in every file that lists an image",
+                )
         return chosen
 
-    def _first_names(self, ids: NDArray[np.int64], names: list[str | None]) -> list[str | None]:
-        # written from the last to the first, so that the first name given is what stays
-        found = {i: name for i, name in zip(ids[::-1].tolist(), reversed(names), strict=True) if name is not None}
-        return [found.get(image_id) for image_id in self.ids.tolist()]
+    def _first_names(self, rows: list[NDArray[np.int32]], names: list[list[str | None]]) -> list[str | None]:
+        chosen = np.full(len(self.ids), None, dtype=object)
+        # written from the last file to the first, so that the first name given is what stays
+        for there, given in zip(reversed(rows), reversed(names), strict=True):
+            listed = np.array(given, dtype=object)
+            named = listed != None  # noqa: E711 - element by element
+            chosen[there[named]] = listed[named]
+        found: list[str | None] = chosen.tolist()
+        return found
 
-    def _triples(self, file: ParsedFile) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> _Triples:
         names = {i: class_name(name, file.source["file"]) for i, name in file.categories.items()}
-        known = {i: -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()}
-        ids = np.array(sorted(known), dtype=np.int64)
-        column_of = np.array([known[i] for i in ids.tolist()], dtype=np.int64)
-        columns = column_of[np.searchsorted(ids, file.category_ids)] if len(ids) else file.category_ids
-        keep = columns >= 0
-        rows = np.searchsorted(self.ids, file.image_ids)[file.image_index]
-        return rows[keep], columns[keep], file.areas[keep]
+        known = [-1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()]
+        columns = np.array(known, dtype=np.int32)[file.category_index]
+        keep = slice(None) if -1 not in known else np.flatnonzero(columns >= 0)
+        return rows[file.image_index][keep], columns[keep], file.areas[keep]
 
     def _note_coverage(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
             listed = [f.image_ids for r, f in files if r == role]
-            missing = len(self.ids) - len(np.unique(np.concatenate(listed))) if listed else 0
+            # the files of a role share no image, so their lengths add up
+            missing = len(self.ids) - sum(map(len, listed)) if listed else 0
             if missing:
                 self.notes.append(f"{missing} images are in no {role} file: every {role} class counts as absent there")
+
+
+def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """All ids, ascending. Things and stuff mostly list the same images, which need not be sorted again."""
+    first = ids[0]
+    if all(np.array_equal(first, others) for others in ids[1:]) and (first[1:] > first[:-1]).all():
+        return first
+    return np.unique(np.concatenate(ids))
 
 
 def _class_order(files: list[tuple[str, ParsedFile]]) -> list[str]:

@@ -253,7 +253,10 @@ def _dataset(
             missing = sum(n is None for n in named)
         frame = frame.with_columns(pl.Series("file_name", named, pl.String))
         provenance["notes"] += [f"{missing} of {len(named)} image files are not below {images}"] if missing else []
-    return Dataset.build(frame, names, areas, image_root=root, provenance=provenance)
+    try:
+        return Dataset.build(frame, names, areas, image_root=root, provenance=provenance)
+    except InputError as error:
+        raise InputError(error.problem, where=path, allowed=error.allowed, remedy=error.remedy) from error
 
 
 def _by_id(index: ImageIndex, image_id: int | str) -> str | None:

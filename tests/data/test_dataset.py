@@ -1,0 +1,297 @@
+"""The Dataset: canonical order, checks, parts of it, its fingerprint."""
+
+import dataclasses
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import collections, dataset_of
+from scipy.sparse import csr_array
+
+from nooch.data import Dataset, check_file_names, class_name, identifiers
+from nooch.data.checks import check_captions
+from nooch.errors import InputError, ParameterError
+
+
+def _build(images=None, classes=("a", "b"), areas=None, captions=None, **rest):
+    frame = pl.DataFrame({"image_id": [3, 1, 2]} if images is None else images)
+    areas = np.array([[0.5, 0], [0, 0.25], [0, 0]])[: frame.height] if areas is None else areas
+    return Dataset.build(frame, classes, csr_array(areas), captions, **rest)
+
+
+def _fails(act, *parts, kind=InputError, helps=True):
+    with pytest.raises(kind) as caught:
+        act()
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value), str(caught.value)
+
+
+# what is built
+
+
+def test_everything_is_put_into_the_order_of_ids():
+    captions = pl.DataFrame({"image_id": [3, 1, 3, 2], "caption": ["c", "b", "a", None]})
+    data = _build(captions=captions, embeddings={"e": np.array([[3.0], [1.0], [2.0]])})
+    assert data.image_ids.tolist() == [1, 2, 3]
+    assert data.areas.toarray().tolist() == [[0, 0.25], [0, 0], [0.5, 0]]
+    assert data.embeddings["e"].tolist() == [[1.0], [2.0], [3.0]]
+    assert data.captions.rows() == [(1, "b"), (3, "c"), (3, "a")]
+    assert data.images.schema == {
+        "image_id": pl.Int64, "file_name": pl.String, "width": pl.Int64, "height": pl.Int64, "split": pl.String
+    }  # fmt: skip
+    assert data.splits == {"all": 3}
+    assert data.fitting_split == "all"
+    assert repr(data) == "Dataset(3 images (all 3), 2 classes)"
+
+
+@settings(max_examples=40, deadline=None)
+@given(collections(splits=True), st.randoms(use_true_random=False))
+def test_the_order_of_input_is_of_no_effect(sample, rng):
+    images, classes, splits = sample
+    order = list(range(len(images)))
+    rng.shuffle(order)
+    shuffled = dataset_of([images[i] for i in order], classes, [splits[i] for i in order], [i + 1 for i in order])
+    assert shuffled.fingerprint == dataset_of(images, classes, splits).fingerprint
+
+
+@settings(max_examples=40, deadline=None)
+@given(collections())
+def test_labels_and_areas_are_those_of_the_dictionaries(sample):
+    images, classes, _ = sample
+    data = dataset_of(images, classes)
+    for name in classes:
+        assert data.labels(name).tolist() == [name in image for image in images]
+        assert data.area(name).tolist() == [image.get(name, 0.0) for image in images]
+        rows, areas = data.rows_of(name)
+        assert rows.tolist() == [row for row, image in enumerate(images) if name in image]
+        assert areas.tolist() == [image[name] for image in images if name in image]
+
+
+def test_a_stored_zero_is_present_and_nan_is_present_with_unknown_area():
+    areas = csr_array((np.array([0.0, math.nan]), ([0, 1], [0, 0])), shape=(3, 2))
+    data = Dataset.build(pl.DataFrame({"image_id": [1, 2, 3]}), ["a", "b"], areas)
+    assert data.labels("a").tolist() == [True, True, False]
+    assert not data.has_areas
+    assert data.select(rows=np.array([0])).has_areas
+
+
+def test_it_is_immutable():
+    data = _build()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.classes = ()
+    with pytest.raises(ValueError, match="read-only"):
+        data.areas.data[0] = 1
+    with pytest.raises(TypeError):
+        data.provenance["a"] = 1
+    with pytest.raises(TypeError):
+        data.embeddings["a"] = np.ones((3, 1))
+
+
+BAD = {
+    "no ids": ({"images": {"id": [1]}}, "images have no column image_id", "columns: id"),
+    "an id that is null": ({"images": {"image_id": [1, None]}}, "1 images have no id"),
+    "a repeated id": ({"images": {"image_id": [1, 2, 1]}}, "image ids occur more than once: 1", "each image once"),
+    "ids of 64 bits without sign": (
+        {"images": {"image_id": pl.Series([2**64 - 1], dtype=pl.UInt64)}},
+        "ids or sizes of images are of the wrong kind",
+        "64-bit integers",
+    ),
+    "a width in words": ({"images": {"image_id": [1], "width": ["wide"]}}, "wrong kind", "integers as width"),
+    "a width of 0": ({"images": {"image_id": [7], "width": [0]}}, "images without extent: 7", "1 pixel and more"),
+    "a negative height": ({"images": {"image_id": [7], "height": [-1]}}, "images without extent: 7"),
+    "an unknown split": ({"images": {"image_id": [1], "split": ["night"]}}, "split names night", "train, valid, test"),
+    "a split that is null": ({"images": {"image_id": [1, 2], "split": ["train", None]}}, "None", "all for every image"),
+    "all beside train": ({"images": {"image_id": [1, 2], "split": ["train", "all"]}}, "split names all, train"),
+    "an unsafe name": (
+        {"images": {"image_id": [1], "file_name": ["../a.jpg"]}},
+        "lead out of the image folder: ../a.jpg",
+    ),
+    "a repeated class": ({"classes": ("a", "a")}, "class 'a' is listed twice", "each class once"),
+    "a class without a name": ({"classes": ("a", "")}, "name"),
+    "areas of another shape": ({"classes": ("a",)}, "areas have shape (3, 2), expected (3, 1)"),
+    "a negative area": ({"areas": [[0, -1.0], [0, 0], [0, 0]]}, "negative or infinite", "fractions of the image"),
+    "an infinite area": ({"areas": [[0, math.inf], [0, 0], [0, 0]]}, "negative or infinite"),
+    "captions of unknown images": (
+        {"captions": pl.DataFrame({"image_id": [1, 8, 9, 8], "caption": ["a"] * 4})},
+        "captions of 2 images that are not in the dataset: 8, 9",
+        "leave these captions out",
+    ),
+}
+BARE = {"an id that is null", "a class without a name", "areas of another shape"}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_refused(case):
+    changed, *parts = BAD[case]
+    _fails(lambda: _build(**changed), *parts, helps=case not in BARE)
+
+
+@pytest.mark.parametrize(
+    "name", ["/a.jpg", "\\a.jpg", "\\\\host\\a.jpg", "..", "../a", "a/..", "a/../b", "a\\..\\b", "C:\\a", "c:a", "a\0b"]
+)
+def test_file_names_that_lead_out(name):
+    names = pl.Series(["fine.jpg", None, name])
+    _fails(lambda: check_file_names(names, "table.csv"), "table.csv: file names lead out", "without '..'")
+
+
+def test_file_names_that_do_not_lead_out():
+    check_file_names(
+        pl.Series(["a.jpg", "a/b.jpg", "..a.jpg", "a../b", "a..b", "...", "train 1/ü.jpg", "a/./b", "12:30.jpg"])
+    )
+    check_file_names(pl.Series([None, None], dtype=pl.String))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("fire hydrant", "fire_hydrant"), (" a  b\t", "a_b"), ("floor-wood", "floor-wood")]
+)
+def test_class_names(text, name):
+    assert class_name(text) == name
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_empty_class_names(text):
+    _fails(lambda: class_name(text, "list.txt"), "list.txt: a class has an empty name", helps=False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["000000000139", "7"], [139, 7]),
+        (["9" * 18], [10**18 - 1]),
+        (["9" * 19, "7"], ["9" * 19, "7"]),
+        (["10_3_s", "7"], ["10_3_s", "7"]),
+        (["-7"], ["-7"]),
+        (["7\n"], ["7\n"]),
+        (["٣"], ["٣"]),
+        (["", "1"], ["", "1"]),
+        ([], []),
+    ],
+)
+def test_identifiers(texts, expected):
+    column = identifiers(texts)
+    assert column.name == "image_id"
+    assert column.to_list() == expected
+
+
+def test_captions_keep_their_order_and_lose_what_is_null():
+    images = pl.DataFrame({"image_id": [1, 2]})
+    captions = pl.DataFrame({"image_id": [2, 1, 2, 1], "caption": ["d", "b", None, "a"]})
+    assert check_captions(captions, images).rows() == [(1, "b"), (1, "a"), (2, "d")]
+
+
+# parts of it
+
+
+def test_select_by_split_rows_and_ids():
+    images = {"image_id": [1, 2, 3], "split": ["train", "test", "train"]}
+    captions = pl.DataFrame({"image_id": [1, 2, 3, 3], "caption": ["x", "y", "z", "w"]})
+    data = _build(images, captions=captions, embeddings={"e": np.array([[1.0], [2.0], [3.0]])})
+    assert data.splits == {"train": 2, "test": 1}
+    assert data.fitting_split == "train"
+    for part in (
+        data.select("train"),
+        data.select(rows=np.array([True, False, True])),
+        data.select(rows=np.array([0, 2])),
+        data.select(image_ids=[3, 1]),
+    ):
+        assert part.image_ids.tolist() == [1, 3]
+        assert part.areas.toarray().tolist() == [[0.5, 0], [0, 0]]
+        assert part.captions["caption"].to_list() == ["x", "z", "w"]
+        assert part.embeddings["e"].tolist() == [[1.0], [3.0]]
+        assert part.classes == data.classes
+    assert data.select() is data
+    _fails(lambda: data.select("valid"), "'valid' is no split of the dataset", "test, train", kind=ParameterError)
+    _fails(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8", kind=ParameterError)
+
+
+def test_rows_by_id():
+    data = _build()
+    assert [data.row(i) for i in (1, "2", np.int64(3), "003")] == [0, 1, 2, 2]
+    texts = dataset_of([{}, {}], ["Y"], ids=["10_3_s", "7"])
+    assert [texts.row(i) for i in ("10_3_s", "7")] == [0, 1]
+
+
+@pytest.mark.parametrize("image_id", [8, -1, "x", "", "1.0", "--1", "²", "٣", 10**30, "9" * 30])
+def test_rows_of_ids_that_are_not_there(image_id):
+    _fails(
+        lambda: _build().row(image_id),
+        f"no image with id {image_id!r}",
+        "one of 3 ids, such as 1, 2, 3",
+        kind=ParameterError,
+    )
+
+
+def test_classes_that_are_not_there():
+    _fails(
+        lambda: _build(classes=("car", "cow")).labels("cat"),
+        "'cat' is no class of the dataset",
+        "did you mean car",
+        kind=ParameterError,
+    )
+
+
+def test_with_embedding():
+    data = _build().with_embedding("e", np.ones((3, 2)))
+    assert data.embeddings["e"].shape == (3, 2)
+    for wrong in (np.ones((2, 2)), np.ones(3)):
+        _fails(
+            lambda w=wrong: data.with_embedding("f", w),
+            f"embedding f has shape {wrong.shape}, expected (3, d)",
+            helps=False,
+        )
+
+
+# fingerprint
+
+BASE = {
+    "image_id": [1, 2],
+    "file_name": ["a", "b"],
+    "width": [4, 4],
+    "height": [4, 4],
+    "split": ["train", "test"],
+    "place": ["x", None],
+}
+CHANGES = {
+    "an id": {"image_id": [1, 3]},
+    "a name": {"file_name": ["a", "c"]},
+    "a name that is missing": {"file_name": ["a", None]},
+    "a size": {"width": [4, 5]},
+    "a split": {"split": ["train", "valid"]},
+    "an attribute": {"place": ["x", "y"]},
+    "an attribute that moves": {"place": [None, "x"]},
+    "another attribute": {"light": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_fingerprint_depends_on_images(change):
+    areas = [[0.5, 0.0], [0.0, 0.25]]
+    assert _build(BASE, areas=areas).fingerprint == _build(BASE, areas=areas).fingerprint
+    assert _build({**BASE, **CHANGES[change]}, areas=areas).fingerprint != _build(BASE, areas=areas).fingerprint
+
+
+def test_the_fingerprint_depends_on_classes_areas_and_captions_but_not_on_embeddings():
+    areas = [[0.5, 0.0], [0.0, 0.25]]
+    base = _build(BASE, areas=areas)
+    captions = pl.DataFrame({"image_id": [1], "caption": ["c"]})
+    prints = {
+        base.fingerprint,
+        _build(BASE, ("a", "c"), areas).fingerprint,
+        _build(BASE, areas=[[0.5, 0.0], [0.0, 0.5]]).fingerprint,
+        _build(BASE, areas=[[0.0, 0.5], [0.0, 0.25]]).fingerprint,
+        _build(BASE, areas=areas, captions=captions).fingerprint,
+        _build(BASE, areas=areas, captions=captions.with_columns(caption=pl.lit("d"))).fingerprint,
+    }
+    assert len(prints) == 6
+    assert base.with_embedding("e", np.ones((2, 1))).fingerprint == base.fingerprint
+    assert _build(BASE, areas=areas, provenance={"a": 1}, image_root="/x").fingerprint == base.fingerprint
+
+
+@pytest.mark.parametrize("values", [[["a"], ["b", "c"]], [{"x": 1}, {"x": 2}], [b"a", b"\xff"], [[1, None], None]])
+def test_attributes_of_any_kind_have_a_fingerprint(values):
+    first = _build({"image_id": [1, 2], "a": values}).fingerprint
+    assert _build({"image_id": [1, 2], "a": values[::-1]}).fingerprint != first

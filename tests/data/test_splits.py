@@ -1,0 +1,318 @@
+"""Splits: the paper's, percentages, groups, files."""
+
+import numpy as np
+import polars as pl
+import pytest
+from coco_files import write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import dataset_of
+
+from nooch.data import Dataset, apply_split, named_splits
+from nooch.errors import InputError, ParameterError
+from nooch.plans import SplitPlan
+from nooch.study.importing import with_split
+
+
+def _images(ids, **columns):
+    return pl.DataFrame({"image_id": ids, "split": ["all"] * len(ids), **columns})
+
+
+def _counts(images):
+    return dict(images["split"].value_counts().iter_rows())
+
+
+def _sides(images):
+    return dict(images.select("image_id", "split").iter_rows())
+
+
+def _fails(act, *parts, kind=InputError, helps=True):
+    with pytest.raises(kind) as caught:
+        act()
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value), str(caught.value)
+
+
+# percentages
+
+
+def test_123287_images_are_divided_as_in_the_paper():
+    images = apply_split(_images(range(123287)), SplitPlan("70/10/20"))
+    assert _counts(images) == {"train": 86302, "valid": 12328, "test": 24657}
+
+
+@given(
+    st.integers(0, 3000), st.sampled_from(["70/10/20", "80/10/10", "50/25/25", "33.3/33.3/33.4", "0/50/50", "100/0/0"])
+)
+@settings(max_examples=60, deadline=None)
+def test_valid_and_test_are_rounded_down(n, source):
+    _, valid, test = (float(share) for share in source.split("/"))
+    counts = _counts(apply_split(_images(range(n)), SplitPlan(source)))
+    assert counts.get("valid", 0) == int(n * valid / 100 + 1e-9)
+    assert counts.get("test", 0) == int(n * test / 100 + 1e-9)
+    assert sum(counts.values()) == n
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sets(st.integers(0, 10**9), min_size=1, max_size=60), st.integers(0, 2**32), st.randoms(use_true_random=False)
+)
+def test_a_seed_decides_and_the_order_of_input_does_not(ids, seed, rng):
+    shuffled = list(ids)
+    rng.shuffle(shuffled)
+    group = pl.Series([i % 7 for i in shuffled])
+    for plan in (SplitPlan("60/20/20", seed), SplitPlan("60/20/20", seed, "group")):
+        first = _sides(apply_split(_images(sorted(ids), group=[i % 7 for i in sorted(ids)]), plan))
+        assert _sides(apply_split(_images(shuffled, group=group), plan)) == first
+
+
+def test_seeds_differ_and_text_ids_are_divided_too():
+    images = _images([f"{i:03d}_s" for i in range(200)])
+    sides = [_sides(apply_split(images, SplitPlan("70/10/20", seed))) for seed in (0, 1)]
+    assert sides[0] != sides[1]
+    assert _counts(apply_split(images, SplitPlan("70/10/20"))) == {"train": 140, "valid": 20, "test": 40}
+
+
+def test_the_division_of_seed_0_stays_what_it_was():
+    # a new version must not divide a user's images differently
+    images = apply_split(_images(range(20)), SplitPlan("70/10/20"))
+    assert [i for i, side in _sides(images).items() if side == "test"] == [2, 6, 13, 16]
+    assert [i for i, side in _sides(images).items() if side == "valid"] == [4, 19]
+
+
+def test_no_plan_changes_nothing():
+    images = _images([1, 2])
+    assert apply_split(images, None) is images
+    data = dataset_of([{}, {}], ["Y"])
+    assert with_split(data, None) is data
+
+
+# groups
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(0, 1000))
+def test_a_group_stays_on_one_side(groups, seed):
+    images = apply_split(_images(range(len(groups)), scene=groups), SplitPlan("70/10/20", seed, "scene"))
+    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].to_list() == [1] * len(set(groups))
+    counts = _counts(images)
+    # whole groups never overfill a side
+    assert counts.get("valid", 0) <= len(groups) * 0.1 + 1e-9
+    assert counts.get("test", 0) <= len(groups) * 0.2 + 1e-9
+
+
+def test_many_small_groups_come_near_to_the_percentages():
+    images = apply_split(_images(range(3000), scene=[i // 3 for i in range(3000)]), SplitPlan("70/10/20", 0, "scene"))
+    assert _counts(images) == {"train": 2100, "valid": 300, "test": 600}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups"), [(r"^(\d+)_", 10), (r"^\d+", 10), (r"_(\d)_s", 3), ("s", 1), (r"(?:x|(\d+)_)", 10)]
+)
+def test_a_pattern_on_the_file_name_groups(pattern, groups):
+    names = [f"{scene}_{shot}_s.jpg" for scene in range(10, 20) for shot in range(3)]
+    images = apply_split(_images(range(30), file_name=names), SplitPlan("60/20/20", 1, pattern))
+    sides = {}
+    for name, side in zip(names, images["split"], strict=True):
+        key = {"^(\\d+)_": name[:2], "^\\d+": name[:2], "_(\\d)_s": name[3], "s": "s"}.get(pattern, name[:2])
+        sides.setdefault(key, set()).add(side)
+    assert len(sides) == groups
+    assert all(len(side) == 1 for side in sides.values())
+
+
+def test_an_image_without_a_file_name_is_grouped_by_its_id():
+    images = _images(["a_1", "a_2", "b_1"], file_name=[None, None, "b_1.jpg"])
+    split = apply_split(images, SplitPlan("50/25/25", 0, "^([ab])"))
+    assert split["split"][0] == split["split"][1]
+
+
+def test_groups_that_are_no_column_and_no_pattern():
+    images = _images([1, 2], file_name=["a1", "b"])
+    _fails(
+        lambda: apply_split(images, SplitPlan("70/10/20", 0, "(a")),
+        "'(a'",
+        "neither a column nor",
+        "columns: image_id",
+        kind=ParameterError,
+    )
+    for pattern in ("a", "(a)?"):
+        _fails(
+            lambda p=pattern: apply_split(images, SplitPlan("70/10/20", 0, p)),
+            f"--group {pattern!r}", "matches no part of b", "a column (image_id, split, file_name)",
+            kind=ParameterError,
+        )  # fmt: skip
+
+
+# plans
+
+
+@pytest.mark.parametrize(
+    "source", ["70/10", "70/10/20/0", "a/b/c", "-10/60/50", "70 / 10 / 20", "missing.csv", "", "x" * 5000]
+)
+def test_sources_that_are_neither(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _fails(lambda: SplitPlan(source), "is neither a file nor percentages", "70/10/20", kind=ParameterError)
+
+
+@pytest.mark.parametrize("source", ["70/10/10", "70/20/20", "0/0/0", "33.3/33.3/33.3"])
+def test_percentages_that_do_not_add_up(source):
+    _fails(lambda: SplitPlan(source), f"split {source} adds up to", "add up to 100", kind=ParameterError)
+
+
+def test_other_arguments_of_a_plan(tmp_path):
+    path = write(tmp_path / "s.csv", "image_id,split\n1,train\n")
+    _fails(lambda: SplitPlan(str(path), group="place"), "a group needs a split by percentages", kind=ParameterError)
+    _fails(lambda: SplitPlan("70/10/20", seed=-1), "seed -1 is negative", "0 and more", kind=ParameterError)
+    assert SplitPlan("70.0/10/20").shares == (70.0, 10.0, 20.0)
+    assert SplitPlan(str(path)).shares is None
+
+
+# files
+
+
+def _npz(folder, **arrays):
+    np.savez(folder / "s.npz", **arrays)
+    return SplitPlan(str(folder / "s.npz"))
+
+
+def test_an_npz(tmp_path):
+    plan = _npz(tmp_path, train_ids=[3, 1], valid_ids=[], test_ids=np.array([2, 99], np.int32), other=np.eye(2))
+    images = apply_split(_images([1, 2, 3], place=["x", "y", "z"]), plan)
+    assert _sides(images) == {1: "train", 2: "test", 3: "train"}
+    assert images["place"].to_list() == ["x", "y", "z"]
+
+
+def test_an_npz_of_text_or_whole_floats(tmp_path):
+    plan = _npz(tmp_path, train_ids=np.array(["a", "b"]), test_ids=np.array(["c"]), valid_ids=[])
+    assert _sides(apply_split(_images(["a", "b", "c"]), plan)) == {"a": "train", "b": "train", "c": "test"}
+    plan = _npz(tmp_path, train_ids=[1.0, 2.0], test_ids=["3"])
+    assert _sides(apply_split(_images([1, 2, 3]), plan)) == {1: "train", 2: "train", 3: "test"}
+
+
+NPZ = {
+    "two dimensions": ({"train_ids": [[1, 2]]}, "s.npz, train_ids", "holds int64 of shape (1, 2)", "one dimension"),
+    "bytes": ({"train_ids": np.array([b"1"])}, "s.npz, train_ids", "holds |S1"),
+    "fractions": ({"test_ids": [1.5]}, "s.npz, test_ids", "holds float64"),
+    "NaN": ({"test_ids": [np.nan]}, "s.npz, test_ids", "holds float64"),
+    "objects": ({"train_ids": np.array([1, "a"], object)}, "s.npz", "cannot be read", "train_ids, valid_ids, test_ids"),
+    "other names": ({"train": [1], "val": [2]}, "s.npz", "holds train, val", "train_ids, valid_ids, test_ids"),
+    "no array": ({}, "s.npz", "holds no named array"),
+    "an image in two splits": (
+        {"train_ids": [1, 2], "test_ids": [2]},
+        "s.npz",
+        "images are in two splits: 2",
+        "each image in one",
+    ),
+    "an image that is left out": ({"train_ids": [1]}, "s.npz", "leaves out 1 of 2 images: 2", "70/10/20"),
+}
+
+
+@pytest.mark.parametrize("case", NPZ)
+def test_an_npz_that_is_refused(tmp_path, case):
+    arrays, *parts = NPZ[case]
+    plan = _npz(tmp_path, **arrays)
+    _fails(lambda: apply_split(_images([1, 2]), plan), *parts, helps=False)
+
+
+def test_an_npz_that_is_damaged(tmp_path):
+    plan = _npz(tmp_path, train_ids=np.arange(100))
+    content = (tmp_path / "s.npz").read_bytes()
+    for damaged in (b"", b"hello", content[:40], content[: len(content) // 2], content[:90] + b"zzzz" + content[94:]):
+        (tmp_path / "s.npz").write_bytes(damaged)
+        _fails(lambda: apply_split(_images([1]), plan), "s.npz", "cannot be read")
+    np.save(tmp_path / "s.npy", np.arange(3))
+    (tmp_path / "s.npy").replace(tmp_path / "s.npz")
+    _fails(lambda: apply_split(_images([1]), plan), "s.npz", "holds no named array")
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "jsonl"])
+def test_a_table_with_names_of_any_spelling(tmp_path, kind):
+    names = ["train", "Training", "TRN", "val", "Valid", "validation", "dev", "test", "Testing", "tst"]
+    table = pl.DataFrame({"image_id": range(10), "split": names, "more": names})
+    path = tmp_path / f"s.{kind}"
+    getattr(table, {"csv": "write_csv", "tsv": "write_csv", "parquet": "write_parquet", "jsonl": "write_ndjson"}[kind])(
+        path, **({"separator": "\t"} if kind == "tsv" else {})
+    )
+    images = apply_split(_images(range(10)), SplitPlan(str(path)))
+    assert images["split"].to_list() == ["train"] * 3 + ["valid"] * 4 + ["test"] * 3
+
+
+def test_a_table_whose_values_are_explained(tmp_path):
+    path = write(tmp_path / "s.csv", "image_id,split\n000000000001,0\n2,1\n3,2\n4,2\n4,2\n77,0\n")
+    plan = SplitPlan(str(path), values={"0": "train", "1": "valid", "2": "test"})
+    assert _sides(apply_split(_images([1, 2, 3, 4]), plan)) == {1: "train", 2: "valid", 3: "test", 4: "test"}
+
+
+def test_text_ids_of_a_table(tmp_path):
+    path = write(tmp_path / "s.csv", "image_id,split\n10_1_s,train\n7,test\n")
+    assert _sides(apply_split(_images(["10_1_s", "7"]), SplitPlan(str(path)))) == {"10_1_s": "train", "7": "test"}
+
+
+TABLES = {
+    "other columns": ("id,split\n1,train\n", {}, "has columns id, split", "image_id and split"),
+    "unknown names": (
+        "image_id,split\n1,day\n2,night\n",
+        {},
+        "split values day, night are not known",
+        "--split-values",
+    ),
+    "no name": ("image_id,split\n1,train\n2,\n", {}, "split values None are not known"),
+    "names explained badly": ("image_id,split\n1,0\n2,0\n", {"0": "night"}, "night is no split", "train, valid, test"),
+    "an image in two splits": ("image_id,split\n1,train\n2,test\n1,test\n", {}, "images are in two splits: 1"),
+    "an image that is left out": ("image_id,split\n1,train\n", {}, "leaves out 1 of 2 images: 2", "70/10/20"),
+    "ids of another kind": ("image_id,split\nx,train\ny,test\n", {}, "leaves out 2 of 2 images"),
+    "no row": ("image_id,split\n", {}, "leaves out 2 of 2 images"),
+    "an empty file": ("", {}, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_that_is_refused(tmp_path, case):
+    text, values, *parts = TABLES[case]
+    path = write(tmp_path / "s.csv", text)
+    plan = SplitPlan(str(path), values=values)
+    # a meaning that is no split is the caller's mistake, and names the value
+    where = () if case == "names explained badly" else ("s.csv",)
+    _fails(lambda: apply_split(_images([1, 2]), plan), *where, *parts, kind=(InputError, ParameterError), helps=False)
+
+
+def test_named_splits_of_numbers_and_booleans():
+    values = {"true": "test", "false": "train"}
+    assert named_splits(pl.Series([True, False]), values).to_list() == ["test", "train"]
+    assert named_splits(pl.Series([0, 1]), {"0": "train", "1": "valid"}).to_list() == ["train", "valid"]
+
+
+def test_the_published_split(shared_data):
+    with np.load(shared_data / "nooch-published" / "cocostuff_split_image_ids.npz") as arrays:
+        ids = np.concatenate([arrays[f"{name}_ids"] for name in ("train", "valid", "test")])
+        test = arrays["test_ids"]
+    plan = SplitPlan(str(shared_data / "nooch-published" / "cocostuff_split_image_ids.npz"))
+    images = apply_split(_images(np.sort(ids)), plan)
+    assert _counts(images) == {"train": 86302, "valid": 12328, "test": 24657}
+    assert images.filter(pl.col("split") == "test")["image_id"].to_list() == sorted(test.tolist())
+
+
+# into a dataset
+
+
+def test_a_plan_is_kept_in_the_provenance():
+    data = with_split(dataset_of([{"Y": 0.5}] * 10, ["Y"]), SplitPlan("70/10/20", 3))
+    assert data.splits == {"train": 7, "valid": 1, "test": 2}
+    assert data.provenance["split"] == {"source": "70/10/20", "seed": 3, "group": None, "values": {}}
+    assert isinstance(data, Dataset)
+    assert data.images.columns == ["image_id", "file_name", "width", "height", "split"]
+
+
+def test_percentages_that_leave_a_split_empty_are_refused_and_files_are_noted(tmp_path):
+    data = dataset_of([{}] * 4, ["Y"])
+    _fails(
+        lambda: with_split(data, SplitPlan("70/10/20")),
+        "70/10/20 of 4 images leaves valid and test empty",
+        "other percentages",
+    )
+    assert with_split(data, SplitPlan("50/0/50")).provenance["notes"] == ["no image is in the split valid"]
+    path = write(tmp_path / "s.csv", "image_id,split\n" + "".join(f"{i},train\n" for i in range(1, 5)))
+    split = with_split(data, SplitPlan(str(path)))
+    assert split.splits == {"train": 4}
+    assert split.provenance["notes"] == ["no image is in the split valid or test"]

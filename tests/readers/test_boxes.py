@@ -1,0 +1,272 @@
+"""read_boxes against areas worked out by hand."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from coco_files import areas_of, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nooch.engines import LocalEngine
+from nooch.errors import InputError, ParameterError
+from nooch.readers.boxes import read_boxes
+
+HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
+PROXY = "areas are those of bounding boxes, which are larger than the objects in them"
+
+
+def _yolo(folder, files, names="person\nfire hydrant\n"):
+    for name, text in files.items():
+        write(folder / "labels" / name, text)
+    return {"source": folder / "labels", "format": "yolo", "classes": write(folder / "names.txt", names)}
+
+
+def _voc(
+    objects=(("cat", 1, 100, 1, 50),), size="<width>100</width><height>50</height><depth>3</depth>", file_name="a.jpg"
+):
+    listed = "".join(
+        f"<object><name>{name}</name><bndbox><xmin>{a}</xmin><ymin>{c}</ymin><xmax>{b}</xmax><ymax>{d}</ymax></bndbox></object>"
+        for name, a, b, c, d in objects
+    )
+    return f"<annotation><filename>{file_name}</filename><size>{size}</size>{listed}</annotation>"
+
+
+def _fails(read, *parts, kind=InputError, helps=True):
+    with pytest.raises(kind) as caught:
+        read()
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value)
+
+
+# YOLO
+
+
+def test_yolo(tmp_path):
+    files = {
+        "000000000001.txt": "0 0.5 0.5 0.5 0.25\n1 0.5 0.5 1 1\n0 0.25 0.25 0.5 0.5 0.93\n",
+        "sub/000000000002.txt": "\n",
+    }
+    data = read_boxes(**_yolo(tmp_path, files))
+    assert areas_of(data) == {1: {"person": 0.375, "fire_hydrant": 1.0}, 2: {}}
+    assert data.classes == ("person", "fire_hydrant")
+    assert data.images["width"].null_count() == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.dictionaries(
+        st.integers(0, 9999),
+        # edges in 64ths: centres, sizes and sums of products are exact
+        st.lists(st.tuples(st.integers(0, 2), *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_yolo_sums_width_times_height(boxes):
+    files, expected = {}, {}
+    for i, listed in boxes.items():
+        lines, expected[i] = [], {}
+        for key, (left, right), (top, bottom) in listed:
+            width, height = (right - left) / 64, (bottom - top) / 64
+            lines.append(f"{key} {(left + right) / 128!r} {(top + bottom) / 128!r} {width!r} {height!r}")
+            expected[i]["abc"[key]] = expected[i].get("abc"[key], 0.0) + width * height
+        files[f"{i}.txt"] = "\n".join(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        assert areas_of(read_boxes(**_yolo(Path(folder), files, "a\nb\nc"))) == expected
+
+
+def test_images_without_a_label_file_have_no_object(tmp_path):
+    for name in ("a/1.jpg", "b/2.png"):
+        write(tmp_path / "pictures" / name, "")
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5", "3.txt": ""}), images=tmp_path / "pictures")
+    assert areas_of(data) == {1: {"person": 0.25}, 2: {}, 3: {}}
+    assert data.images["file_name"].to_list() == ["a/1.jpg", "b/2.png", None]
+    assert data.image_root == str((tmp_path / "pictures").resolve())
+    assert data.provenance["notes"] == [PROXY, "1 of 3 image files are not there"]
+
+
+def test_the_class_list_may_lie_among_the_labels_and_have_a_byte_order_mark(tmp_path):
+    given = _yolo(tmp_path, {"1.txt": "1 .5 .5 .5 .5", "classes.txt": "\ufeffcar\nbus\n\n"})
+    data = read_boxes(given["source"], "yolo", classes=tmp_path / "labels" / "classes.txt")
+    assert data.classes == ("car", "bus")
+    assert areas_of(data) == {1: {"bus": 0.25}}
+
+
+YOLO = {
+    "too few numbers": ("0 .5 .5 .5", "1.txt, line 2", "is no box", "class x y width height"),
+    "a name": ("cat .5 .5 .5 .5", "is no box"),
+    "a word": ("0 .5 .5 .5 wide", "is no box"),
+    "corners of a segment": ("0 .1 .1 .9 .1 .9 .9 .1 .9", "is no box", "perhaps a confidence"),
+    "NaN": ("0 nan .5 .5 .5", "line 2", "the box from (nan", "is not within the image", "edges between 0 and 1"),
+    "a negative width": ("0 .5 .5 -.5 .5", "is not within the image"),
+    "a box outside": ("0 .9 .5 .5 .5", "the box from (0.65, 0.25) to (1.15, 0.75) is not within the image"),
+    "pixels": ("0 320 240 100 100", "is not within the image"),
+    "an unknown class": ("2 .5 .5 .5 .5", "1.txt", "class 2 has no name", "0 to 1, as names.txt lists"),
+    "a negative class": ("-1 .5 .5 .5 .5", "class -1 has no name"),
+}
+
+
+@pytest.mark.parametrize("case", YOLO)
+def test_yolo_lines_that_are_refused(tmp_path, case):
+    line, *parts = YOLO[case]
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})), "1.txt", *parts)
+
+
+def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
+    assert areas_of(read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))) == {1: {"person": 1.001}}
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"})), "is not within")
+
+
+def test_yolo_files_that_are_refused(tmp_path):
+    given = _yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5"})
+    source = given["source"]
+    _fails(lambda: read_boxes(source, "yolo"), "by number", "give --classes", kind=ParameterError)
+    _fails(lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"), "no.txt", "cannot be read", helps=False)
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")), "names.txt", "cannot be read", helps=False)
+    # an empty line would otherwise shift the numbers of all that follow
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")), "names.txt, line 2", "empty name", helps=False)
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})), "2.txt", "cannot be read", helps=False)
+    (source / "2.txt").unlink()
+    _fails(lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})), str(source), "several files are called 1")
+
+
+@pytest.mark.parametrize("format", ["yolo", "voc", "openimages"])
+def test_a_source_that_is_not_there(tmp_path, format):
+    classes = write(tmp_path / "names.txt", "a") if format == "yolo" else None
+    missing = tmp_path / "missing"
+    _fails(lambda: read_boxes(missing, format, classes=classes), str(missing), "no such file or folder", helps=False)
+    (tmp_path / "empty").mkdir()
+    _fails(lambda: read_boxes(tmp_path / "empty", format, classes=classes), str(tmp_path / "empty"), "no", helps=False)
+    file = write(tmp_path / "file.txt", "")
+    _fails(lambda: read_boxes(file, format, classes=classes), str(file))
+
+
+def test_an_unknown_format(tmp_path):
+    _fails(
+        lambda: read_boxes(tmp_path, "yolov8"),
+        "'yolov8' is no format of boxes", "openimages, voc, yolo", "did you mean yolo",
+        kind=ParameterError,
+    )  # fmt: skip
+
+
+# Pascal VOC
+
+
+def test_voc(tmp_path):
+    write(
+        tmp_path / "v" / "2007_000001.xml",
+        _voc([("cat", 1, 50, 1, 25), ("traffic light", 51, 60, 26, 30), ("cat", 1, 10, 1, 5)]),
+    )
+    write(tmp_path / "v" / "2007_000002.xml", _voc([], file_name="b.jpg"))
+    data = read_boxes(tmp_path / "v", "voc")
+    assert areas_of(data) == {
+        "2007_000001": {"cat": (50 * 25 + 10 * 5) / 5000, "traffic_light": 10 * 5 / 5000},
+        "2007_000002": {},
+    }
+    assert data.images.rows() == [("2007_000001", "a.jpg", 100, 50, "all"), ("2007_000002", "b.jpg", 100, 50, "all")]
+
+
+def test_voc_boxes_that_count_from_zero_are_taken(tmp_path):
+    write(tmp_path / "1.xml", _voc([("cat", 0, 50, 0, 25)]))
+    assert areas_of(read_boxes(tmp_path, "voc")) == {1: {"cat": 51 * 26 / 5000}}
+
+
+VOC = {
+    "truncated": (_voc()[:90], "is no VOC annotation"),
+    "empty": ("", "is no VOC annotation"),
+    "no XML": ("hello", "is no VOC annotation"),
+    "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is no VOC annotation"),
+    "no size": (_voc(size=""), "size/width is missing"),
+    "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
+    "no extent": (_voc(size="<width>0</width><height>5</height>"), "size is 0 x 5", "1 pixel and more"),
+    "no name": (_voc().replace("<name>cat</name>", ""), "name is missing"),
+    "no edge": (_voc().replace("<xmin>1</xmin>", ""), "bndbox/xmin is missing"),
+    "an edge in words": (_voc([("cat", "left", 5, 1, 5)]), "left"),
+    "NaN": (_voc([("cat", "nan", 5, 1, 5)]), "is not within the image", "edges between 0 and 1"),
+    "a box outside": (_voc([("cat", 1, 101, 1, 5)]), "to (1.01, 0.1) is not within the image"),
+    "a negative edge": (_voc([("cat", -5, 50, 1, 5)]), "is not within the image"),
+    "edges the wrong way round": (_voc([("cat", 50, 5, 1, 5)]), "is not within the image"),
+    "a document type": ("<!DOCTYPE a [<!ENTITY b 'cat'>]>" + _voc([("&b;", 1, 5, 1, 5)]), "entities", "plain annotation XML"),
+    "a document type in UTF-16": (
+        ("<?xml version='1.0' encoding='utf-16'?><!DOCTYPE a [<!ENTITY b 'cat'>]>" + _voc()).encode("utf-16"),
+        "declares a document type or entities",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VOC)
+def test_voc_files_that_are_refused(tmp_path, case):
+    content, *parts = VOC[case]
+    write(tmp_path / "v" / "1.xml", _voc())
+    write(tmp_path / "v" / "2.xml", content)
+    _fails(lambda: read_boxes(tmp_path / "v", "voc"), "2.xml", *parts, helps=False)
+
+
+def test_voc_names_are_checked(tmp_path):
+    folder = write(tmp_path / "v" / "1.xml", _voc(file_name="../a.jpg")).parent
+    _fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
+    write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
+    _fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
+    _fails(lambda: read_boxes(folder, "voc", classes=folder), "leave --classes out", kind=ParameterError)
+
+
+# Open Images
+
+
+def test_openimages(tmp_path):
+    rows = "b1,/m/1,0,0.5,0,0.5\na0,/m/2,0.25,0.75,0,1\nb1,/m/1,0.5,1,0.5,1\nb1,/m/2,0,1,0,1\n"
+    source = write(tmp_path / "boxes.csv", HEADER + rows)
+    assert areas_of(read_boxes(source, "openimages")) == {"a0": {"/m/2": 0.5}, "b1": {"/m/1": 0.5, "/m/2": 1.0}}
+    names = write(tmp_path / "names.csv", "/m/1,Traffic light\n/m/2,Cat\n/m/3,Unused\n")
+    data = read_boxes(source, "openimages", classes=names)
+    assert areas_of(data) == {"a0": {"Cat": 0.5}, "b1": {"Traffic_light": 0.5, "Cat": 1.0}}
+    names = write(tmp_path / "names.tsv", "LabelName\tDisplayName\n/m/1\tA\n/m/2\tB\n")
+    assert read_boxes(source, "openimages", classes=names).classes == ("A", "B")
+
+
+OPENIMAGES = {
+    "a column that is missing": ("ImageID,LabelName\na,b\n", "'XMin' is no column of", "ImageID, LabelName"),
+    "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
+    "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
+    "no edge": (HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n", "boxes.csv, row 2", "is not within the image"),
+    "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are no numbers"),
+    "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "to (1, 1.5) is not within the image"),
+    "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
+    "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
+    "empty": ("", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", OPENIMAGES)
+def test_openimages_tables_that_are_refused(tmp_path, case):
+    text, *parts = OPENIMAGES[case]
+    source = write(tmp_path / "boxes.csv", text)
+    _fails(
+        lambda: read_boxes(source, "openimages"), str(source), *parts, kind=(InputError, ParameterError), helps=False
+    )
+
+
+def test_openimages_names_that_are_refused(tmp_path):
+    source = write(tmp_path / "boxes.csv", HEADER + "a,/m/1,0,1,0,1\n")
+    names = write(tmp_path / "names.csv", "/m/2,Cat\n")
+    _fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "labels /m/1 have no name")
+    names = write(tmp_path / "names.csv", "/m/1\n")
+    _fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "has one column")
+
+
+@pytest.mark.parametrize("format", ["yolo", "voc"])
+def test_processes_and_provenance(tmp_path, format):
+    for i in range(300):
+        write(
+            tmp_path / "l" / f"{i}.{'txt' if format == 'yolo' else 'xml'}",
+            "0 .5 .5 .5 .5" if format == "yolo" else _voc(),
+        )
+    classes = write(tmp_path / "names.txt", "cat") if format == "yolo" else None
+    data = read_boxes(tmp_path / "l", format, classes=classes, map=LocalEngine(2).map)
+    assert data.fingerprint == read_boxes(tmp_path / "l", format, classes=classes).fingerprint
+    assert data.provenance["area"] == "boxes"
+    assert data.provenance["notes"] == [PROXY]
+    assert data.provenance["reader"] == f"boxes/{format}"

@@ -1,0 +1,304 @@
+"""Every guard of the COCO reader: the error names the file and the record, and says what is allowed or what to do."""
+
+import json
+import pickle
+import re
+
+import numpy as np
+import pytest
+from coco_files import STUFF, document, image, write
+from PIL import Image
+
+from nooch.engines import LocalEngine
+from nooch.errors import InputError, ParameterError
+from nooch.readers.coco import read_coco
+
+
+def _fails(read, *parts, kind=InputError, helps=True):
+    with pytest.raises(kind) as caught:
+        read()
+    text = str(caught.value)
+    for part in parts:
+        assert part in text, text
+    assert not helps or "allowed:" in text or "remedy:" in text, text
+    assert str(pickle.loads(pickle.dumps(caught.value))) == text
+    return text
+
+
+def _annotation(**changed):
+    return {"image_id": 1, "category_id": 1, "area": 1.0, **changed}
+
+
+def _document(**changed):
+    return {**document([image(1), image(2)], [_annotation()]), **changed}
+
+
+TEXT = json.dumps(_document())
+
+# what the file holds -> what the error says
+BROKEN = {
+    "truncated": (TEXT[: len(TEXT) // 2], "is no valid JSON", "remedy: fetch or export the file again"),
+    "an empty file": ("", "is empty"),
+    "no JSON at all": ("hello", "is no valid JSON"),
+    "two documents": (TEXT + TEXT, "is no valid JSON"),
+    "NaN": (TEXT.replace("1.0", "NaN"), "is no valid JSON", "JSON has no NaN"),
+    "Infinity": (TEXT.replace("1.0", "Infinity"), "is no valid JSON"),
+    "a huge number": (TEXT.replace("1.0", "1e400"), "out of range", "$.annotations[0].area"),
+    "no UTF-8": (TEXT.encode().replace(b"person", b"p\xffrson"), "is no valid JSON", "utf-8"),
+    "a list": ([], "is not COCO's structure", "Expected `object`", "annotations [{image_id"),
+    "no images": ({"annotations": [], "categories": []}, "missing required field `images`"),
+    "no annotations": ({"images": [], "categories": []}, "missing required field `annotations`"),
+    "no categories": ({"images": [], "annotations": []}, "missing required field `categories`"),
+    "images as an object": (_document(images={}), "Expected `array`", "$.images"),
+    "an id as text": (_document(images=[{**image(1), "id": "1"}]), "Expected `int`, got `str`", "$.images[0].id"),
+    "an id with a fraction": (_document(annotations=[_annotation(image_id=1.5)]), "$.annotations[0].image_id"),
+    "an id that is null": (_document(annotations=[_annotation(category_id=None)]), "$.annotations[0].category_id"),
+    "an area as text": (_document(annotations=[_annotation(area="1")]), "$.annotations[0].area"),
+    "a name as number": (_document(categories=[{"id": 1, "name": 5}]), "$.categories[0].name"),
+    "licences as text": (_document(licenses="CC"), "$.licenses"),
+    "an annotation without image": (_document(annotations=[{"category_id": 1, "area": 1}]), "`image_id`"),
+    "an image id of 70 bits": (_document(images=[image(2**70)]), "does not fit into 64 bits"),
+    "an annotation's id of 70 bits": (_document(annotations=[_annotation(image_id=2**70)]), "64 bits"),
+    "a category of 70 bits": (_document(categories=[{"id": 2**70, "name": "a"}]), "64 bits"),
+    "a width of 70 bits": (_document(images=[image(1, 2**70)]), "without extent"),
+    "no image": (_document(images=[], annotations=[]), "lists no image"),
+    "a repeated image": (_document(images=[image(1), image(2), image(1)]), "image ids occur more than once: 1"),
+    "a repeated category": (
+        _document(categories=[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]),
+        "category ids occur more than once: 1",
+    ),
+    "two categories of one name": (
+        _document(categories=[{"id": 1, "name": "fire hydrant"}, {"id": 2, "name": "fire_hydrant"}]),
+        "categories 1 and 2 have the same name 'fire_hydrant'",
+    ),
+    "a category without a name": (_document(categories=[{"id": 1, "name": " "}]), "empty name"),
+    "an unknown image": (
+        _document(annotations=[_annotation(), _annotation(image_id=7)]),
+        "image ids of annotations are not listed: 7",
+        "annotation 1 (counted from 0)",
+        "the file's own list of images",
+    ),
+    "an unknown category": (
+        _document(annotations=[_annotation(category_id=12)]),
+        "category ids of annotations are not listed: 12",
+        "the file's own list of categories",
+    ),
+    "no category for an annotation": (_document(categories=[]), "category ids of annotations are not listed: 1"),
+    "a negative area": (
+        _document(annotations=[_annotation(), _annotation(area=-1), _annotation(area=-2)]),
+        "annotation 1 (counted from 0) has area -1.0, and 1 more",
+        "square pixels, 0 and more",
+    ),
+    "an image of width 0": (_document(images=[image(1, 0)]), "images without extent: ids 1", "1 pixel and more"),
+    "an image of negative height": (_document(images=[image(1, 4, -4)]), "images without extent: ids 1"),
+    "an image without a size": (_document(images=[{"id": 1}]), "images without extent: ids 1"),
+    "an absolute file name": (
+        _document(images=[image(1, file_name="/etc/passwd")]),
+        "file names lead out of the image folder: /etc/passwd",
+        "relative paths",
+    ),
+    "a file name with a step upwards": (_document(images=[image(1, file_name="a/../../b.jpg")]), "a/../../b.jpg"),
+    "a file name with backslashes": (_document(images=[image(1, file_name="..\\b.jpg")]), "..\\b.jpg"),
+    "a file name on a drive": (_document(images=[image(1, file_name="C:b.jpg")]), "C:b.jpg"),
+    "a file name with a zero byte": (_document(images=[image(1, file_name="b\0.jpg")]), "lead out"),
+}  # fmt: skip
+
+# these lack only a word on what is allowed: there is nothing to say
+BARE = {
+    "an empty file",
+    "a repeated image",
+    "a repeated category",
+    "two categories of one name",
+    "a category without a name",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("role", ["things", "stuff"])
+def test_a_broken_annotation_file_is_refused(tmp_path, case, role):
+    content, *parts = BROKEN[case]
+    path = write(tmp_path / "broken.json", content)
+    _fails(lambda: read_coco(**{role: [path]}), "broken.json", *parts, helps=case not in BARE)
+
+
+@pytest.mark.parametrize("name", ["missing.json", "."])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path, name):
+    _fails(lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False)
+
+
+SEGMENTATIONS = {
+    "none": (None, "it is missing"),
+    "text": ("x", "it is missing"),
+    "no polygon": ([], "at least three points"),
+    "one flat polygon": ([0, 0, 4, 0, 4, 4], "at least three points"),
+    "two points": ([[0, 0, 4, 4]], "at least three points"),
+    "half a point": ([[0, 0, 4, 0, 4, 4, 1]], "at least three points"),
+    "text in a polygon": ([[0, 0, 4, 0, 4, "x"]], "a coordinate is no number"),
+    "null in a polygon": ([[0, 0, 4, 0, 4, None]], "a coordinate is no number"),
+    "a point far away": ([[0, 0, 1e9, 0, 4, 4]], "far outside the image"),
+    "no size": ({"counts": [16]}, "'size'"),
+    "no counts": ({"size": [4, 4]}, "'counts'"),
+    "another size": ({"size": [4, 5], "counts": [20]}, "size [4, 5] is not the image's [4, 4]"),
+    "a size that is no pair": ({"size": 4, "counts": [16]}, "not iterable"),
+    "counts as number": ({"size": [4, 4], "counts": 5}, "not iterable"),
+    "runs that are too short": ({"size": [4, 4], "counts": [8, 7]}, "run lengths do not add up"),
+    "runs that are too long": ({"size": [4, 4], "counts": [8, 9]}, "run lengths do not add up"),
+    "a negative run": ({"size": [4, 4], "counts": [8, -1, 9]}, "run lengths do not add up"),
+    "runs with fractions": ({"size": [4, 4], "counts": [8.5, 7.5]}, "run lengths do not add up"),
+    "a run as text": ({"size": [4, 4], "counts": ["16"]}, "run lengths do not add up"),
+    "no compressed run": ({"size": [4, 4], "counts": ""}, "run lengths do not add up"),
+    "a truncated compressed run": ({"size": [4, 4], "counts": "`"}, "end in the middle"),
+    "compressed runs of another image": ({"size": [4, 4], "counts": "99"}, "run lengths do not add up"),
+    "a character that does not occur": ({"size": [4, 4], "counts": "8 8"}, "' ' does not occur"),
+    "a letter with an accent": ({"size": [4, 4], "counts": "é"}, "ascii"),
+}
+
+
+@pytest.mark.parametrize("case", SEGMENTATIONS)
+def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_path, case):
+    segmentation, reason = SEGMENTATIONS[case]
+    content = _document(annotations=[_annotation(), _annotation(area=None, segmentation=segmentation)])
+    path = write(tmp_path / "masks.json", content)
+    _fails(lambda: read_coco([path]), "masks.json", "annotation 1 (counted from 0)", reason, "allowed: polygons")
+    content["annotations"][1]["area"] = 2.0
+    assert len(read_coco([write(path, content)])) == 2
+
+
+def test_files_of_one_role_must_not_share_images(tmp_path):
+    a = write(tmp_path / "a.json", document([image(1), image(2)]))
+    b = write(tmp_path / "b.json", document([image(2), image(3)], categories=STUFF))
+    _fails(lambda: read_coco([a, a]), "a.json, a.json", "more than one of the things files: 1, 2", "each image in one")
+    _fails(lambda: read_coco(stuff=[b, b]), "more than one of the stuff files: 2, 3")
+    assert len(read_coco([a], [b])) == 3
+
+
+@pytest.mark.parametrize(("width", "height", "what"), [(5, 4, "widths"), (4, 5, "heights")])
+def test_files_must_agree_on_sizes(tmp_path, width, height, what):
+    a = write(tmp_path / "a.json", document([image(1), image(2)]))
+    b = write(tmp_path / "b.json", document([image(1), image(2, width, height)], categories=STUFF))
+    _fails(lambda: read_coco([a], [b]), "a.json, b.json", f"different {what} for images 2")
+
+
+def test_files_of_one_role_must_agree_on_the_names_of_categories(tmp_path):
+    a = write(tmp_path / "a.json", document([image(1)], categories={1: "person"}))
+    b = write(tmp_path / "b.json", document([image(2)], categories={1: "dog"}))
+    _fails(lambda: read_coco([a, b]), "b.json", "category 1 is 'dog' here and 'person' in another file", "one name")
+    # things and stuff may number their categories independently
+    assert read_coco([a], [b]).classes == ("person", "dog")
+
+
+def test_the_same_class_may_have_several_numbers(tmp_path):
+    a = write(tmp_path / "a.json", document([image(1)], [_annotation(area=4)], categories={1: "person"}))
+    b = write(
+        tmp_path / "b.json", document([image(2)], [_annotation(image_id=2, area=8, category_id=7)], {7: "person"})
+    )
+    data = read_coco([a, b])
+    assert data.area("person").tolist() == [0.25, 0.5]
+
+
+def test_arguments_that_exclude_each_other(tmp_path):
+    a = write(tmp_path / "a.json", document([image(1)]))
+    _fails(read_coco, "no annotation file was given", "--things, --stuff", kind=ParameterError)
+    _fails(lambda: read_coco(captions=[a]), "no annotation file was given", kind=ParameterError)
+    _fails(
+        lambda: read_coco([a], [a], stuff_maps=tmp_path),
+        "--stuff-maps exclude each other",
+        kind=ParameterError,
+        helps=False,
+    )
+    _fails(
+        lambda: read_coco([a], stuff_maps=tmp_path, stuff_map_values="pixelmap"),
+        "'pixelmap' is no kind of pixel map",
+        "did you mean pixelmaps",
+        kind=ParameterError,
+    )
+
+
+CAPTIONS = {
+    "truncated": ('{"images": [', "is no valid JSON"),
+    "an instances file": (_document(), "missing required field `caption`"),
+    "a caption that is null": (
+        {"images": [image(1)], "annotations": [{"image_id": 1, "caption": None}]},
+        "$.annotations[0].caption",
+    ),
+    "an unknown image": (
+        {"images": [image(1)], "annotations": [{"image_id": 8, "caption": "x"}]},
+        "image ids of annotations are not listed: 8",
+    ),
+    "an id of 70 bits": ({"images": [image(1)], "annotations": [{"image_id": 2**70, "caption": "x"}]}, "64 bits"),
+    "no image": ({"images": [], "annotations": []}, "lists no image"),
+}
+
+
+@pytest.mark.parametrize("case", CAPTIONS)
+def test_a_broken_caption_file_is_refused(tmp_path, case):
+    content, *parts = CAPTIONS[case]
+    things = write(tmp_path / "a.json", document([image(1)]))
+    captions = write(tmp_path / "captions.json", content)
+    _fails(lambda: read_coco([things], captions=[captions]), "captions.json", *parts)
+
+
+def _map(folder, name, size=(4, 4), value=148):
+    folder.mkdir(exist_ok=True)
+    Image.fromarray(np.full(size, value, np.uint8)).save(folder / name)
+    return folder
+
+
+def test_pixel_maps_must_fit_the_images(tmp_path):
+    things = write(tmp_path / "a.json", document([image(1)]))
+
+    def read(maps):
+        return lambda: read_coco([things], stuff_maps=maps)
+
+    _fails(
+        read(_map(tmp_path / "b", "000000000001.png", (4, 5))),
+        str(tmp_path / "b"),
+        "another size",
+        "images 1",
+        helps=False,
+    )
+    _fails(read(_map(tmp_path / "c", "000000000002.png")), str(tmp_path / "c"), "no map is named after", "000000000002")
+    _fails(read(_map(tmp_path / "d", "road.png")), "no map is named after", "road")
+    _fails(read(_map(tmp_path / "e", "000000000001.png", value=11)), "000000000001.png", "value 11, which is no class")
+    (tmp_path / "f").mkdir()
+    _fails(read(tmp_path / "f"), str(tmp_path / "f"), "holds no label maps")
+
+
+def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
+    things = write(tmp_path / "a.json", document([image(1, file_name="x.jpg")]))
+    _fails(lambda: read_coco([things], images=tmp_path / "no"), str(tmp_path / "no"), "no such folder", helps=False)
+    for name in ("pictures/a/x.jpg", "pictures/b/x.jpg"):
+        write(tmp_path / name, "")
+    _fails(
+        lambda: read_coco([things], images=tmp_path / "pictures"), "several files are called x.jpg", "a/x.jpg, b/x.jpg"
+    )
+    # a name that says which one is meant does
+    things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg")]))
+    assert read_coco([things], images=tmp_path / "pictures").images["file_name"].item() == "b/x.jpg"
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("nooch.readers.image_files.os.scandir", refuse)
+    _fails(
+        lambda: read_coco([things], images=tmp_path), str(tmp_path), "cannot be listed: Permission denied", helps=False
+    )
+
+
+def test_links_that_leave_the_folder_of_images_are_not_followed(tmp_path):
+    write(tmp_path / "outside" / "000000000001.jpg", "")
+    inside = write(tmp_path / "pictures" / "000000000002.jpg", "").parent
+    (inside / "far").symlink_to(tmp_path / "outside")
+    (inside / "round").symlink_to(inside)
+    (inside / "000000000001.jpg").symlink_to(tmp_path / "outside" / "000000000001.jpg")
+    things = write(tmp_path / "a.json", document([image(1), image(2)]))
+    data = read_coco([things], images=inside)
+    assert data.provenance["notes"] == [f"1 of 2 image files are not below {inside}"]
+
+
+def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
+    good = write(tmp_path / "good.json", document([image(1)]))
+    bad = write(tmp_path / "bad.json", _document(annotations=[_annotation(area=-3)]))
+    here = _fails(lambda: read_coco([good, bad]), "bad.json")
+    there = _fails(lambda: read_coco([good, bad], map=LocalEngine(2).map), "bad.json")
+    assert re.sub(r"\s+", " ", here) == re.sub(r"\s+", " ", there)

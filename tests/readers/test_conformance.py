@@ -1,0 +1,123 @@
+"""What every reader promises. A new reader is one row here; a reader without a row fails."""
+
+import importlib
+import inspect
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from coco_files import document, image, write
+from PIL import Image
+
+from nooch.data import CORE_COLUMNS, load_dataset, save_dataset
+from nooch.engines import LocalEngine
+from nooch.errors import NoochError
+from nooch.readers import READERS
+from nooch.readers.table import Columns
+
+
+def _coco(folder):
+    annotations = [{"image_id": 2, "category_id": 3, "area": 4.0}, {"image_id": 1, "category_id": 1, "area": 0.0}]
+    content = document([image(2), image(1, file_name="sub/1.jpg")], annotations)
+    return [[write(folder / "in.json", content)]], {}
+
+
+def _label_maps(folder):
+    (folder / "in").mkdir()
+    for name, values in (("2", [0, 1]), ("1", [1, 1])):
+        Image.fromarray(np.array([values], np.uint8)).save(folder / "in" / f"{name}.png")
+    return [folder / "in", write(folder / "names.txt", "a\nfire hydrant\n")], {}
+
+
+def _boxes(folder):
+    write(folder / "in" / "2.txt", "0 .5 .5 1 1")
+    write(folder / "in" / "1.txt", "")
+    return [folder / "in", "yolo"], {"classes": write(folder / "names.txt", "fire hydrant\n")}
+
+
+def _table(folder):
+    return [write(folder / "in.csv", "id,y,place\n2,1,sea\n1,0,land\n"), Columns("id"), ["y"]], {}
+
+
+def _long_table(folder):
+    text = "id,class,area,place\n2,cat,0.5,sea\n1,,,land\n"
+    return [write(folder / "in.csv", text), Columns("id"), "class", "area"], {}
+
+
+# name -> folder to write an input to -> arguments of the reader
+EXAMPLES = {"coco": _coco, "label-maps": _label_maps, "boxes": _boxes, "table": _table, "long-table": _long_table}
+
+
+def _reader(name):
+    module, function = READERS[name].split(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def test_every_reader_has_an_example():
+    assert set(EXAMPLES) == set(READERS)
+
+
+@pytest.fixture(params=READERS)
+def example(request, tmp_path):
+    """A reader, and its arguments for two images, 2 and 1."""
+    arguments, options = EXAMPLES[request.param](tmp_path)
+    return _reader(request.param), arguments, options
+
+
+def test_it_gives_a_dataset_without_splits(example):
+    reader, arguments, options = example
+    data = reader(*arguments, **options)
+    assert data.images["image_id"].to_list() == [1, 2]
+    assert data.splits == {"all": 2}
+    assert data.images.columns[: len(CORE_COLUMNS)] == list(CORE_COLUMNS)
+    assert data.images.schema["image_id"] == pl.Int64
+    assert data.areas.shape == (2, len(data.classes))
+    assert data.areas.dtype == np.float64
+    assert not any(" " in name for name in data.classes)
+
+
+def test_its_provenance_says_what_was_read(example):
+    reader, arguments, options = example
+    provenance = reader(*arguments, **options).provenance
+    assert set(provenance) >= {"reader", "area", "sources", "notes"}
+    assert provenance["area"] in {"segments", "pixels", "boxes", "given", "unknown"}
+    for source in provenance["sources"]:
+        assert len(source.get("sha256") or source["blake3"]) == 64
+    json.dumps(dict(provenance))
+
+
+def test_its_dataset_is_the_same_after_a_round_trip_and_a_second_reading(example, tmp_path):
+    reader, arguments, options = example
+    data = reader(*arguments, **options)
+    save_dataset(data, tmp_path / "kept")
+    assert load_dataset(tmp_path / "kept").fingerprint == data.fingerprint == reader(*arguments, **options).fingerprint
+
+
+def test_it_changes_nothing_that_it_reads(example, tmp_path):
+    reader, arguments, options = example
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    reader(*arguments, **options)
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", [n for n in READERS if "map" in inspect.signature(_reader(n)).parameters])
+def test_any_engine_can_run_it(name, tmp_path):
+    reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
+    alone = reader(*arguments, **options)
+    assert reader(*arguments, **options, map=LocalEngine(2).map).fingerprint == alone.fingerprint
+
+
+def test_an_input_that_is_not_there_is_named(example, tmp_path):
+    reader, arguments, options = example
+    missing = tmp_path / "nowhere"
+    first = [missing] if isinstance(arguments[0], list) else missing
+    with pytest.raises(NoochError, match="nowhere"):
+        reader(first, *arguments[1:], **options)
+
+
+def test_it_is_documented(example):
+    reader, *_ = example
+    text = inspect.getdoc(reader)
+    assert "Args:" in text
+    assert "Raises:" in text

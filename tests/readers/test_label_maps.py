@@ -1,0 +1,266 @@
+"""read_label_maps against counting pixel by pixel, and on genuine maps."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coco_files import areas_of, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from nooch.engines import LocalEngine
+from nooch.errors import InputError
+from nooch.readers.cocostuff import COCOSTUFF, MAP_VALUES
+from nooch.readers.label_maps import read_label_maps
+
+NAMES = {0: "sky", 3: "road", 7: "fire hydrant", 200: "car"}
+
+
+def _classes(folder, names=None):
+    return write(folder / "classes.txt", "".join(f"{v} {name}\n" for v, name in (names or NAMES).items()))
+
+
+def _save(folder, name, pixels):
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(folder / name)
+    return folder
+
+
+@st.composite
+def maps(draw):
+    """Maps of one folder by image id: uint8 or uint16 arrays of values in NAMES and 255, which is void."""
+    kind = draw(st.sampled_from([np.uint8, np.uint16]))
+    ids = draw(st.sets(st.integers(0, 10**6), min_size=1, max_size=5))
+    values = st.sampled_from([*NAMES, 255])
+    return {
+        i: np.array(draw(st.lists(st.lists(values, min_size=w, max_size=w), min_size=1, max_size=6)), kind)
+        for i, w in ((i, draw(st.integers(1, 6))) for i in ids)
+    }
+
+
+@settings(max_examples=50, deadline=None)
+@given(maps())
+def test_areas_are_counts_and_add_up_to_one_with_the_void(images):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for i, pixels in images.items():
+            _save(folder / "maps", f"{i:012d}.png", pixels)
+        data = read_label_maps(folder / "maps", _classes(folder), void=[255])
+    found = areas_of(data)
+    assert list(found) == sorted(images)
+    for i, pixels in images.items():
+        counts = Counter(pixels.ravel().tolist())
+        void = counts.pop(255, 0) / pixels.size
+        assert found[i] == {NAMES[v].replace(" ", "_"): count / pixels.size for v, count in counts.items()}
+        assert sum(found[i].values()) + void == pytest.approx(1, abs=1e-12)
+    sizes = {i: (w, h) for i, w, h in data.images.select("image_id", "width", "height").rows()}
+    assert sizes == {i: pixels.shape[::-1] for i, pixels in images.items()}
+
+
+@pytest.mark.parametrize(
+    ("pixels", "mode"),
+    [
+        (np.array([[0, 1], [1, 1]], np.uint8), "L"),
+        (np.array([[0, 1], [1, 1]], bool), "1"),
+        (np.array([[0, 1], [1, 1]], np.uint16), "I;16"),
+    ],
+)
+def test_kinds_of_images(tmp_path, pixels, mode):
+    _save(tmp_path / "maps", "1.png", pixels)
+    with Image.open(tmp_path / "maps" / "1.png") as image:
+        assert image.mode == mode
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path, {0: "a", 1: "b"}))
+    assert areas_of(data) == {1: {"a": 0.25, "b": 0.75}}
+
+
+def test_a_palette_is_not_looked_up(tmp_path):
+    image = Image.fromarray(np.array([[0, 1], [1, 1]], np.uint8), "L").convert("P")
+    image.putpalette([9, 9, 9, 0, 0, 0])
+    (tmp_path / "maps").mkdir()
+    image.save(tmp_path / "maps" / "1.png")
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path, {0: "a", 1: "b"}))
+    assert areas_of(data) == {1: {"a": 0.25, "b": 0.75}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 sky\n2 fire hydrant\n",
+        "# value name\n\n0: sky\n2: fire hydrant\n",
+        "0,sky\r\n2,fire hydrant\r\n",
+        "\ufeff0 sky\n2 fire hydrant\n",
+        "sky\nroad\nfire hydrant\n",
+    ],
+)
+def test_class_lists(tmp_path, text):
+    _save(tmp_path / "maps", "1.png", np.array([[0, 2]], np.uint8))
+    data = read_label_maps(tmp_path / "maps", write(tmp_path / "classes.txt", text.encode()))
+    assert areas_of(data) == {1: {"sky": 0.5, "fire_hydrant": 0.5}}
+
+
+def test_maps_of_nothing_but_void_stay(tmp_path):
+    _save(tmp_path / "maps", "1.png", np.array([[9]], np.uint8))
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), void=[9])
+    assert areas_of(data) == {1: {}}
+    assert data.classes == ("sky", "road", "fire_hydrant", "car")
+
+
+def test_a_void_value_that_is_listed_is_no_class(tmp_path):
+    _save(tmp_path / "maps", "1.png", np.array([[0, 3]], np.uint8))
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), void=[0])
+    assert areas_of(data) == {1: {"road": 0.5}}
+    assert "sky" not in data.classes
+    assert data.provenance["void"] == [0]
+
+
+def test_images_are_found_by_the_name_of_the_map_without_its_suffix(tmp_path):
+    pixels = np.array([[0, 3]], np.uint8)
+    for name in ("a/x1_labelIds.png", "b/x2_labelIds.png", "a/x1_color.png"):
+        _save((tmp_path / "maps" / name).parent, Path(name).name, pixels)
+    write(tmp_path / "pictures" / "train" / "x1.jpg", "")
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures", suffix="_labelIds")
+    assert data.images.select("image_id", "file_name").rows() == [("x1", "train/x1.jpg"), ("x2", None)]
+    assert data.provenance["notes"] == [f"1 of 2 maps have no image below {tmp_path / 'pictures'}: x2"]
+
+
+def test_processes_and_folders_of_another_order_give_the_same(tmp_path):
+    for i in range(130):
+        _save(tmp_path / "maps" / str(i % 3), f"{i}.png", np.array([[0, 3, 7, i % 2]], np.uint8) % 2 * 3)
+    classes = _classes(tmp_path)
+    assert (
+        read_label_maps(tmp_path / "maps", classes, map=LocalEngine(2).map).fingerprint
+        == read_label_maps(tmp_path / "maps", classes).fingerprint
+    )
+
+
+def _fails(read, *parts, helps=True):
+    with pytest.raises(InputError) as caught:
+        read()
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value)
+
+
+def test_maps_that_cannot_be_read(tmp_path):
+    classes, folder = _classes(tmp_path), tmp_path / "maps"
+
+    def read():
+        return read_label_maps(folder, classes)
+
+    _fails(read, str(folder), "no such folder of label maps", helps=False)
+    folder.mkdir()
+    _fails(read, str(folder), "holds no label maps", ".png")
+    _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
+    _fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "--void")
+    _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
+    _fails(read, "1.png", "is a RGB image", "one channel")
+    _save(folder, "1.png", np.zeros((2, 2), np.uint8))
+    _save(folder / "again", "01.png", np.zeros((2, 2), np.uint8))
+    _fails(read, str(folder), "several maps have the same name: 1", helps=False)
+
+
+def test_damaged_maps_are_refused_by_name_and_never_miscounted(tmp_path):
+    classes, folder = _classes(tmp_path, {0: "a", 1: "b"}), tmp_path / "maps"
+    rng = np.random.default_rng(0)
+    _save(folder, "1.png", rng.integers(0, 2, (40, 40)).astype(np.uint8))
+    whole = areas_of(read_label_maps(folder, classes))
+    content = (folder / "1.png").read_bytes()
+    cut = [content[:keep] for keep in range(0, len(content), 7)]
+    flipped = [content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :] for i in range(len(content))]
+    refused = 0
+    for damaged in (*cut, *flipped):
+        (folder / "1.png").write_bytes(damaged)
+        try:
+            # what lies behind the last pixel is of no effect
+            assert areas_of(read_label_maps(folder, classes)) == whole
+        except InputError as error:
+            refused += str(error).startswith(f"{folder / '1.png'}: cannot be read as an image")
+    assert refused > 0.9 * len(cut + flipped)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "names no class"),
+        ("0 a\n0 b\n", "a value or name twice"),
+        ("0 a\n1 a\n", "a value or name twice"),
+        (b"\xff\xfe0", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_class_lists_that_are_refused(tmp_path, text, message):
+    _save(tmp_path / "maps", "1.png", np.array([[0]], np.uint8))
+    path = tmp_path / "classes.txt"
+    if text is not None:
+        write(path, text)
+    _fails(lambda: read_label_maps(tmp_path / "maps", path), "classes.txt", message)
+
+
+def test_images_that_do_not_belong_to_the_maps(tmp_path):
+    _save(tmp_path / "maps", "1.png", np.array([[0]], np.uint8))
+    write(tmp_path / "pictures" / "2.jpg", "")
+    _fails(
+        lambda: read_label_maps(tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures"),
+        str(tmp_path / "pictures"), "no image is called after a map, such as 1", helps=False,
+    )  # fmt: skip
+
+
+# genuine maps
+
+
+def test_the_classes_are_those_of_cocostuff(shared_data):
+    import json
+
+    listed = json.loads((shared_data / "nooch-published" / "cocostuff_classes.json").read_text())
+    assert len(COCOSTUFF) == 171
+    names = {entry["name"].replace(" ", "_"): entry["id"] for entry in listed}
+    assert {name: value + 1 for value, name in MAP_VALUES["cocostuff"].items()} == names
+    assert len(MAP_VALUES["pixelmaps"]) == 91
+
+
+def test_genuine_maps_of_things_and_stuff(shared_data):
+    folder = shared_data / "cocostuff-maps"
+    data = read_label_maps(folder / "label", "cocostuff", images=folder / "img")
+    assert len(data) == 13
+    assert len(data.classes) == 171
+    assert data.images["file_name"].null_count() == 0
+    found = areas_of(data)
+    for path in (folder / "label").glob("*.png"):
+        with Image.open(path) as image:
+            counts = Counter(np.asarray(image).ravel().tolist())
+        size = sum(counts.values())
+        void = counts.pop(255, 0)
+        expected = {MAP_VALUES["cocostuff"][value]: count / size for value, count in counts.items()}
+        assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
+        assert sum(found[int(path.stem)].values()) + void / size == pytest.approx(1, abs=1e-12)
+
+
+def test_genuine_pixel_maps_of_stuff(shared_data):
+    folder = shared_data / "stuff-json" / "pixelmaps"
+    found = areas_of(read_label_maps(folder, "pixelmaps"))
+    assert set(found) == {934, 13715}
+    for path in folder.glob("*.png"):
+        with Image.open(path) as image:
+            counts = Counter(np.asarray(image).ravel().tolist())
+        size = sum(counts.values())
+        expected = {MAP_VALUES["pixelmaps"][v]: n / size for v, n in counts.items() if v not in (0, 183)}
+        assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
+
+
+def test_msrc(shared_data):
+    folder = shared_data / "msrc-v2"
+    data = read_label_maps(folder / "labels", folder / "classes.txt", void=[0], images=folder / "images")
+    assert len(data) == 591
+    assert len(data.classes) == 23
+    assert data.images["file_name"].null_count() == 0
+    assert data.images["image_id"].to_list() == sorted(data.images["image_id"].to_list())
+    # without void, every pixel of an image has a class
+    whole = read_label_maps(folder / "labels", folder / "classes.txt")
+    assert len(whole.classes) == 24
+    np.testing.assert_allclose(whole.areas.sum(axis=1), 1, atol=1e-12)
+    void = whole.area("void")
+    np.testing.assert_allclose(data.areas.sum(axis=1) + void, 1, atol=1e-12)
+    assert int(data.labels("cow").sum()) > 20
