@@ -138,10 +138,14 @@ def table(
     ),
     out: Path = Out,
     id: str = typer.Option(..., "--id", help="Column of image ids."),
-    label: list[str] = typer.Option([], "--label", help="Label column; repeat for several. Its name is the task's."),
+    label: list[str] = typer.Option(
+        [], "--label", help="Label columns, by commas or repeated. The name is the task's."
+    ),
     class_column: str = typer.Option(None, "--class", help="Long table: column of class names."),
     area_column: str = typer.Option(None, "--area", help="Long table: column of areas as fractions of the image."),
-    attributes: str = typer.Option(None, "--attributes", help="Columns to keep as attributes; by default all others."),
+    attributes: list[str] = typer.Option(
+        [], "--attributes", help="Columns to keep as attributes, by commas or repeated; by default all others."
+    ),
     file_name: str = typer.Option(None, "--file-name", help="Column of image paths."),
     split_column: str = typer.Option(None, "--split-column", help="Column of split names."),
     split_values: str = SplitValues,
@@ -164,10 +168,10 @@ def table(
 
     plan = _plan(split, seed, group, split_values)
     values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
-    kept = None if attributes is None else split_names(attributes)
+    kept = split_names(",".join(attributes)) or None
     columns = Columns(id, file_name, split_column, values, kept)
     if class_column is None:
-        data = read_table_of_images(file, columns, label, images=images)
+        data = read_table_of_images(file, columns, split_names(",".join(label)), images=images)
     else:
         data = read_long_table(file, columns, class_column, area_column, images=images)
     _finish(data, plan, out, overwrite, format)
@@ -226,4 +230,5 @@ def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, f
     console().print(
         f"{out}: {len(data):,} images ({splits}), {len(data.classes)} classes, {facts['captions']:,} captions"
     )
-    console().print(f"next: nooch find {out} --criterion ce --out SUITE", style="dim")
+    criterion = "ce" if data.has_areas else 'attribute --phi "EXPRESSION"'
+    console().print(f"next: nooch find {out} --criterion {criterion} --out SUITE", style="dim", markup=False)

@@ -1,0 +1,474 @@
+"""``nooch import`` as a user types it: what is printed where, exit codes, and nothing half written."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from coco_files import STUFF, areas_of, document, image, write
+from PIL import Image
+
+from nooch.data import load_dataset
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A folder of inputs of every kind: ten images of 4 x 4 pixels."""
+    folder = tmp_path / "in"
+    ids = range(1, 11)
+    person = [{"image_id": i, "category_id": 1, "area": float(i % 3)} for i in ids if i % 2]
+    road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in ids if i % 3]
+    write(folder / "train.json", document([image(i) for i in ids if i <= 6], [p for p in person if p["image_id"] <= 6]))
+    write(folder / "val.json", document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]))
+    write(folder / "stuff.json", document([image(i) for i in ids], road, STUFF))
+    captions = {"images": [image(i) for i in ids], "annotations": [{"image_id": 1, "caption": "a person on a road"}]}
+    write(folder / "captions.json", captions)
+    for i in ids:
+        write(folder / "yolo" / f"{i}.txt", "0 .5 .5 .5 .5")
+        (folder / "maps").mkdir(exist_ok=True)
+        Image.fromarray(np.array([[0, i % 2]], np.uint8)).save(folder / "maps" / f"{i}.png")
+    write(folder / "names.txt", "sky\nroad\n")
+    rows = "".join(f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids)
+    write(folder / "table.csv", "id,path,bird,place,fold\n" + rows)
+    write(folder / "long.csv", "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids))
+    write(folder / "split.csv", "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids))
+    return folder
+
+
+def _kinds(folder):
+    """Name -> words of a command that works, but for the dataset."""
+    return {
+        "coco": ["coco", "--things", folder / "train.json", "--things", folder / "val.json", "--stuff", folder / "stuff.json"],
+        "label-maps": ["label-maps", folder / "maps", "--classes", folder / "names.txt"],
+        "boxes": ["boxes", folder / "yolo", "--format", "yolo", "--classes", folder / "names.txt"],
+        "table": ["table", folder / "table.csv", "--id", "id", "--label", "bird", "--attributes", "place"],
+        "long-table": ["table", folder / "long.csv", "--id", "id", "--class", "class", "--area", "area"],
+    }  # fmt: skip
+
+
+KINDS = ["coco", "label-maps", "boxes", "table", "long-table"]
+# of sources, DATASET is the second argument; it may stand anywhere
+
+
+def _command(files, kind, out, *more):
+    return ["import", *_kinds(files)[kind], out, *more]
+
+
+def _json_option(kind):
+    return ["--json"] if kind == "boxes" else ["--format", "json"]
+
+
+def _left(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+# what works
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dataset_is_written_and_reported(run_cli, files, tmp_path, kind):
+    out = tmp_path / "new" / "data"
+    done = run_cli(*_command(files, kind, out))
+    assert done.code == 0, done.err
+    assert f"{out}: 10 images (all 10)" in done.out
+    assert f"next: nooch find {out}" in done.out
+    assert len(load_dataset(out)) == 10
+    assert _left(out.parent) == ["data"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_stands_alone_on_standard_output(run_cli, files, tmp_path, kind):
+    done = run_cli(*_command(files, kind, tmp_path / "data", "--split", "70/10/20", *_json_option(kind)))
+    assert done.code == 0, done.err
+    data = load_dataset(tmp_path / "data")
+    assert done.json == {
+        "dataset": str(tmp_path / "data"),
+        "images": 10,
+        "splits": {"train": 7, "valid": 1, "test": 2},
+        "classes": len(data.classes),
+        "annotated": data.areas.nnz,
+        "captions": 0,
+        "attributes": list(data.attributes),
+        "area": data.provenance["area"],
+        "fingerprint": data.fingerprint,
+        "notes": list(data.provenance["notes"]),
+    }
+    for text in data.provenance["notes"]:
+        assert f"note: {text}" in done.err
+
+
+def test_as_typed_in_a_shell(files, run_cli, tmp_path):
+    # relative paths, another process, several processes within
+    done = run_cli(
+        "import", "coco", "--things", "in/train.json", "--things", "in/val.json", "--stuff", "in/stuff.json",
+        "--captions", "in/captions.json", "--split", "in/split.csv", "--processes", "2", "--format", "json", "data",
+        separate=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["splits"] == {"train": 3, "valid": 4, "test": 3}
+    assert done.json["captions"] == 1
+    assert done.err.strip() == "note: 9 images have no caption: they have no gist"
+    data = load_dataset(tmp_path / "data")
+    assert areas_of(data)[5] == {"person": 2 / 16, "road": 0.5}
+    assert areas_of(data)[6] == {}
+    assert data.provenance["split"]["source"] == "in/split.csv"
+
+
+@pytest.mark.parametrize("processes", [[], ["--processes", "1"], ["--processes", "3"]])
+def test_the_number_of_processes_is_of_no_effect(run_cli, files, tmp_path, processes):
+    done = run_cli(*_command(files, "coco", tmp_path / "data", "--format", "json", *processes))
+    alone = run_cli(*_command(files, "coco", tmp_path / "again", "--format", "json", "--processes", "1"))
+    assert done.json["fingerprint"] == alone.json["fingerprint"]
+
+
+def test_splits_seeds_and_groups(run_cli, files, tmp_path):
+    table = ["import", "table", files / "table.csv", "--id", "id", "--label", "bird", "--file-name", "path"]
+    prints = []
+    for number, more in enumerate((["--seed", "0"], ["--seed", "0"], ["--seed", "1"])):
+        done = run_cli(*table, tmp_path / str(number), "--split", "40/30/30", *more, "--format", "json")
+        prints.append(done.json["fingerprint"])
+    assert prints[0] == prints[1] != prints[2]
+    for number, group in enumerate(("place", "^s[0-9]")):
+        out = tmp_path / f"group{number}"
+        done = run_cli(*table, out, "--split", "20/40/40", "--group", group)
+        assert done.code == (0 if number else 2), done.err
+        if done.code:
+            # two groups do not fill three splits
+            assert "leaves" in done.err
+            assert not out.exists()
+            continue
+        images = load_dataset(out).images.with_columns(group=pl.col("file_name").str.slice(0, 2))
+        assert images.group_by("group").agg(pl.col("split").n_unique())["split"].to_list() == [1, 1, 1]
+
+
+def test_a_column_of_splits_and_what_its_values_mean(run_cli, files, tmp_path):
+    done = run_cli(
+        *_command(files, "table", tmp_path / "data", "--split-column", "fold", "--split-values", "0=train, 1=valid,2=test"),
+        "--format", "json",
+    )  # fmt: skip
+    assert done.json["splits"] == {"train": 3, "valid": 4, "test": 3}
+    assert done.json["attributes"] == ["place"]
+
+
+def test_pixel_maps_instead_of_a_stuff_file(run_cli, files, tmp_path):
+    (tmp_path / "pixels").mkdir()
+    for i in range(1, 11):
+        Image.fromarray(np.full((4, 4), 149, np.uint8)).save(tmp_path / "pixels" / f"{i:012d}.png")
+    done = run_cli(
+        "import", "coco", "--things", files / "train.json", "--stuff-maps", tmp_path / "pixels",
+        "--stuff-map-values", "pixelmaps", tmp_path / "data",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert load_dataset(tmp_path / "data").area("road").tolist() == [1.0] * 6
+
+
+def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
+    done = run_cli(
+        "import",
+        "boxes",
+        files / "yolo",
+        tmp_path / "data",
+        "--boxes",
+        "yolo",
+        "--classes",
+        files / "names.txt",
+        "--json",
+    )
+    assert done.json["area"] == "boxes"
+    assert "areas are those of bounding boxes" in done.err
+
+
+@pytest.mark.parametrize("command", ["coco", "label-maps", "boxes", "table"])
+def test_help(run_cli, command):
+    done = run_cli("import", command, "--help")
+    assert done.code == 0
+    assert "DATASET" in done.out
+    assert "--split" in done.out
+
+
+# what does not
+
+BIRD = ["table", "table.csv", "--id", "id", "--label", "bird"]
+BROKEN = {
+    "truncated JSON": (["coco", "--things", "bad/cut.json"], "bad/cut.json: is no valid JSON"),
+    "wrong types": (["coco", "--things", "bad/types.json"], "$.images[0].id"),
+    "an unknown image": (["coco", "--things", "train.json", "--stuff", "bad/unknown.json"], "image ids of annotations are not listed: 9"),
+    "a missing file": (["coco", "--things", "no.json"], "no.json: cannot be read: No such file"),
+    "the same images twice": (["coco", "--things", "train.json", "--things", "train.json"], "more than one of the things files"),
+    "no annotation file": (["coco"], "no annotation file was given"),
+    "two kinds of stuff": (["coco", "--stuff", "stuff.json", "--stuff-maps", "maps"], "exclude each other"),
+    "an unsafe file name": (["coco", "--things", "bad/unsafe.json"], "lead out of the image folder: ../1.jpg"),
+    "no maps": (["label-maps", "yolo", "--classes", "names.txt"], "holds no label maps"),
+    "an unknown value": (["label-maps", "maps", "--classes", "bad/one.txt"], "which is no class"),
+    "no class list": (["label-maps", "maps", "--classes", "cocostuf"], "cannot be read"),
+    "an unknown box format": (["boxes", "yolo", "--format", "yollo"], "did you mean yolo"),
+    "no names of boxes": (["boxes", "yolo", "--format", "yolo"], "give --classes"),
+    "neither label nor class": (["table", "table.csv", "--id", "id"], "a table needs --label or --class"),
+    "label and class": ([*BIRD, "--class", "place"], "a table needs --label or"),
+    "no column of ids": (["table", "table.csv", "--id", "ID", "--label", "bird"], "'ID' is no column"),
+    "an area in words": (["table", "table.csv", "--id", "id", "--class", "fold", "--area", "place"], "column place holds String"),
+    "two sources of splits": ([*BIRD, "--split-column", "fold", "--split", "70/10/20"], "exclude each other"),
+    "values without meaning": ([*BIRD, "--split-column", "fold"], "--split-values"),
+    "values that are no pairs": ([*BIRD, "--split-column", "fold", "--split-values", "0:train"], "'0:train' is no pair"),
+    "percentages of 110": (["coco", "--things", "train.json", "--split", "70/20/20"], "adds up to 110"),
+    "a split that is neither": (["coco", "--things", "train.json", "--split", "no.npz"], "neither a file nor percentages"),
+    "a split without a name": (["coco", "--things", "train.json", "--split", ""], "neither a file nor percentages"),
+    "a split that leaves images out": (["coco", "--stuff", "stuff.json", "--split", "bad/split.csv"], "leaves out 9 of 10 images"),
+    "an empty split": (["coco", "--things", "train.json", "--split", "90/5/5"], "leaves valid and test empty"),
+    "a negative seed": (["coco", "--things", "train.json", "--split", "70/10/20", "--seed", "-1"], "seed -1 is negative"),
+    "a group without a split": (["coco", "--things", "train.json", "--group", "x"], "--group needs --split"),
+    "a group that is nothing": (["coco", "--things", "train.json", "--split", "60/20/20", "--group", "x{9}"], "matches no part of"),
+    "no folder of images": (["coco", "--things", "train.json", "--images", "nowhere"], "no such folder of images"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_errors_end_with_2_and_leave_nothing(run_cli, files, tmp_path, case):
+    text = (files / "train.json").read_text()
+    write(files / "bad" / "cut.json", text[:200])
+    write(files / "bad" / "types.json", document([{**image(1), "id": "1"}]))
+    write(files / "bad" / "unknown.json", document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]))
+    write(files / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))
+    write(files / "bad" / "one.txt", "0 sky\n")
+    write(files / "bad" / "split.csv", "image_id,split\n1,train\n")
+    (tmp_path / "out").mkdir()
+    words, message = BROKEN[case]
+    done = run_cli("import", *words, tmp_path / "out" / "below" / "data", cwd=files)
+    assert done.code == 2, done.out
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert message in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert _left(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["import", "coco"], "Missing argument 'DATASET'"),
+        (["import", "table", "t.csv", "out", "--label", "y"], "Missing option '--id'"),
+        (["import", "boxes", "b", "out"], "Missing option"),
+        (["import", "coco", "out", "--thing", "x"], "No such option"),
+        (["import", "coco", "out", "--processes", "0"], "--processes"),
+        (["import", "coco", "out", "--seed", "x"], "--seed"),
+        (["import", "coco", "out", "--format", "xml"], "--format"),
+        (["import", "coc", "out"], "coc"),
+    ],
+)
+def test_wrong_words_end_with_2(run_cli, tmp_path, words, message):
+    done = run_cli(*words, cwd=tmp_path)
+    assert done.code == 2
+    assert done.out == ""
+    assert message in done.err
+    assert _left(tmp_path) == []
+
+
+def test_an_error_in_a_worker_process_is_shown_as_any_other(run_cli, files, tmp_path):
+    write(files / "val.json", '{"images": [')
+    done = run_cli(*_command(files, "coco", "data", "--processes", "2"), separate=True, cwd=tmp_path)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert "val.json: is no valid JSON" in done.err
+    assert "Traceback" not in done.err
+    assert _left(tmp_path) == ["in"]
+
+
+# where it is written
+
+
+def test_what_exists_is_replaced_only_when_told(run_cli, files, tmp_path):
+    out = tmp_path / "data"
+    assert run_cli(*_command(files, "coco", out)).code == 0
+    before = load_dataset(out).fingerprint
+    done = run_cli(*_command(files, "table", out))
+    assert done.code == 2
+    assert f"{out}: exists already" in done.err
+    assert "--overwrite" in done.err
+    assert load_dataset(out).fingerprint == before
+    # a failing replacement keeps the old one
+    assert run_cli("import", "coco", out, "--things", files / "no.json", "--overwrite").code == 2
+    assert load_dataset(out).fingerprint == before
+    assert run_cli(*_command(files, "table", out, "--overwrite")).code == 0
+    assert load_dataset(out).fingerprint != before
+    assert _left(tmp_path) == ["data", "in"]
+
+
+def test_overwrite_never_deletes_what_is_no_dataset(run_cli, files, tmp_path):
+    letters = write(tmp_path / "home" / "letters.txt", "dear")
+    for out in (tmp_path / "home", letters):
+        done = run_cli(*_command(files, "coco", out, "--overwrite"))
+        assert done.code == 2
+        assert "holds no dataset.json, so it is not replaced" in done.err
+    assert letters.read_text() == "dear"
+    (tmp_path / "empty").mkdir()
+    assert run_cli(*_command(files, "coco", tmp_path / "empty")).code == 2
+    assert run_cli(*_command(files, "coco", tmp_path / "empty", "--overwrite")).code == 0
+
+
+def test_places_that_cannot_be_written(run_cli, files, tmp_path, monkeypatch):
+    for out, message in (
+        (files / "names.txt" / "data", "cannot make the folder"),
+        (tmp_path / ("x" * 300), "File name too long"),
+        ("/proc/nooch", ""),
+    ):
+        done = run_cli(*_command(files, "coco", out))
+        assert done.code == 2
+        assert done.err.startswith("error: ")
+        assert message in done.err
+    monkeypatch.setattr("nooch.files.os.access", lambda _path, mode, **_: not mode & os.W_OK)
+    done = run_cli(*_command(files, "coco", tmp_path / "data"))
+    assert done.code == 2
+    assert "no permission to write here" in done.err
+    assert _left(tmp_path) == ["in"]
+
+
+def test_the_output_is_checked_before_anything_is_read(run_cli, tmp_path):
+    (tmp_path / "data").mkdir()
+    done = run_cli("import", "coco", tmp_path / "data", "--things", tmp_path / "missing.json")
+    assert "exists already" in done.err
+
+
+# interrupted
+
+PAUSED = """
+import sys, time
+from pathlib import Path
+
+def wait(*_):
+    Path(sys.argv[0]).touch()
+    time.sleep(60)
+
+if {where!r} == "reading":
+    import nooch.readers.coco_json
+    nooch.readers.coco_json.parse_instances = wait
+else:
+    import polars
+
+    def half(frame, path):
+        Path(path).write_bytes(b"PAR1 half")
+        wait()
+
+    polars.DataFrame.write_parquet = half
+from nooch.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def paused(files, tmp_path):
+    """Start an import that waits in the middle (of ``reading`` or ``writing``), send it a signal, give its exit code."""
+
+    def start(where, number, *more):
+        ready = tmp_path / "ready"
+        words = ["import", "coco", "--things", files / "train.json", tmp_path / "out" / "data", *more]
+        # what it is called is where it says that it waits
+        command = f"import sys; sys.argv[0] = {str(ready)!r}\n" + PAUSED.format(where=where)
+        process = subprocess.Popen(
+            [sys.executable, "-c", command, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            until = time.monotonic() + 60
+            while not ready.exists():
+                assert process.poll() is None, process.stderr.read().decode()
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            during = _left(tmp_path / "out")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+        ready.unlink()
+        assert b"Traceback" not in err
+        assert out == b""
+        return process.returncode, during
+
+    (tmp_path / "out").mkdir()
+    return start
+
+
+@pytest.mark.parametrize("where", ["reading", "writing"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interruption_leaves_nothing(paused, run_cli, files, tmp_path, where, number, code):
+    ended, during = paused(where, number)
+    assert ended == code
+    assert (during == []) == (where == "reading")
+    assert _left(tmp_path / "out") == []
+    assert run_cli(*_command(files, "coco", tmp_path / "out" / "data")).code == 0
+
+
+def test_a_kill_leaves_no_dataset_and_the_next_import_tidies_up(paused, run_cli, files, tmp_path):
+    ended, (partial,) = paused("writing", signal.SIGKILL)
+    assert ended == -signal.SIGKILL
+    assert partial.startswith(".data.partial-")
+    assert _left(tmp_path / "out") == [partial]
+    with pytest.raises(ValueError, match="is no dataset"):
+        load_dataset(tmp_path / "out" / "data")
+    done = run_cli(*_command(files, "coco", tmp_path / "out" / "data"))
+    assert done.code == 0, done.err
+    assert _left(tmp_path / "out") == ["data"]
+    assert len(load_dataset(tmp_path / "out" / "data")) == 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_replacement_keeps_the_old_dataset(paused, run_cli, files, tmp_path, number):
+    out = tmp_path / "out" / "data"
+    assert run_cli(*_command(files, "coco", out)).code == 0
+    before = load_dataset(out).fingerprint
+    paused("writing", number, "--overwrite")
+    assert load_dataset(out).fingerprint == before
+    assert run_cli(*_command(files, "table", out, "--overwrite")).code == 0
+    assert _left(tmp_path / "out") == ["data"]
+
+
+def test_another_import_that_is_still_running_is_left_alone(run_cli, files, tmp_path):
+    # the partial folder of a process that lives is not tidied up
+    import socket
+
+    running = tmp_path / f".data.partial-{socket.gethostname()}-{os.getppid()}"
+    running.mkdir()
+    assert run_cli(*_command(files, "coco", tmp_path / "data")).code == 0
+    assert running.exists()
+
+
+# genuine files
+
+
+def test_genuine_coco_with_the_published_split(run_cli, shared_data, tmp_path):
+    folder = shared_data / "coco-real" / "coco128"
+    done = run_cli(
+        "import", "coco", "--things", folder / "annotations" / "instances_train2017.json", "--images", folder,
+        "--split", shared_data / "nooch-published" / "cocostuff_split_image_ids.npz", "--format", "json", tmp_path / "data",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["images"] == 128
+    assert sum(done.json["splits"].values()) == 128
+    assert load_dataset(tmp_path / "data").images["file_name"].str.starts_with("train2017/").all()
+
+
+def test_genuine_label_maps(run_cli, shared_data, tmp_path):
+    folder = shared_data / "msrc-v2"
+    done = run_cli(
+        "import", "label-maps", folder / "labels", "--classes", folder / "classes.txt", "--void", "0", "--images", folder / "images",
+        "--split", "60/20/20", "--group", "^[0-9]+", "--format", "json", tmp_path / "data",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert (done.json["images"], done.json["classes"], done.json["area"]) == (591, 23, "pixels")
+    images = load_dataset(tmp_path / "data").images.with_columns(scene=pl.col("image_id").str.extract("^([0-9]+)"))
+    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].unique().to_list() == [1]
+
+
+def test_genuine_table(run_cli, shared_data, tmp_path):
+    done = run_cli(
+        "import", "table", shared_data / "waterbirds" / "metadata.csv", "--id", "img_id", "--label", "y",
+        "--attributes", "place", "--file-name", "img_filename", "--split-column", "split",
+        "--split-values", "0=train,1=valid,2=test", "--format", "json", tmp_path / "data",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
+    assert done.json["attributes"] == ["place"]
