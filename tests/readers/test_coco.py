@@ -16,6 +16,7 @@ from PIL import Image
 from pycocotools import mask
 
 from nooch.engines import LocalEngine
+from nooch.errors import InputError
 from nooch.readers.coco import read_coco
 from nooch.readers.coco_json import _run_lengths
 from nooch.readers.label_maps import read_label_maps
@@ -87,6 +88,17 @@ def test_images_without_annotations_stay(tmp_path):
     data = _one(tmp_path, images=[image(7), image(5)])
     assert areas_of(data) == {5: {}, 7: {}}
     assert data.classes == ("person", "car", "fire_hydrant", "toothbrush")
+
+
+@pytest.mark.parametrize("ids", [(0, 1), (-3, 5), (7, 2**40), (2**62, 2**63 - 1)])
+def test_ids_may_be_any_of_64_bits(tmp_path, ids):
+    categories = {ids[1]: "car", ids[0]: "person"}
+    annotations = [_annotation(ids[1], 4.0, ids[0]), _annotation(ids[0], 8.0, ids[1])]
+    data = _one(tmp_path, annotations, [image(ids[1]), image(ids[0])], categories)
+    assert areas_of(data) == {ids[0]: {"car": 0.25}, ids[1]: {"person": 0.5}}
+    annotations.append(_annotation(ids[0], 1.0, ids[0] + 2))
+    with pytest.raises(InputError, match=f"not listed: {ids[0] + 2}; the first is annotation 2"):
+        _one(tmp_path, annotations, [image(ids[1]), image(ids[0])], categories)
 
 
 def test_183_is_dropped_also_where_another_class_is_called_other(tmp_path):
