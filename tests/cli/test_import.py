@@ -220,6 +220,7 @@ BROKEN = {
     "a split that leaves images out": (["coco", "--stuff", "stuff.json", "--split", "bad/split.csv"], "leaves out 9 of 10 images"),
     "an empty split": (["coco", "--things", "train.json", "--split", "90/5/5"], "leaves valid and test empty"),
     "a negative seed": (["coco", "--things", "train.json", "--split", "70/10/20", "--seed", "-1"], "seed -1 is negative"),
+    "names of splits without a split": (["coco", "--things", "train.json", "--split-values", "0=train"], "--split-values needs --split"),
     "a group without a split": (["coco", "--things", "train.json", "--group", "x"], "--group needs --split"),
     "a group that is nothing": (["coco", "--things", "train.json", "--split", "60/20/20", "--group", "x{9}"], "matches no part of"),
     "no folder of images": (["coco", "--things", "train.json", "--images", "nowhere"], "no such folder of images"),

@@ -163,10 +163,12 @@ def table(
         )
     if split and split_column:
         raise ParameterError("--split and --split-column exclude each other")
+    if area_column is not None and class_column is None:
+        raise ParameterError("--area needs --class", allowed="both, for a long table of image, class and area")
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
 
-    plan = _plan(split, seed, group, split_values)
+    plan = _plan(split, seed, group, None if split_column else split_values)
     values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
     kept = split_names(",".join(attributes)) or None
     columns = Columns(id, file_name, split_column, values, kept)
@@ -179,8 +181,9 @@ def table(
 
 def _plan(split: str | None, seed: int, group: str | None, split_values: str | None) -> SplitPlan | None:
     if split is None:
-        if group is not None:
-            raise ParameterError("--group needs --split", allowed="--split 70/10/20")
+        for option, given in (("--group", group), ("--split-values", split_values)):
+            if given is not None:
+                raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
         return None
     return SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
 

@@ -19,7 +19,7 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, NoochError, some_of
+from nooch.errors import InputError, some_of
 
 __all__ = ["ParsedFile", "parse_captions", "parse_file", "parse_instances"]
 
@@ -49,7 +49,7 @@ class _Instances(msgspec.Struct, gc=False):
     images: list[_Image]
     annotations: list[_Annotation]
     categories: list[_Category]
-    licenses: list[dict[str, Any]] = []
+    licenses: list[dict[str, Any]] | None = None
 
 
 class _Masked(msgspec.Struct, gc=False):
@@ -142,7 +142,7 @@ def parse_instances(path: Path) -> ParsedFile:
         category_index=category_index,
         areas=areas,
         captions=[],
-        licenses=found.licenses,
+        licenses=found.licenses or [],
     )
 
 
@@ -181,8 +181,6 @@ def _opened(path: Path) -> Iterator[tuple[Any, Future[str]]]:
         ):
             yield content, hasher.submit(lambda: blake3(content).hexdigest())
     except OSError as error:
-        if isinstance(error, NoochError):
-            raise
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
 
 
