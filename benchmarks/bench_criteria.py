@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from bench_import import HERE, annotation_files
-from measuring import Spread, machine, write_json
+from measuring import Spread, machine, ratios, write_json
 from numpy.typing import NDArray
 
 import nooch
@@ -85,7 +85,7 @@ def main() -> None:
     same = {(task, split): set(suite.set(c, task, split).ids("hard")) for c, task, split in suite.keys}
     if same != hard:
         sys.exit("error: the two disagree")
-    ratio = Spread.of([slow / fast for slow, fast in zip(seconds["dense loops"], seconds["nooch"], strict=True)])
+    ratio = ratios(seconds["dense loops"], seconds["nooch"])
     out = HERE / "data" / "suite"
     shutil.rmtree(out, ignore_errors=True)
     written, _ = timed(lambda: nooch.save_suite(suite, out))

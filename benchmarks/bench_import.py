@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from generate_annotations import generate
-from measuring import Spread, alternate, machine, ratio_line, write_json
+from measuring import Spread, alternate, machine, ratios, write_json
 
 HERE = Path(__file__).parent
 PEER = """
@@ -66,19 +66,19 @@ def main() -> None:
         "pycocotools": [python, "-c", PEER, str(source), "on"],
         "pycocotools, garbage collector off": [python, "-c", PEER, str(source), "off"],
     }
-    found = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
+    found, memory = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
     size = sum((source / f"{name}.json").stat().st_size for name in ("instances", "stuff")) / 1e9
     print(f"Import of {arguments.images:,} images, {size:.2f} GB")
-    figures: dict[str, object] = {"machine": machine(), "gigabytes": size}
-    for name, runs in found.items():
-        seconds, memory = Spread.of([r.seconds for r in runs]), Spread.of([r.total_mb for r in runs])
-        largest = Spread.of([r.largest_mb for r in runs])
-        print(f"{name}: {seconds} s, peak memory {memory} MB in all processes, {largest} MB in the largest")
-        figures[name] = {"seconds": seconds, "total_mb": memory, "largest_mb": largest}
+    figures: dict[str, object] = {"machine": machine(), "gigabytes": size, "seconds": found, "memory": memory}
+    for name, seconds in found.items():
+        peak = memory[name]
+        print(
+            f"{name}: {Spread.of(seconds)} s; peak {peak.total_mb:,.0f} MB in all processes, {peak.largest_mb:,.0f} MB in one"
+        )
     for name in list(commands)[1:]:
-        line, spread = ratio_line(f"nooch against {name}", found[name], found["nooch"])
-        print(line)
-        figures[f"ratio to {name}"] = spread
+        ratio = ratios(found[name], found["nooch"])
+        print(f"nooch against {name}: {ratio} times as fast")
+        figures[f"ratio to {name}"] = ratio
     write_json(arguments.json, figures)
 
 

@@ -14,19 +14,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["Run", "Spread", "alternate", "machine", "ratio_line", "write_json"]
+__all__ = ["Memory", "Spread", "alternate", "machine", "ratios", "write_json"]
 
 _TICK = 0.02
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a command: seconds, and the peak over time of resident memory summed over its processes (MB).
+class Memory:
+    """Peak resident memory of a command (MB): summed over its processes, and of the largest; mapped files count."""
 
-    ``largest_mb`` is the peak of the largest single process; both count pages of mapped files.
-    """
-
-    seconds: float
     total_mb: float
     largest_mb: float
 
@@ -50,32 +46,39 @@ class Spread:
 
 def alternate(
     commands: Mapping[str, Sequence[str]], runs: int, before: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, list[Run]]:
-    """Run the commands in turn, after one uncounted round; ``before`` is run, unmeasured, ahead of a command."""
-    found: dict[str, list[Run]] = {name: [] for name in commands}
+) -> tuple[dict[str, list[float]], dict[str, Memory]]:
+    """Run the commands in turn; ``before`` is run, unmeasured, ahead of a command.
+
+    The first round warms up and measures memory, by looking at all processes every 20 ms; only the rounds after it, in
+    which nobody looks, are timed.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    memory: dict[str, Memory] = {}
     for number in range(runs + 1):
         for name, command in commands.items():
             if before and name in before:
                 subprocess.run(before[name], check=True)
-            done = _measure(command)
+            started = time.perf_counter()
             if number:
-                found[name].append(done)
-            print(f"  {name}: {done.seconds:.2f} s{'' if number else ' (warm-up)'}", file=sys.stderr, flush=True)
-    return found
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                seconds[name].append(time.perf_counter() - started)
+            else:
+                memory[name] = _watch(command)
+            taken = time.perf_counter() - started
+            print(f"  {name}: {taken:.2f} s{'' if number else ' (warm-up)'}", file=sys.stderr, flush=True)
+    return seconds, memory
 
 
-def _measure(command: Sequence[str]) -> Run:
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+def _watch(command: Sequence[str]) -> Memory:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     total = largest = 0.0
     while process.poll() is None:
         sizes = _resident(process.pid)
         total, largest = max(total, sum(sizes)), max(largest, *sizes, 0.0)
         time.sleep(_TICK)
-    seconds = time.perf_counter() - started
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} failed: {process.stderr.read().decode() if process.stderr else ''}")
-    return Run(seconds, total, largest)
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Memory(total, largest)
 
 
 def _resident(session: int) -> list[float]:
@@ -91,10 +94,9 @@ def _resident(session: int) -> list[float]:
     return sizes
 
 
-def ratio_line(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> tuple[str, Spread]:
+def ratios(slow: Sequence[float], fast: Sequence[float]) -> Spread:
     """Slow over fast, pair by pair."""
-    spread = Spread.of([a.seconds / b.seconds for a, b in zip(slow, fast, strict=True)])
-    return f"{name}: {spread} times as fast", spread
+    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
 
 
 def machine() -> dict[str, str]:

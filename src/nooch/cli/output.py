@@ -6,23 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["Format", "FormatOption", "console", "fail", "note", "notes_on", "print_json", "progress", "table"]
 
@@ -73,6 +65,9 @@ def notes_on(provenance: Any) -> None:
 
 def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 1) -> Table:
     """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a dash."""
+    from rich import box
+    from rich.table import Table
+
     made = Table(
         title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD
     )
@@ -92,15 +87,19 @@ def _cell(value: Any) -> str:
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function (what, done, total) that draws progress bars on standard error, where that is a terminal."""
-    display = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+    if not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    from rich import progress as bar
+
+    display = bar.Progress(
+        bar.SpinnerColumn(),
+        bar.TextColumn("{task.description}"),
+        bar.BarColumn(),
+        bar.MofNCompleteColumn(),
+        bar.TimeElapsedColumn(),
+        bar.TimeRemainingColumn(),
         console=_errors(),
-        disable=not sys.stderr.isatty(),
         transient=True,
     )
     bars: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -221,11 +221,11 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the contents (ids, sizes, splits, attributes, classes, areas, captions).
+        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions).
 
         It does not depend on how the files were compressed, nor on embeddings, which are derived.
         """
-        digest = hashlib.sha256()
+        digest = blake3()
         for name in self.images.columns:
             digest.update(f"{name}\0{self.images[name].dtype}\0".encode())
             digest.update(_column_bytes(self.images[name]))

@@ -27,6 +27,9 @@ _ALIASES = {
 }  # fmt: skip
 
 
+_TRAIN, _VALID, _TEST = range(3)
+
+
 def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     """``images`` with its ``split`` column filled in by the plan; unchanged where the plan is None.
 
@@ -41,9 +44,9 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
         return _from_file(images, plan)
     order = images["image_id"].arg_sort().to_numpy()
     groups = _groups(images, plan.group)
-    names = np.empty(images.height, dtype=object)
-    names[order] = _draw(images.height, shares, plan.seed, None if groups is None else groups[order])
-    return images.with_columns(split=pl.Series(names.tolist(), dtype=pl.String))
+    codes = np.empty(images.height, dtype=np.int8)
+    codes[order] = _draw(images.height, shares, plan.seed, None if groups is None else groups[order])
+    return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
 def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
@@ -64,22 +67,22 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 
-def _draw(n: int, shares: tuple[float, ...], seed: int, groups: NDArray[Any] | None) -> NDArray[Any]:
-    """Split names for n ordered images; valid and test are rounded down, train takes the rest."""
+def _draw(n: int, shares: tuple[float, ...], seed: int, groups: NDArray[Any] | None) -> NDArray[np.int8]:
+    """Positions in SPLITS for n ordered images; valid and test are rounded down, train takes the rest."""
     random = np.random.default_rng(seed)
     n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
-    names = np.full(n, "train", dtype=object)
+    codes = np.full(n, _TRAIN, dtype=np.int8)
     if groups is None:
         shuffled = random.permutation(n)
-        names[shuffled[:n_valid]] = "valid"
-        names[shuffled[n_valid : n_valid + n_test]] = "test"
-        return names
+        codes[shuffled[:n_valid]] = _VALID
+        codes[shuffled[n_valid : n_valid + n_test]] = _TEST
+        return codes
     _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    room = {"valid": n_valid, "test": n_test}
-    side = np.full(len(sizes), "train", dtype=object)
+    room = {_VALID: n_valid, _TEST: n_test}
+    side = np.full(len(sizes), _TRAIN, dtype=np.int8)
     # whole groups, in random order, to the side with most room left; what fits nowhere is trained on
     for group in random.permutation(len(sizes)):
-        roomiest = max(room, key=lambda name: room[name])
+        roomiest = max(room, key=lambda split: room[split])
         if sizes[group] <= room[roomiest]:
             side[group] = roomiest
             room[roomiest] -= int(sizes[group])

@@ -16,7 +16,6 @@ from nooch.errors import InputError, some_of
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.maps import count_maps
 
 __all__ = ["merge"]
 
@@ -92,6 +91,8 @@ class _Merged:
 
     def add_maps(self, folder: Path, values: str, map: Map) -> None:
         """Count stuff classes in pixel maps; thing pixels are left to the things files."""
+        from nooch.readers.maps import count_maps  # brings Pillow, which the JSON files do not need
+
         stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
         ignored = (set(map_values(values)) - set(stuff)) | {0, 255, OTHER}
         counted = count_maps(folder, stuff, ignored - set(stuff), map)
