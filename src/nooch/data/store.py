@@ -64,8 +64,8 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
-        data.images.write_parquet(partial / "images.parquet")
-        _areas_table(data).write_parquet(partial / "areas.parquet")
+        data.images.write_parquet(partial / "images.parquet", compression="lz4")
+        _areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
         if data.captions is not None:
             data.captions.write_parquet(partial / "captions.parquet")
         for name, values in data.embeddings.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import ParameterError
-from nooch.readers.coco_json import parse_file
+from nooch.readers.coco_json import ParsedFile, do_job
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -57,8 +57,10 @@ def read_coco(
     jobs = [
         (role, Path(p)) for role, paths in (("things", things), ("stuff", stuff), ("captions", captions)) for p in paths
     ]
-    results = map(parse_file, jobs)
+    results = map(do_job, [*jobs, *(("source", path) for _, path in jobs)])
     from nooch.readers.coco_merge import merge
 
-    parsed = [(role, file) for (role, _), file in zip(jobs, results, strict=True)]
-    return merge(parsed, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values, images=images, map=map)
+    done = list(results)
+    parsed = [(role, file) for (role, _), file in zip(jobs, done, strict=False) if isinstance(file, ParsedFile)]
+    sources = [{"role": role, **found} for (role, _), found in zip(jobs, done[len(jobs) :], strict=True)]
+    return merge(parsed, sources, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values, images=images, map=map)

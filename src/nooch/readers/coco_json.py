@@ -6,8 +6,8 @@ Runs in a worker process for each file, so it returns plain arrays and raises er
 from __future__ import annotations
 
 import mmap
+import multiprocessing
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError, some_of
 
-__all__ = ["ParsedFile", "parse_captions", "parse_file", "parse_instances"]
+__all__ = ["ParsedFile", "do_job", "parse_captions", "parse_instances"]
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class ParsedFile:
     """What one annotation file says.
 
     Attributes:
-        source: file, bytes and BLAKE3 (SHA-256 would be a quarter of an import's work), for the provenance.
+        name: of the file, for messages.
         image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and ``file_names``.
         categories: id -> name as the file spells it, in the file's order.
         image_index: int32 (n_annotations,), position in ``image_ids``.
@@ -87,7 +87,7 @@ class ParsedFile:
         licenses: what the file says of them.
     """
 
-    source: dict[str, Any]
+    name: str
     image_ids: NDArray[np.int64]
     widths: NDArray[np.int64]
     heights: NDArray[np.int64]
@@ -100,9 +100,14 @@ class ParsedFile:
     licenses: list[dict[str, Any]]
 
 
-def parse_file(job: tuple[str, Path]) -> ParsedFile:
-    """Read one (role, file), the role being ``things``, ``stuff`` or ``captions``. What a worker process is sent."""
+def do_job(job: tuple[str, Path]) -> ParsedFile | dict[str, Any]:
+    """What a worker process is sent: (role, file), the role being ``things``, ``stuff``, ``captions`` or ``source``.
+
+    ``source`` gives name, size and hash of the file: apart, so that parsing the largest file does not wait for it.
+    """
     role, path = job
+    if role == "source":
+        return _source(path)
     return parse_captions(path) if role == "captions" else parse_instances(path)
 
 
@@ -112,13 +117,12 @@ def parse_instances(path: Path) -> ParsedFile:
     Raises:
         InputError: a file that is truncated, of another structure, or holds ids or areas that are not allowed.
     """
-    with _opened(path) as (content, digest):
+    with _opened(path) as content:
         found = _decode(content, _Instances, path)
         n = len(found.annotations)
         # numpy takes None for NaN: no area
         areas = np.fromiter(map(attrgetter("area"), found.annotations), np.float64, n)
         masks = _decode(content, _Masks, path).annotations if np.isnan(areas).any() else []
-        source = _source(path, digest)
     images = _images(found.images, path)
     categories = _categories(found.categories, path)
     category_ids = _integers(map(attrgetter("category_id"), found.annotations), n, path)
@@ -127,6 +131,7 @@ def parse_instances(path: Path) -> ParsedFile:
     category_index = _index(category_ids, _integers(categories, len(categories), path), "category", path)
     if masks:
         areas = _fill_areas(masks, areas, index, images, path)
+    _retire(found)
     if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
         raise InputError(
             f"annotation {bad[0]} (counted from 0) has area {areas[bad[0]]}"
@@ -135,7 +140,7 @@ def parse_instances(path: Path) -> ParsedFile:
             allowed="square pixels, 0 and more, or no area but a segmentation",
         )
     return ParsedFile(
-        source,
+        path.name,
         **images,
         categories=categories,
         image_index=index,
@@ -146,18 +151,26 @@ def parse_instances(path: Path) -> ParsedFile:
     )
 
 
+_RETIRED: list[Any] = []
+
+
+def _retire(records: Any) -> None:
+    """Keep a worker's last records until it ends, which frees them at once: one by one would hold the result up."""
+    if multiprocessing.parent_process() is not None:
+        _RETIRED[:] = [records]
+
+
 def parse_captions(path: Path) -> ParsedFile:
     """Read a ``captions_*.json``. Raises InputError as ``parse_instances`` does."""
-    with _opened(path) as (content, digest):
+    with _opened(path) as content:
         found = _decode(content, _Captions, path)
-        source = _source(path, digest)
     images = _images(found.images, path)
     image_ids = _integers((a.image_id for a in found.annotations), len(found.annotations), path)
     index = _index(image_ids, images["image_ids"], "image", path)
     none = np.empty(0, np.int32)
     texts = [a.caption for a in found.annotations]
     return ParsedFile(
-        source,
+        path.name,
         **images,
         categories={},
         image_index=index,
@@ -169,23 +182,21 @@ def parse_captions(path: Path) -> ParsedFile:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Future[str]]]:
-    """A file's bytes, mapped and not copied, and their hash, taken in a thread while they are decoded."""
+def _opened(path: Path) -> Iterator[Any]:
+    """A file's bytes, mapped and not copied."""
     try:
         if not path.stat().st_size:
             raise InputError("is empty", where=path)
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-            ThreadPoolExecutor(1) as hasher,
-        ):
-            yield content, hasher.submit(lambda: blake3(content).hexdigest())
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield content
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
 
 
-def _source(path: Path, digest: Future[str]) -> dict[str, Any]:
-    return {"file": path.name, "bytes": path.stat().st_size, "blake3": digest.result()}
+def _source(path: Path) -> dict[str, Any]:
+    # BLAKE3, because SHA-256 of a gigabyte would be a quarter of an import's work
+    with _opened(path) as content:
+        return {"file": path.name, "bytes": len(content), "blake3": blake3(content).hexdigest()}
 
 
 def _decode(content: Any, kind: type[T], path: Path) -> T:

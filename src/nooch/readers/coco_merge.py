@@ -24,6 +24,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 def merge(
     parsed: Sequence[tuple[str, ParsedFile]],
+    sources: Sequence[dict[str, Any]],
     *,
     stuff_maps: str | Path | None,
     stuff_map_values: str,
@@ -49,7 +50,7 @@ def merge(
         provenance={
             "reader": "coco",
             "area": "segments",
-            "sources": [{"role": role, **file.source} for role, file in parsed],
+            "sources": sources,
             "licenses": _licenses(file for _, file in parsed),
             "notes": merged.notes,
         },
@@ -65,8 +66,8 @@ class _Merged:
     def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
         self.notes: list[str] = []
         for _, file in files:
-            check_file_names(pl.Series(file.file_names, dtype=pl.String), file.source["file"])
-        self._files = ", ".join(file.source["file"] for _, file in files)
+            check_file_names(pl.Series(file.file_names, dtype=pl.String), file.name)
+        self._files = ", ".join(file.name for _, file in files)
         self._check_disjoint(files)
         parsed = [file for _, file in files]
         self.ids = _union([file.image_ids for file in parsed])
@@ -127,7 +128,7 @@ class _Merged:
                 continue
             values, counts = np.unique(np.concatenate([f.image_ids for f in among]), return_counts=True)
             if (counts > 1).any():
-                listed = [f.source["file"] for f in among]
+                listed = [f.name for f in among]
                 raise InputError(
                     f"images are listed in more than one of the {role} files: {some_of(values[counts > 1])}",
                     where=", ".join(listed),
@@ -158,7 +159,7 @@ class _Merged:
         return found
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> _Triples:
-        names = {i: class_name(name, file.source["file"]) for i, name in file.categories.items()}
+        names = {i: class_name(name, file.name) for i, name in file.categories.items()}
         known = [-1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()]
         columns = np.array(known, dtype=np.int32)[file.category_index]
         keep = slice(None) if -1 not in known else np.flatnonzero(columns >= 0)
@@ -195,7 +196,7 @@ def _class_order(files: list[tuple[str, ParsedFile]]) -> list[str]:
 
 def _add_names(names: dict[int, str], file: ParsedFile) -> None:
     """Add a file's categories to those of other files of its role. Raises InputError where they disagree."""
-    where = file.source["file"]
+    where = file.name
     numbers: dict[str, int] = {}
     for number, text in file.categories.items():
         name = class_name(text, where)
