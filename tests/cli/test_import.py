@@ -350,7 +350,7 @@ if {where!r} == "reading":
 else:
     import polars
 
-    def half(frame, path):
+    def half(frame, path, **_):
         Path(path).write_bytes(b"PAR1 half")
         wait()
 
@@ -366,7 +366,8 @@ def paused(files, tmp_path):
 
     def start(where, number, *more):
         ready = tmp_path / "ready"
-        words = ["import", "coco", "--things", files / "train.json", tmp_path / "out" / "data", *more]
+        # in one process, where the patches below are
+        words = ["import", "coco", "--things", files / "train.json", "--processes", 1, tmp_path / "out" / "data", *more]
         # what it is called is where it says that it waits
         command = f"import sys; sys.argv[0] = {str(ready)!r}\n" + PAUSED.format(where=where)
         process = subprocess.Popen(
