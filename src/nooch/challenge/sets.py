@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -17,8 +18,7 @@ __all__ = ["SUBSETS", "ChallengeSet", "Counts"]
 SUBSETS = ("hard_positive", "hard_negative", "easy")
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others."""
 
     positives: int

@@ -38,18 +38,12 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     expression: str | None = None
 
 
-class SetRecord(msgspec.Struct, frozen=True):
+class SetRecord(Counts, frozen=True, kw_only=True):
     """Counts and thresholds of one challenge set."""
 
     criterion: str
     task: str
     split: str
-    positives: int
-    negatives: int
-    hard_positives: int
-    hard_negatives: int
-    excluded_positives: int
-    excluded_negatives: int
     threshold_positive: float | None
     threshold_negative: float | None
     tied_positive: bool
@@ -62,10 +56,10 @@ class SetRecord(msgspec.Struct, frozen=True):
         """The record of a set."""
         positive, negative = challenge.positive, challenge.negative
         return cls(
-            challenge.criterion,
-            challenge.task,
-            challenge.split,
-            **_as_dict(challenge.counts),
+            *msgspec.structs.astuple(challenge.counts),
+            criterion=challenge.criterion,
+            task=challenge.task,
+            split=challenge.split,
             threshold_positive=positive.threshold,
             threshold_negative=negative.threshold,
             tied_positive=positive.tied,
@@ -172,7 +166,3 @@ class Suite:
         The suite must have been found with the training split among its splits.
         """
         return self.set(criterion, task, split).ids("easy")
-
-
-def _as_dict(counts: Counts) -> dict[str, int]:
-    return {name: getattr(counts, name) for name in counts.__dataclass_fields__}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import split_names
 from nooch.files import SUITE_MARKER, check_output
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
 
 __all__ = ["register"]
 
@@ -55,7 +60,6 @@ def find_command(
     from nooch.cli.tables import print_counts
     from nooch.criteria import Combination
     from nooch.data import load_dataset
-    from nooch.study.embedding import with_embedding
     from nooch.study.finding import find
     from nooch.study.showing import summary
 
@@ -64,14 +68,7 @@ def find_command(
     data = load_dataset(dataset)
     with progress() as update:
         if "gist" in base and fitted is None:
-            data, name = with_embedding(
-                data,
-                encoder,
-                folder=dataset,
-                note=note,
-                progress=lambda done, total: update("embedding captions", done, total),
-            )
-            options.embedding = name
+            data, options.embedding = _embed(data, encoder, dataset, update)
         criteria = {n: options.make(n) for n in base} | {text: Combination(text) for text in combined}
         path = os.path.relpath(dataset.resolve(), out.resolve())
         suite = find(
@@ -99,15 +96,19 @@ def embed_command(
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
     from nooch.data import load_dataset
-    from nooch.study.embedding import with_embedding
 
     data = load_dataset(dataset)
     with progress() as update:
-        _, name = with_embedding(
-            data,
-            encoder,
-            folder=dataset,
-            note=note,
-            progress=lambda done, total: update("embedding captions", done, total),
-        )
+        _, name = _embed(data, encoder, dataset, update)
     console().print(f"{dataset}: embedding {name}")
+
+
+def _embed(
+    data: Dataset, encoder: str | None, folder: Path, update: Callable[[str, int, int], None]
+) -> tuple[Dataset, str]:
+    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""
+    from nooch.study.embedding import with_embedding
+
+    return with_embedding(
+        data, encoder, folder=folder, note=note, progress=lambda done, total: update("embedding captions", done, total)
+    )

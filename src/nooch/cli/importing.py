@@ -15,6 +15,7 @@ from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 from nooch.plans import SplitPlan
+from nooch.readers import Map
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -23,7 +24,6 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None)
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 Images: Any = typer.Option(None, "--images", help="Folder below which the image files lie.")

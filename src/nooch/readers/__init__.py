@@ -1,5 +1,11 @@
 """A reader turns files of one format into a Dataset without splits; it knows nothing of criteria."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""What a reader does its work with: Python's ``map``, or an engine's, which spreads it over processes."""
+
 READERS = {
     "coco": "nooch.readers.coco:read_coco",
     "label-maps": "nooch.readers.label_maps:read_label_maps",
@@ -9,4 +15,4 @@ READERS = {
 }
 """Name -> where the reader is; imported when it is used."""
 
-__all__ = ["READERS"]
+__all__ = ["READERS", "Map"]

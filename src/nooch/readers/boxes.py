@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name, identifiers, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.readers import Map
 from nooch.readers.image_files import ImageIndex
 
 __all__ = ["FORMATS", "read_boxes"]
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 _BATCH = 256
 
 

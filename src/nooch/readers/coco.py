@@ -6,11 +6,12 @@ This module is light on purpose: parsing starts in worker processes before polar
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nooch.errors import ParameterError
+from nooch.readers import Map
 from nooch.readers.coco_json import ParsedFile, do_job
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_coco"]
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 Paths = Sequence[str | Path]
 
 

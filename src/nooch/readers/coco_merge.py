@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ from scipy.sparse import coo_array, csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
+from nooch.readers import Map
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 
 __all__ = ["merge"]
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def merge(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,13 +13,13 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, class_name
 from nooch.errors import InputError, some_of
+from nooch.readers import Map
 from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.maps import CountedMaps, count_maps
 
 __all__ = ["read_label_maps"]
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,10 +14,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
+from nooch.readers import Map
 
 __all__ = ["CountedMaps", "count_maps"]
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 _BATCH = 64
 _ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}

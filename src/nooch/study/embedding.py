@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nooch.data import Dataset, add_embedding
-from nooch.encoders import embed_captions, encoder, load_embedding
+from nooch.encoders import Progress, embed_captions, encoder, load_embedding
 from nooch.errors import InputError, OutputError, ParameterError
 
 __all__ = ["with_embedding"]
-
-Progress = Callable[[int, int], None]
 
 
 def with_embedding(
