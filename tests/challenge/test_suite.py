@@ -109,6 +109,9 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
         (folder / "suite.json").write_text(json.dumps({**json.loads(header), **change}))
         with pytest.raises(FormatError, match=message):
             load_suite(folder)
+    (folder / "suite.json").write_bytes(header.encode().replace(b"nooch-suite", b"nooch-\xff"))
+    with pytest.raises(FormatError, match="cannot be read"):
+        load_suite(folder)
     (folder / "suite.json").write_text(header)
     table = folder / "challenge_sets.parquet"
     content = table.read_bytes()

@@ -314,6 +314,7 @@ def test_explain_refuses_what_is_not_there(dataset, run_cli, tmp_path):
         (["--task", "bus", "--image", "1"], "'bus' is no task"),
         (["--task", "car", "--image", "99999"], "99999"),
         (["--task", "car", "--image", "x"], "image"),
+        (["--task", "car", "--image", "²"], "no image with id '²'"),
     ):
         done = run_cli("explain", tmp_path / "suite", *words)
         assert done.code == 2, done.out

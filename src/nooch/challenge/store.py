@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from nooch.challenge.marks import Side
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
-from nooch.data import ALL, SPLITS
+from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.errors import FormatError
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
@@ -47,7 +47,7 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
         _write_table(suite, partial / TABLE)
         file = _File("nooch-suite", FORMAT_VERSION, __version__, suite.header, {TABLE: sha256_of(partial / TABLE)})
-        (partial / SUITE_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+        (partial / SUITE_MARKER).write_bytes(encode_header(file))
     return Path(folder)
 
 
@@ -58,32 +58,20 @@ def load_suite(folder: str | Path) -> Suite:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
     folder = Path(folder)
-    if not (folder / SUITE_MARKER).is_file():
-        raise FormatError(f"is no suite: it has no {SUITE_MARKER}", where=folder, remedy="make one with nooch find")
-    content = (folder / SUITE_MARKER).read_bytes()
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-        if head.format != "nooch-suite" or head.version > FORMAT_VERSION:
-            raise FormatError(
-                f"holds {head.format} version {head.version}",
-                where=folder / SUITE_MARKER,
-                allowed=f"nooch-suite up to version {FORMAT_VERSION}",
-                remedy="install a newer nooch",
-            )
-        file = msgspec.json.decode(content, type=_File)
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"cannot be read: {error}", where=folder / SUITE_MARKER) from error
+    file = load_header(
+        folder / SUITE_MARKER,
+        _File,
+        name="suite",
+        version=FORMAT_VERSION,
+        make="make one with nooch find",
+        again="find the suite again",
+    )
     table = folder / TABLE
     if not table.is_file():
         raise FormatError(f"{TABLE} is missing", where=folder)
     if sha256_of(table) != file.files.get(TABLE):
         raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder)
     return Suite(file.header, _Reader(table, file.header))
-
-
-class _Head(msgspec.Struct):
-    format: str
-    version: int
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
@@ -151,7 +139,7 @@ class _Reader:
     def __init__(self, path: Path, header: SuiteHeader) -> None:
         self._file = pq.ParquetFile(path)
         groups = _groups(header)
-        if self._file.num_row_groups != max(len(groups), self._file.num_row_groups if not groups else 0):
+        if groups and self._file.num_row_groups != len(groups):
             raise FormatError(
                 f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}", where=path
             )

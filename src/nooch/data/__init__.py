@@ -1,7 +1,8 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
-from nooch.data.dataset import Dataset, ImageId
+from nooch.data.dataset import Dataset, ImageId, position_of
+from nooch.data.header import encode_header, load_header
 from nooch.data.names import class_name
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
@@ -17,9 +18,12 @@ __all__ = [
     "apply_split",
     "check_file_names",
     "class_name",
+    "encode_header",
     "identifiers",
     "load_dataset",
+    "load_header",
     "named_splits",
+    "position_of",
     "read_table",
     "save_dataset",
 ]

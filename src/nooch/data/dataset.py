@@ -26,7 +26,7 @@ from nooch.data.checks import (
 )
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 
-__all__ = ["Dataset", "ImageId"]
+__all__ = ["Dataset", "ImageId", "position_of"]
 
 ImageId = int | str
 
@@ -178,11 +178,7 @@ class Dataset:
     def row(self, image_id: ImageId | str) -> int:
         """Row of an image by its id; text is taken for an integer id where ids are integers."""
         ids = self.images["image_id"]
-        wanted: Any = image_id
-        if ids.dtype == pl.Int64:
-            # 18 digits fit into 64 bits
-            wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
-        found = None if wanted is None else ids.index_of(wanted)
+        found = position_of(image_id, ids)
         if found is None:
             raise ParameterError(
                 f"there is no image with id {image_id!r}",
@@ -237,6 +233,15 @@ class Dataset:
             for name in self.captions.columns:
                 digest.update(_column_bytes(self.captions[name]))
         return digest.hexdigest()
+
+
+def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
+    """Where an id stands in a column of ids; text is taken for an integer where they are integers. None: nowhere."""
+    wanted: Any = image_id
+    if ids.dtype == pl.Int64:
+        # 18 digits fit into 64 bits
+        wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
+    return None if wanted is None else ids.index_of(wanted)
 
 
 def _column_bytes(column: pl.Series) -> bytes:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data.dataset import Dataset
+from nooch.data.header import encode_header, load_header
 from nooch.data.tables import read_table
 from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, replace_file, sha256_of
@@ -35,11 +36,6 @@ class FileRecord(msgspec.Struct, frozen=True):
 
     sha256: str
     bytes: int
-
-
-class _Kind(msgspec.Struct):
-    format: str
-    version: int
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -84,31 +80,20 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
                 str(f.relative_to(partial).as_posix()): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()
             },
         )
-        (partial / DATASET_MARKER).write_bytes(_encode(header))
+        (partial / DATASET_MARKER).write_bytes(encode_header(header))
     return Path(folder)
 
 
 def read_header(folder: str | Path) -> Header:
     """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
-    path = Path(folder) / DATASET_MARKER
-    if not path.is_file():
-        raise FormatError(
-            f"is no dataset: it has no {DATASET_MARKER}", where=folder, remedy="make one with nooch import"
-        )
-    try:
-        content = path.read_bytes()
-        # first what every version has, so that a newer one is called that
-        kind = msgspec.json.decode(content, type=_Kind)
-        if kind.format != "nooch-dataset" or kind.version > FORMAT_VERSION:
-            raise FormatError(
-                f"holds {kind.format} version {kind.version}",
-                where=path,
-                allowed=f"nooch-dataset up to version {FORMAT_VERSION}",
-                remedy="install a newer nooch",
-            )
-        return msgspec.json.decode(content, type=Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-        raise FormatError(f"cannot be read: {error}", where=path, remedy=_AGAIN) from error
+    return load_header(
+        Path(folder) / DATASET_MARKER,
+        Header,
+        name="dataset",
+        version=FORMAT_VERSION,
+        make="make one with nooch import",
+        again=_AGAIN,
+    )
 
 
 def load_dataset(folder: str | Path) -> Dataset:
@@ -160,7 +145,7 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
     files = {**header.files, f"embeddings/{name}.npy": _record(file)}
-    replace_file(folder / DATASET_MARKER, _encode(msgspec.structs.replace(header, files=files)))
+    replace_file(folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=files)))
 
 
 def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) -> Path:
@@ -230,7 +215,3 @@ def _check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) ->
         raise FormatError(
             f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
         )
-
-
-def _encode(header: Header) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"

@@ -13,8 +13,8 @@ import numpy as np
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.criteria import FITTED, fitted_from_json
-from nooch.data import Dataset, ImageId, load_dataset
-from nooch.errors import NoochError, ParameterError
+from nooch.data import Dataset, ImageId, load_dataset, position_of
+from nooch.errors import NoochError, ParameterError, check_one_of
 
 __all__ = ["explain", "overlaps", "recorded_dataset", "summary"]
 
@@ -120,24 +120,14 @@ def _known(suite: Suite, data: Dataset, image_id: ImageId) -> bool:
 
 
 def _find(suite: Suite, criterion: str, task: str, image_id: ImageId) -> tuple[ChallengeSet, int] | None:
+    check_one_of("criterion", criterion, suite.criteria, owner="the suite")
+    check_one_of("task", task, suite.tasks, owner="the suite")
     for split in suite.splits:
-        if (criterion, task, split) not in suite.keys:
-            continue
-        challenge = suite.set(criterion, task, split)
-        ids = challenge.image_ids
-        wanted: Any = image_id
-        if ids.dtype.is_integer() and isinstance(image_id, str):
-            wanted = int(image_id) if image_id.isdigit() else None
-        position = None if wanted is None else ids.index_of(wanted)
-        if position is not None:
-            return challenge, position
-    suite_has = any((criterion, task, split) in suite.keys for split in suite.splits)
-    if not suite_has:
-        try:
-            suite.record(criterion, task, suite.splits[0])
-        except ParameterError:
-            if task not in suite.tasks or criterion not in suite.criteria:
-                raise
+        if (criterion, task, split) in suite.keys:
+            challenge = suite.set(criterion, task, split)
+            position = position_of(image_id, challenge.image_ids)
+            if position is not None:
+                return challenge, position
     return None
 
 

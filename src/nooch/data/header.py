@@ -1,0 +1,58 @@
+"""The JSON file that tells a folder as nooch's own: found, of a version that is known, whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from nooch.errors import FormatError
+
+__all__ = ["encode_header", "load_header"]
+
+T = TypeVar("T")
+
+
+class _Kind(msgspec.Struct):
+    """What every version has."""
+
+    format: str
+    version: int
+
+
+def load_header(path: Path, kind: type[T], *, name: str, version: int, make: str, again: str) -> T:
+    """Contents of a folder's header file.
+
+    Args:
+        path: the header file.
+        kind: the structure to decode into.
+        name: what the folder is, such as ``dataset``; the file's format is ``nooch-dataset``.
+        version: newest version that is known.
+        make: how such a folder is made, for where there is none.
+        again: what to do about a file that is broken.
+
+    Raises:
+        FormatError: the file is missing, broken, of another format or of a newer version.
+    """
+    if not path.is_file():
+        raise FormatError(f"is no {name}: it has no {path.name}", where=path.parent, remedy=make)
+    try:
+        content = path.read_bytes()
+        # first what every version has, so that a newer one is called that
+        found = msgspec.json.decode(content, type=_Kind)
+        if found.format != f"nooch-{name}" or found.version > version:
+            raise FormatError(
+                f"holds {found.format} version {found.version}",
+                where=path,
+                allowed=f"nooch-{name} up to version {version}",
+                remedy="install a newer nooch",
+            )
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+
+def encode_header(header: Any) -> bytes:
+    """A header as JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
