@@ -84,6 +84,8 @@ class MissingExtraError(NoochError, ImportError):
 
 def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:
     error = kind.__new__(kind, *args)
+    # an OSError takes its arguments in its constructor alone, which is not run again
+    error.args = args
     error.__dict__.update(state)
     return error
 

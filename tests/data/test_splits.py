@@ -7,6 +7,7 @@ from coco_files import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import dataset_of
+from refusals import fails
 
 from nooch.data import Dataset, apply_split, named_splits
 from nooch.errors import InputError, ParameterError
@@ -24,14 +25,6 @@ def _counts(images):
 
 def _sides(images):
     return dict(images.select("image_id", "split").iter_rows())
-
-
-def _fails(act, *parts, kind=InputError, helps=True):
-    with pytest.raises(kind) as caught:
-        act()
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
-    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value), str(caught.value)
 
 
 # percentages
@@ -129,7 +122,7 @@ def test_an_image_without_a_file_name_is_grouped_by_its_id():
 
 def test_groups_that_are_no_column_and_no_pattern():
     images = _images([1, 2], file_name=["a1", "b"])
-    _fails(
+    fails(
         lambda: apply_split(images, SplitPlan("70/10/20", 0, "(a")),
         "'(a'",
         "neither a column nor",
@@ -137,7 +130,7 @@ def test_groups_that_are_no_column_and_no_pattern():
         kind=ParameterError,
     )
     for pattern in ("a", "(a)?"):
-        _fails(
+        fails(
             lambda p=pattern: apply_split(images, SplitPlan("70/10/20", 0, p)),
             f"--group {pattern!r}", "matches no part of b", "a column (image_id, split, file_name)",
             kind=ParameterError,
@@ -152,18 +145,18 @@ def test_groups_that_are_no_column_and_no_pattern():
 )
 def test_sources_that_are_neither(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _fails(lambda: SplitPlan(source), "is neither a file nor percentages", "70/10/20", kind=ParameterError)
+    fails(lambda: SplitPlan(source), "is neither a file nor percentages", "70/10/20", kind=ParameterError)
 
 
 @pytest.mark.parametrize("source", ["70/10/10", "70/20/20", "0/0/0", "33.3/33.3/33.3"])
 def test_percentages_that_do_not_add_up(source):
-    _fails(lambda: SplitPlan(source), f"split {source} adds up to", "add up to 100", kind=ParameterError)
+    fails(lambda: SplitPlan(source), f"split {source} adds up to", "add up to 100", kind=ParameterError)
 
 
 def test_other_arguments_of_a_plan(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n1,train\n")
-    _fails(lambda: SplitPlan(str(path), group="place"), "a group needs a split by percentages", kind=ParameterError)
-    _fails(lambda: SplitPlan("70/10/20", seed=-1), "seed -1 is negative", "0 and more", kind=ParameterError)
+    fails(lambda: SplitPlan(str(path), group="place"), "a group needs a split by percentages", kind=ParameterError)
+    fails(lambda: SplitPlan("70/10/20", seed=-1), "seed -1 is negative", "0 and more", kind=ParameterError)
     assert SplitPlan("70.0/10/20").shares == (70.0, 10.0, 20.0)
     assert SplitPlan(str(path)).shares is None
 
@@ -212,7 +205,7 @@ NPZ = {
 def test_an_npz_that_is_refused(tmp_path, case):
     arrays, *parts = NPZ[case]
     plan = _npz(tmp_path, **arrays)
-    _fails(lambda: apply_split(_images([1, 2]), plan), *parts, helps=False)
+    fails(lambda: apply_split(_images([1, 2]), plan), *parts, helps=False)
 
 
 def test_an_npz_that_is_damaged(tmp_path):
@@ -220,10 +213,10 @@ def test_an_npz_that_is_damaged(tmp_path):
     content = (tmp_path / "s.npz").read_bytes()
     for damaged in (b"", b"hello", content[:40], content[: len(content) // 2], content[:90] + b"zzzz" + content[94:]):
         (tmp_path / "s.npz").write_bytes(damaged)
-        _fails(lambda: apply_split(_images([1]), plan), "s.npz", "cannot be read")
+        fails(lambda: apply_split(_images([1]), plan), "s.npz", "cannot be read")
     np.save(tmp_path / "s.npy", np.arange(3))
     (tmp_path / "s.npy").replace(tmp_path / "s.npz")
-    _fails(lambda: apply_split(_images([1]), plan), "s.npz", "holds no named array")
+    fails(lambda: apply_split(_images([1]), plan), "s.npz", "holds no named array")
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "jsonl"])
@@ -274,7 +267,7 @@ def test_a_table_that_is_refused(tmp_path, case):
     plan = SplitPlan(str(path), values=values)
     # a meaning that is no split is the caller's mistake, and names the value
     where = () if case == "names explained badly" else ("s.csv",)
-    _fails(lambda: apply_split(_images([1, 2]), plan), *where, *parts, kind=(InputError, ParameterError), helps=False)
+    fails(lambda: apply_split(_images([1, 2]), plan), *where, *parts, kind=(InputError, ParameterError), helps=False)
 
 
 def test_named_splits_of_numbers_and_booleans():
@@ -306,7 +299,7 @@ def test_a_plan_is_kept_in_the_provenance():
 
 def test_percentages_that_leave_a_split_empty_are_refused_and_files_are_noted(tmp_path):
     data = dataset_of([{}] * 4, ["Y"])
-    _fails(
+    fails(
         lambda: with_split(data, SplitPlan("70/10/20")),
         "70/10/20 of 4 images leaves valid and test empty",
         "other percentages",

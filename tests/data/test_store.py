@@ -1,5 +1,6 @@
 """The dataset folder: what goes in comes out, what was altered is refused, nothing is half written."""
 
+import functools
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from oracles import collections, dataset_of
+from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
@@ -60,12 +62,7 @@ def _same(a, b):
     assert a.fingerprint == b.fingerprint
 
 
-def _fails(act, *parts, kind=FormatError, helps=True):
-    with pytest.raises(kind) as caught:
-        act()
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
-    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value), str(caught.value)
+_fails = functools.partial(fails, kind=FormatError)
 
 
 @pytest.fixture

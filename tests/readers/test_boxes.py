@@ -7,6 +7,7 @@ import pytest
 from coco_files import areas_of, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, ParameterError
@@ -30,14 +31,6 @@ def _voc(
         for name, a, b, c, d in objects
     )
     return f"<annotation><filename>{file_name}</filename><size>{size}</size>{listed}</annotation>"
-
-
-def _fails(read, *parts, kind=InputError, helps=True):
-    with pytest.raises(kind) as caught:
-        read()
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
-    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value)
 
 
 # YOLO
@@ -111,41 +104,41 @@ YOLO = {
 @pytest.mark.parametrize("case", YOLO)
 def test_yolo_lines_that_are_refused(tmp_path, case):
     line, *parts = YOLO[case]
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})), "1.txt", *parts)
+    fails(lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})), "1.txt", *parts)
 
 
 def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
     assert areas_of(read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))) == {1: {"person": 1.001}}
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"})), "is not within")
+    fails(lambda: read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"})), "is not within")
 
 
 def test_yolo_files_that_are_refused(tmp_path):
     given = _yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5"})
     source = given["source"]
-    _fails(lambda: read_boxes(source, "yolo"), "by number", "give --classes", kind=ParameterError)
-    _fails(lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"), "no.txt", "cannot be read", helps=False)
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")), "names.txt", "cannot be read", helps=False)
+    fails(lambda: read_boxes(source, "yolo"), "by number", "give --classes", kind=ParameterError)
+    fails(lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"), "no.txt", "cannot be read", helps=False)
+    fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
+    fails(lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")), "names.txt", "cannot be read", helps=False)
     # an empty line would otherwise shift the numbers of all that follow
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")), "names.txt, line 2", "empty name", helps=False)
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})), "2.txt", "cannot be read", helps=False)
+    fails(lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")), "names.txt, line 2", "empty name", helps=False)
+    fails(lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})), "2.txt", "cannot be read", helps=False)
     (source / "2.txt").unlink()
-    _fails(lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})), str(source), "several files are called 1")
+    fails(lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})), str(source), "several files are called 1")
 
 
 @pytest.mark.parametrize("format", ["yolo", "voc", "openimages"])
 def test_a_source_that_is_not_there(tmp_path, format):
     classes = write(tmp_path / "names.txt", "a") if format == "yolo" else None
     missing = tmp_path / "missing"
-    _fails(lambda: read_boxes(missing, format, classes=classes), str(missing), "no such file or folder", helps=False)
+    fails(lambda: read_boxes(missing, format, classes=classes), str(missing), "no such file or folder", helps=False)
     (tmp_path / "empty").mkdir()
-    _fails(lambda: read_boxes(tmp_path / "empty", format, classes=classes), str(tmp_path / "empty"), "no", helps=False)
+    fails(lambda: read_boxes(tmp_path / "empty", format, classes=classes), str(tmp_path / "empty"), "no", helps=False)
     file = write(tmp_path / "file.txt", "")
-    _fails(lambda: read_boxes(file, format, classes=classes), str(file))
+    fails(lambda: read_boxes(file, format, classes=classes), str(file))
 
 
 def test_an_unknown_format(tmp_path):
-    _fails(
+    fails(
         lambda: read_boxes(tmp_path, "yolov8"),
         "'yolov8' is no format of boxes", "openimages, voc, yolo", "did you mean yolo",
         kind=ParameterError,
@@ -202,15 +195,15 @@ def test_voc_files_that_are_refused(tmp_path, case):
     content, *parts = VOC[case]
     write(tmp_path / "v" / "1.xml", _voc())
     write(tmp_path / "v" / "2.xml", content)
-    _fails(lambda: read_boxes(tmp_path / "v", "voc"), "2.xml", *parts, helps=False)
+    fails(lambda: read_boxes(tmp_path / "v", "voc"), "2.xml", *parts, helps=False)
 
 
 def test_voc_names_are_checked(tmp_path):
     folder = write(tmp_path / "v" / "1.xml", _voc(file_name="../a.jpg")).parent
-    _fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
+    fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
-    _fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
-    _fails(lambda: read_boxes(folder, "voc", classes=folder), "leave --classes out", kind=ParameterError)
+    fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
+    fails(lambda: read_boxes(folder, "voc", classes=folder), "leave --classes out", kind=ParameterError)
 
 
 # Open Images
@@ -244,17 +237,15 @@ OPENIMAGES = {
 def test_openimages_tables_that_are_refused(tmp_path, case):
     text, *parts = OPENIMAGES[case]
     source = write(tmp_path / "boxes.csv", text)
-    _fails(
-        lambda: read_boxes(source, "openimages"), str(source), *parts, kind=(InputError, ParameterError), helps=False
-    )
+    fails(lambda: read_boxes(source, "openimages"), str(source), *parts, kind=(InputError, ParameterError), helps=False)
 
 
 def test_openimages_names_that_are_refused(tmp_path):
     source = write(tmp_path / "boxes.csv", HEADER + "a,/m/1,0,1,0,1\n")
     names = write(tmp_path / "names.csv", "/m/2,Cat\n")
-    _fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "labels /m/1 have no name")
+    fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "labels /m/1 have no name")
     names = write(tmp_path / "names.csv", "/m/1\n")
-    _fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "has one column")
+    fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "has one column")
 
 
 @pytest.mark.parametrize("format", ["yolo", "voc"])

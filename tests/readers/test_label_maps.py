@@ -10,6 +10,7 @@ from coco_files import areas_of, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
@@ -136,30 +137,22 @@ def test_processes_and_folders_of_another_order_give_the_same(tmp_path):
     )
 
 
-def _fails(read, *parts, helps=True):
-    with pytest.raises(InputError) as caught:
-        read()
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
-    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value)
-
-
 def test_maps_that_cannot_be_read(tmp_path):
     classes, folder = _classes(tmp_path), tmp_path / "maps"
 
     def read():
         return read_label_maps(folder, classes)
 
-    _fails(read, str(folder), "no such folder of label maps", helps=False)
+    fails(read, str(folder), "no such folder of label maps", helps=False)
     folder.mkdir()
-    _fails(read, str(folder), "holds no label maps", ".png")
+    fails(read, str(folder), "holds no label maps", ".png")
     _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
-    _fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "--void")
+    fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "--void")
     _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
-    _fails(read, "1.png", "is a RGB image", "one channel")
+    fails(read, "1.png", "is a RGB image", "one channel")
     _save(folder, "1.png", np.zeros((2, 2), np.uint8))
     _save(folder / "again", "01.png", np.zeros((2, 2), np.uint8))
-    _fails(read, str(folder), "several maps have the same name: 1", helps=False)
+    fails(read, str(folder), "several maps have the same name: 1", helps=False)
 
 
 def test_damaged_maps_are_refused_by_name_and_never_miscounted(tmp_path):
@@ -196,13 +189,13 @@ def test_class_lists_that_are_refused(tmp_path, text, message):
     path = tmp_path / "classes.txt"
     if text is not None:
         write(path, text)
-    _fails(lambda: read_label_maps(tmp_path / "maps", path), "classes.txt", message)
+    fails(lambda: read_label_maps(tmp_path / "maps", path), "classes.txt", message)
 
 
 def test_images_that_do_not_belong_to_the_maps(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0]], np.uint8))
     write(tmp_path / "pictures" / "2.jpg", "")
-    _fails(
+    fails(
         lambda: read_label_maps(tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures"),
         str(tmp_path / "pictures"), "no image is called after a map, such as 1", helps=False,
     )  # fmt: skip

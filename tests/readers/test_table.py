@@ -9,6 +9,7 @@ import pytest
 from coco_files import areas_of, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import fails
 
 from nooch.criteria import CE
 from nooch.errors import InputError, ParameterError
@@ -26,14 +27,6 @@ def _wide(folder, text, labels=("y",), **columns):
 
 def _long(folder, text, area="area", **columns):
     return read_long_table(write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), "class", area)
-
-
-def _fails(read, *parts, kind=InputError, helps=True):
-    with pytest.raises(kind) as caught:
-        read()
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
-    assert not helps or "allowed:" in str(caught.value) or "remedy:" in str(caught.value), str(caught.value)
 
 
 # a row for each image
@@ -79,7 +72,7 @@ def test_areas_are_unknown_and_ce_says_so(tmp_path):
     data = _wide(tmp_path, "id,y,z\n1,1,0\n2,0,1\n3,1,1\n", ["y", "z"])
     assert all(math.isnan(area) for classes in areas_of(data).values() for area in classes.values())
     assert data.provenance["area"] == "unknown"
-    _fails(lambda: CE().fit(data, ["y"]), "area", kind=(InputError, ParameterError), helps=False)
+    fails(lambda: CE().fit(data, ["y"]), "area", kind=(InputError, ParameterError), helps=False)
 
 
 @pytest.mark.parametrize(
@@ -195,19 +188,17 @@ WIDE = {
 def test_tables_that_are_refused(tmp_path, case):
     text, columns, *parts = WIDE[case]
     helps = case not in {"no row", "an empty file", "a ragged file", "no id"}
-    _fails(
-        lambda: _wide(tmp_path, text, **columns), "table.csv", *parts, kind=(InputError, ParameterError), helps=helps
-    )
+    fails(lambda: _wide(tmp_path, text, **columns), "table.csv", *parts, kind=(InputError, ParameterError), helps=helps)
 
 
 def test_sizes_that_are_refused(tmp_path):
-    _fails(
+    fails(
         lambda: _wide(tmp_path, "id,y,width,height\n1,1,wide,4\n"),
         "table.csv: ",
         "sizes of images are of the wrong kind",
         "wide",
     )
-    _fails(
+    fails(
         lambda: _wide(tmp_path, "id,y,width,height\n1,1,0,4\n"),
         "table.csv: ",
         "images without extent: 1",
@@ -216,12 +207,12 @@ def test_sizes_that_are_refused(tmp_path):
 
 
 def test_arguments_that_are_refused(tmp_path):
-    _fails(
+    fails(
         lambda: _wide(tmp_path, "id,y\n1,1\n", []), "no label column was given", "id, y", "--label", kind=ParameterError
     )
-    _fails(lambda: _wide(tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
+    fails(lambda: _wide(tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
     text = "id,y,s\n1,1,0\n"
-    _fails(
+    fails(
         lambda: _wide(tmp_path, text, split="s", split_values={"0": "night"}), "night is no split", kind=ParameterError
     )
 
@@ -229,9 +220,7 @@ def test_arguments_that_are_refused(tmp_path):
 def test_labels_that_are_lists_are_refused(tmp_path):
     for value in ('["a"]', '{"a": 1}'):
         path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
-        _fails(
-            lambda p=path: read_table_of_images(p, Columns("id"), ["y"]), "t.jsonl", "label y holds lists", "--class"
-        )
+        fails(lambda p=path: read_table_of_images(p, Columns("id"), ["y"]), "t.jsonl", "label y holds lists", "--class")
 
 
 @pytest.mark.parametrize(
@@ -250,13 +239,13 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
     if content is not None:
         write(path, content)
     given = path.parent if name.startswith("folder") else path
-    _fails(lambda: read_table_of_images(given, Columns("id"), ["y"]), str(given), message, helps=False)
+    fails(lambda: read_table_of_images(given, Columns("id"), ["y"]), str(given), message, helps=False)
 
 
 def test_parts_must_have_the_same_columns(tmp_path):
     write(tmp_path / "parts" / "a.csv", "id,y\n1,1\n")
     write(tmp_path / "parts" / "b.csv", "id,z\n2,1\n")
-    _fails(
+    fails(
         lambda: read_table_of_images(tmp_path / "parts", Columns("id"), ["y"]),
         str(tmp_path / "parts"), "part files differ", "the same columns and types",
     )  # fmt: skip
@@ -331,12 +320,12 @@ LONG = {
 @pytest.mark.parametrize("case", LONG)
 def test_long_tables_that_are_refused(tmp_path, case):
     text, *parts = LONG[case]
-    _fails(lambda: _long(tmp_path, text), "table.csv", *parts, kind=(InputError, ParameterError), helps=case != "no id")
+    fails(lambda: _long(tmp_path, text), "table.csv", *parts, kind=(InputError, ParameterError), helps=case != "no id")
 
 
 def test_splits_of_a_long_table_must_be_the_same_in_every_row_of_an_image(tmp_path):
     text = "id,class,area,s\n1,a,0.5,train\n1,b,0.5,test\n"
-    _fails(lambda: _long(tmp_path, text, split="s"), "different attributes in different rows: 1")
+    fails(lambda: _long(tmp_path, text, split="s"), "different attributes in different rows: 1")
     assert _long(tmp_path, text.replace("test", "trn"), split="s").splits == {"train": 1}
 
 
