@@ -13,7 +13,15 @@ from pathlib import Path
 
 from nooch.errors import OutputError
 
-__all__ = ["DATASET_MARKER", "SUITE_MARKER", "atomic_folder", "check_output", "replace_file", "sha256_of"]
+__all__ = [
+    "DATASET_MARKER",
+    "SUITE_MARKER",
+    "atomic_folder",
+    "check_output",
+    "check_output_file",
+    "replace_file",
+    "sha256_of",
+]
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
@@ -47,13 +55,24 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
     return path
 
 
+def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
+    """The path of a file to write, or an OutputError before any work is done: it exists, or its folder cannot be written."""
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError("is a folder", where=path, remedy="name a file")
+    _check_free(path.absolute(), overwrite, path.name, ours=path.is_file())
+    return path
+
+
 _ELSEWHERE = "choose another path"
 
 
-def _check_free(path: Path, overwrite: bool, marker: str | None) -> None:
+def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool = False) -> None:
     try:
         exists = path.is_symlink() or path.exists()
-        ours = path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
+        ours = ours or (
+            path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
+        )
         parent = next(p for p in path.parents if p.exists())
     except OSError as error:
         raise OutputError(f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE) from error

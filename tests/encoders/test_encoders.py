@@ -321,7 +321,7 @@ def test_precision_is_kept(tmp_path):
         {"image_ids": np.array([10]), "embeddings": np.ones((2, 3))},
         {"image_ids": np.array([10]), "embeddings": np.ones((1, 0))},
         {"image_ids": np.array([[10]]), "embeddings": np.ones((1, 3))},
-        {"image_ids": np.array([10.0]), "embeddings": np.ones((1, 3))},
+        {"image_ids": np.array([10.5]), "embeddings": np.ones((1, 3))},
         {"image_ids": np.array([10]), "embeddings": np.array([["a"]])},
         {"image_ids": np.array([10], dtype=object), "embeddings": np.ones((1, 3))},
     ],
@@ -359,7 +359,7 @@ def test_files_that_are_no_embeddings(tmp_path):
         ("e.npy", "which row"),
         ("broken.npz", "cannot be read"),
         ("empty.npz", "cannot be read"),
-        ("e.npz", "cannot be read"),
+        ("e.npz", "of the arrays needed it has none"),
     ):
         with pytest.raises(InputError, match=message):
             load_embedding(tmp_path / name, dataset([10]))

@@ -37,12 +37,15 @@ class Mark:
         codes: int8 (n_images,): HARD, EASY, or NONE where the criterion has no notion of the image's context.
         support: float64 (n_images,), or None for criteria without support.
         positive: the positives' threshold; ``negative`` the negatives'.
+        by_cue: uint64 (n_images,), or None for criteria without cues: bit i says that the image is hard by the task's
+            i-th cue alone.
     """
 
     codes: NDArray[np.int8]
     support: NDArray[np.float64] | None = None
     positive: Side = Side()
     negative: Side = Side()
+    by_cue: NDArray[np.uint64] | None = None
 
     def __invert__(self) -> Mark:
         """Hard and easy swapped among the images that have a verdict."""
@@ -60,7 +63,11 @@ class Mark:
 
 
 def mark_by_threshold(
-    support: NDArray[np.float64], labels: NDArray[np.bool_], positive: float, negative: float
+    support: NDArray[np.float64],
+    labels: NDArray[np.bool_],
+    positive: float,
+    negative: float,
+    by_cue: NDArray[np.uint64] | None = None,
 ) -> Mark:
     """Hard positives: s < ``positive``; hard negatives: s > ``negative``; both strict; NaN has no verdict.
 
@@ -69,10 +76,11 @@ def mark_by_threshold(
         labels: bool (n_images,).
         positive: threshold of the positives.
         negative: threshold of the negatives.
+        by_cue: see ``Mark``.
     """
     hard = np.where(labels, support < positive, support > negative)
     codes = np.where(np.isnan(support), NONE, hard).astype(np.int8)
-    return Mark(codes, support, Side(positive), Side(negative))
+    return Mark(codes, support, Side(positive), Side(negative), by_cue)
 
 
 def mark_by_matching(support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int) -> Mark:

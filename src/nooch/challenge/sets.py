@@ -41,6 +41,7 @@ class ChallengeSet:
         support: float64 (n,), or None for criteria without support.
         positive: threshold of the positives; ``negative`` that of the negatives.
         excluded: positives and negatives without a verdict.
+        by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for criteria without cues.
     """
 
     criterion: str
@@ -49,15 +50,16 @@ class ChallengeSet:
     image_ids: pl.Series
     labels: NDArray[np.bool_]
     subset: NDArray[np.uint8]
-    support: NDArray[np.float64] | None
-    positive: Side
-    negative: Side
+    support: NDArray[np.float64] | None = None
+    positive: Side = Side()
+    negative: Side = Side()
     excluded: tuple[int, int] = (0, 0)
+    by_cue: NDArray[np.uint64] | None = None
 
     @classmethod
     def from_mark(cls, criterion: str, task: str, split: str, part: Dataset, mark: Mark) -> ChallengeSet:
         """The set of a mark on the images of one split."""
-        labels, codes, support = part.labels(task), mark.codes, mark.support
+        labels, codes, support, by_cue = part.labels(task), mark.codes, mark.support, mark.by_cue
         ids = part.images["image_id"]
         excluded = (0, 0)
         if (codes == NONE).any():
@@ -65,9 +67,10 @@ class ChallengeSet:
             excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()))
             ids, labels, codes = ids.filter(pl.Series(known)), labels[known], codes[known]
             support = None if support is None else support[known]
+            by_cue = None if by_cue is None else by_cue[known]
         hard = codes == HARD
         subset = np.where(hard, np.where(labels, 0, 1), 2).astype(np.uint8)
-        return cls(criterion, task, split, ids, labels, subset, support, mark.positive, mark.negative, excluded)
+        return cls(criterion, task, split, ids, labels, subset, support, mark.positive, mark.negative, excluded, by_cue)
 
     def __len__(self) -> int:
         return len(self.image_ids)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from nooch.challenge.marks import Side
 from nooch.challenge.sets import SUBSETS, ChallengeSet
@@ -115,6 +117,7 @@ def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.D
         "label": pl.Int8,
         "support": pl.Float64,
         "subset": enums["subset"],
+        "by_cue": pl.UInt64,
     }
     frames = [
         pl.DataFrame({"image_id": s.image_ids, "label": s.labels.astype(np.int8)}).select(
@@ -123,14 +126,17 @@ def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.D
             pl.lit(s.split, enums["split"]).alias("split"),
             "image_id",
             "label",
-            pl.Series("support", s.support, pl.Float64)
-            if s.support is not None
-            else pl.lit(None, pl.Float64).alias("support"),
+            _optional("support", s.support, pl.Float64),
             pl.Series("subset", SUBSETS, enums["subset"]).gather(s.subset),
+            _optional("by_cue", s.by_cue, pl.UInt64),
         )
         for s in sets
     ]
     return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+
+def _optional(name: str, values: NDArray[Any] | None, kind: type[pl.DataType]) -> pl.Expr | pl.Series:
+    return pl.lit(None, kind).alias(name) if values is None else pl.Series(name, values, kind)
 
 
 class _Reader:
@@ -155,7 +161,8 @@ class _Reader:
             self._last = number, frame
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        support = rows["support"]
+        # suites of earlier versions have no column by_cue
+        support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
         return ChallengeSet(
             criterion,
             task,
@@ -167,4 +174,5 @@ class _Reader:
             Side(record.threshold_positive, record.tied_positive, record.missing_positives),
             Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
             (record.excluded_positives, record.excluded_negatives),
+            None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
         )

@@ -14,13 +14,17 @@ __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", 
 
 
 class DatasetRecord(msgspec.Struct, frozen=True):
-    """The dataset that a suite was found in."""
+    """The dataset that a suite was found in.
+
+    ``licenses`` are those that its annotation files record, each with ``name`` and ``url`` as far as they are given.
+    """
 
     fingerprint: str
     n_images: int
     splits: dict[str, int]
     area: str | None = None
     path: str | None = None
+    licenses: list[dict[str, Any]] = []
 
 
 class CriterionRecord(msgspec.Struct, frozen=True):

@@ -84,6 +84,11 @@ class SupportFitted(Fitted):
         columns = [self.support(data, task) for task in tasks]
         return np.column_stack(columns) if columns else np.empty((len(data), 0))
 
+    def hard_by_cue(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.uint64] | None:
+        """Bit i where an image is hard by the task's i-th cue alone, shape (n_images,); None for criteria without cues."""
+        del data, task, labels
+        return None
+
 
 class MarkFitted(Fitted):
     """A fitted criterion that marks images as out of context directly."""

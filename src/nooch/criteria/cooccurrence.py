@@ -18,6 +18,8 @@ from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
 
 __all__ = ["CE", "CEState", "FittedCE"]
 
+_MOST_BITS = 64
+
 
 @dataclass(frozen=True)
 class CEState:
@@ -151,6 +153,22 @@ class FittedCE(SupportFitted):
             rows, areas = data.rows_of(cue)
             largest[rows] = np.maximum(largest[rows], areas)
         return largest
+
+    def hard_by_cue(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Bit i where the i-th cue alone makes an image hard: a positive below beta, a negative above it.
+
+        So a hard positive has the bits of all cues, and a hard negative at least one. The 64 strongest cues have bits.
+        """
+        beta, bits = self.criterion.beta, np.zeros(len(data), dtype=np.uint64)
+        for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
+            bit = np.uint64(1 << position)
+            rows, areas = data.rows_of(cue)
+            if beta > 0:
+                # where the cue is absent its area is 0, which is below beta
+                bits[labels] |= bit
+            hard = np.where(labels[rows], areas < beta, areas > beta)
+            bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
+        return bits
 
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""

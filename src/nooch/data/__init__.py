@@ -6,7 +6,7 @@ from nooch.data.header import encode_header, load_header
 from nooch.data.names import class_name
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
-from nooch.data.tables import read_table
+from nooch.data.tables import id_column, read_arrays, read_table
 
 __all__ = [
     "ALL",
@@ -19,11 +19,13 @@ __all__ = [
     "check_file_names",
     "class_name",
     "encode_header",
+    "id_column",
     "identifiers",
     "load_dataset",
     "load_header",
     "named_splits",
     "position_of",
+    "read_arrays",
     "read_table",
     "save_dataset",
 ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.checks import SPLITS
-from nooch.data.tables import read_table
+from nooch.data.tables import id_column, read_arrays, read_table
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
 
@@ -132,16 +130,11 @@ def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
 
 
 def _read_npz(path: Path) -> pl.DataFrame:
-    try:
-        with path.open("rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            names = list(getattr(arrays, "files", ()))
-            found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in names}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"cannot be read: {error}", where=path, allowed=_NPZ) from error
+    arrays = read_arrays(path, _NPZ)
+    found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
     if not found:
-        raise InputError(f"holds {some_of(names) or 'no named array'}", where=path, allowed=_NPZ)
-    columns = [_id_column(ids, f"{path}, {name}_ids") for name, ids in found.items()]
+        raise InputError(f"holds {some_of(arrays) or 'no named array'}", where=path, allowed=_NPZ)
+    columns = [id_column(ids, f"{path}, {name}_ids") for name, ids in found.items()]
     text = any(column.dtype == pl.String for column in columns)
     return pl.concat(
         pl.DataFrame({"image_id": column.cast(pl.String if text else pl.Int64)}).with_columns(split=pl.lit(name))
@@ -150,17 +143,6 @@ def _read_npz(path: Path) -> pl.DataFrame:
 
 
 _NPZ = f"an .npz with {', '.join(f'{name}_ids' for name in SPLITS)}"
-
-
-def _id_column(ids: NDArray[Any], where: str) -> pl.Series:
-    if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
-        # also an empty list, which numpy keeps as floats
-        ids = ids.astype(np.int64)
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
-        raise InputError(
-            f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
-        )
-    return pl.Series(ids)
 
 
 def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:

@@ -1,16 +1,20 @@
-"""Tables on disk: one file, or a folder of part files."""
+"""Tables on disk: one file, or a folder of part files; and archives of named arrays."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from nooch.errors import InputError
 
-__all__ = ["read_table"]
+__all__ = ["id_column", "read_arrays", "read_table"]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -49,3 +53,34 @@ def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
         return read(path, csv_options)
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path) from error
+
+
+def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an ``.npz`` by name; ``allowed`` says, for errors, what the file should hold.
+
+    Raises:
+        InputError: no such file, no archive of arrays, or an array of objects.
+    """
+    try:
+        # opened here: numpy leaves a file that is no archive open
+        with Path(path).open("rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            return {name: arrays[name] for name in getattr(arrays, "files", ())}
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
+
+
+def id_column(ids: NDArray[Any], where: object) -> pl.Series:
+    """Column ``image_id`` (Int64 or String) from an array of ids.
+
+    Raises:
+        InputError: ids that are neither integers nor text, or not in one dimension.
+    """
+    if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
+        # also an empty list, which numpy keeps as floats
+        ids = ids.astype(np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+        raise InputError(
+            f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
+        )
+    return pl.Series("image_id", ids, pl.String if ids.dtype.kind == "U" else pl.Int64)

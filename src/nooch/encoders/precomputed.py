@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import Dataset, read_table
+from nooch.data import Dataset, id_column, read_arrays, read_table
 from nooch.errors import InputError, some_of
 
 __all__ = ["load_embedding"]
@@ -87,20 +86,11 @@ def _rows(path: Path, ids: pl.Series, data: Dataset) -> NDArray[np.int64]:
 
 
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
-    try:
-        # opened here: numpy leaves a file that is no archive open
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in _ARRAYS if name in arrays}
-    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
+    arrays = read_arrays(path, _ALLOWED)
+    found = {name: arrays[name] for name in _ARRAYS if name in arrays}
     if set(found) != set(_ARRAYS):
         raise InputError(f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED)
-    ids = found["image_ids"]
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
-        raise InputError(
-            f"image_ids are {ids.dtype} of shape {ids.shape}", where=path, allowed="integers or text, (n,)"
-        )
-    return pl.Series("image_id", ids), found["embeddings"]
+    return id_column(found["image_ids"], f"{path}, image_ids"), found["embeddings"]
 
 
 def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:

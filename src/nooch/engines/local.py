@@ -13,6 +13,7 @@ from multiprocessing.connection import wait
 from typing import TypeVar
 
 from nooch.errors import NoochError, ParameterError
+from nooch.machine import processors
 
 __all__ = ["LocalEngine"]
 
@@ -34,7 +35,7 @@ class LocalEngine:
     def __init__(self, processes: int | None = None) -> None:
         if processes is not None and processes < 1:
             raise ParameterError(f"{processes} processes", allowed="1 and more")
-        self.processes = processes or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+        self.processes = processes or processors()
 
     @staticmethod
     def warm(*modules: str) -> None:

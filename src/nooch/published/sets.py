@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.data import read_arrays
 from nooch.errors import InputError, some_of
 
 __all__ = ["Published", "PublishedSet", "read_published"]
@@ -59,11 +60,8 @@ def read_published(folder: str | Path) -> Published:
 def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
     if not file.is_file():
         return {}
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name.removesuffix("_ids"): np.unique(arrays[name]) for name in arrays if name.endswith("_ids")}
-    except (ValueError, OSError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
+    arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
+    return {name.removesuffix("_ids"): np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
 
 
 def _read(file: Path, match: re.Match[str]) -> PublishedSet:

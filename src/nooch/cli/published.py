@@ -1,0 +1,49 @@
+"""``nooch import-suite``: challenge sets that others made -> a suite folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, print_json
+from nooch.files import SUITE_MARKER, check_output
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Import challenge sets as a suite folder.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Import challenge sets as a suite folder."""
+
+
+@app.command("published")
+def published(
+    folder: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
+    labels: Path = typer.Option(
+        ..., "--labels", help="Dataset folder, or .npz with image_ids, labels and category_names."
+    ),
+    out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
+    format: Format = FormatOption,
+) -> None:
+    """The authors' 24 challenge sets: the official benchmark, without annotations."""
+    check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    from nooch.challenge import save_suite
+    from nooch.cli.tables import print_counts
+    from nooch.published import published_suite, read_labels, read_published
+    from nooch.study.showing import summary
+
+    suite = published_suite(read_published(folder), read_labels(labels))
+    save_suite(suite, out, overwrite=overwrite)
+    if format is Format.json:
+        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
+        return
+    print_counts(suite)
+    console().print(
+        f"{out}: {len(suite.header.sets)} challenge sets; next: nooch evaluate {out} PREDICTIONS",
+        style="dim",
+        markup=False,
+    )

@@ -1,0 +1,25 @@
+"""Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a reason for every null."""
+
+from nooch.evaluation.conditions import Condition, Verdict, judge, parse_condition
+from nooch.evaluation.evaluating import evaluate
+from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.reading import read_predictions
+from nooch.evaluation.scores import Scores
+from nooch.evaluation.scoring import AVERAGE
+from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribution
+
+__all__ = [
+    "AVERAGE",
+    "CELLS",
+    "SCORED",
+    "Condition",
+    "Distribution",
+    "Predictions",
+    "Scores",
+    "Verdict",
+    "evaluate",
+    "judge",
+    "parse_condition",
+    "parse_distribution",
+    "read_predictions",
+]

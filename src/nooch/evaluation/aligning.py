@@ -1,0 +1,128 @@
+"""Predictions and a suite brought together: every image of a set has a value, and nothing is left over unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import ChallengeSet, Suite
+from nooch.errors import InputError, check_one_of, some_of
+from nooch.evaluation.predictions import Predictions
+
+__all__ = ["Aligned", "check_known", "check_tasks", "union_of"]
+
+
+def check_tasks(run: Predictions, suite: Suite) -> None:
+    """Raise InputError for a task that the suite does not have."""
+    for task in run.tasks:
+        if task not in suite.tasks:
+            try:
+                check_one_of("task", task, suite.tasks, owner="the suite")
+            except ValueError as error:
+                raise InputError(
+                    f"task {task!r} is not in the suite", where=f"run {run.run}",
+                    allowed=some_of(sorted(suite.tasks), 12), remedy=getattr(error, "remedy", None),
+                ) from error  # fmt: skip
+
+
+def union_of(sets: Iterable[ChallengeSet]) -> pl.Series:
+    """Ids of the images of several sets, ascending, each once."""
+    columns: list[pl.Series] = []
+    for challenge in sets:
+        # most sets of a split have the same images
+        if not any(challenge.image_ids.equals(column) for column in columns):
+            columns.append(challenge.image_ids)
+    if len(columns) == 1:
+        return columns[0]
+    return pl.concat(columns).unique().sort() if columns else pl.Series("image_id", [], pl.Int64)
+
+
+class Aligned:
+    """One run's values in the order of a split's images.
+
+    Args:
+        run: the predictions.
+        ids: ids of the split's images, ascending.
+        split: its name, for errors.
+    """
+
+    def __init__(self, run: Predictions, ids: pl.Series, split: str) -> None:
+        self._run, self._ids, self._split = run, ids, split
+        own = pl.DataFrame({"image_id": _as(run, ids.dtype), "at": np.arange(len(run.image_ids))})
+        found = pl.DataFrame({"image_id": ids}).join(own, on="image_id", how="left", maintain_order="left")["at"]
+        self._at: NDArray[np.int64] = found.fill_null(-1).to_numpy()
+
+    def values(self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet) -> NDArray[np.float64]:
+        """Values of a set's images, float64 (n,).
+
+        Args:
+            task: one of the run's tasks.
+            rows: where the set's images are among the split's.
+            challenge: the set, whose labels those of the predictions must agree with.
+
+        Raises:
+            InputError: an image of the set has no prediction, or another label than the predictions say.
+        """
+        row, at = self._run.tasks.index(task), self._at[rows]
+        values = np.where(at >= 0, self._run.values[row, at], np.nan)
+        missing = np.isnan(values)
+        if missing.any():
+            ids = challenge.image_ids.filter(pl.Series(missing))
+            raise InputError(
+                f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction: {some_of(ids)}",
+                where=f"run {self._run.run}, task {task}",
+                allowed="a prediction for every image of the split that is scored",
+                remedy="predict them, or score another split with --split",
+            )
+        if self._run.labels is not None:
+            self._check_labels(task, self._run.labels[row, at], challenge)
+        return values
+
+    def _check_labels(self, task: str, given: NDArray[np.int8], challenge: ChallengeSet) -> None:
+        wrong = (given >= 0) & (given != challenge.labels)
+        if wrong.any():
+            raise InputError(
+                f"{int(wrong.sum())} labels disagree with the suite's: {some_of(challenge.image_ids.filter(pl.Series(wrong)))}",
+                where=f"run {self._run.run}, task {task}",
+                allowed="the suite's labels, or no column label",
+                remedy="predict on the images and annotations that the suite was found in",
+            )
+
+
+def check_known(runs: Sequence[Predictions], known: pl.Series, suite: Suite, tasks: Sequence[str]) -> None:
+    """Raise InputError for predictions of images that no set of the suite has, in any split.
+
+    Args:
+        runs: the predictions.
+        known: ids that are known already; the other sets are looked through only where that is not enough.
+        suite: the suite.
+        tasks: tasks whose sets are looked through.
+    """
+    for run in runs:
+        given = pl.DataFrame({"image_id": _as(run, known.dtype), "given": run.image_ids})
+        left = given.join(pl.DataFrame({"image_id": known}), on="image_id", how="anti")
+        for key in [key for key in suite.keys if key[1] in tasks] if len(left) else []:
+            left = left.join(pl.DataFrame({"image_id": suite.set(*key).image_ids}), on="image_id", how="anti")
+            if not len(left):
+                break
+        if len(left):
+            raise InputError(
+                f"{len(left)} of {len(given)} images are not in the suite: {some_of(left['given'].sort())}",
+                where=f"run {run.run}",
+                allowed=f"images of {', '.join(suite.splits)}",
+                remedy="leave them out, or give --ignore-unknown (ignore_unknown=True)",
+            )
+
+
+def _as(run: Predictions, kind: pl.DataType) -> pl.Series:
+    """A run's ids in the suite's type: digits as text stand for the number; null where that cannot be."""
+    ids = run.image_ids.cast(kind, strict=False)
+    if ids.drop_nulls().n_unique() != len(ids) - ids.null_count():
+        twice = run.image_ids.filter(ids.is_duplicated() & ids.is_not_null())
+        raise InputError(
+            f"image ids stand for one image: {some_of(twice.sort())}", where=f"run {run.run}", allowed="each image once"
+        )
+    return ids

@@ -1,0 +1,232 @@
+"""Files, frames and arrays -> predictions: long or wide tables, archives of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.data import class_name, id_column, read_arrays, read_table
+from nooch.errors import InputError, ParameterError, some_of
+from nooch.evaluation.predictions import SCALES, Predictions, check_values
+
+__all__ = ["as_runs", "read_predictions"]
+
+_KEYS = ("run", "method", "seed")
+_RESERVED = {"image_id", "task", "label", *_KEYS, *SCALES}
+_ARRAYS = "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,)"
+_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
+_WIDE = "wide: image_id and a column for each task"
+
+Source = Any
+"""A path, a polars or pandas frame, or Predictions; or a mapping from run names to these, or a sequence of them."""
+
+
+def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> list[Predictions]:
+    """All runs of all sources, each with a name of its own.
+
+    Args:
+        source: see ``Source``. A file's runs are named by its column ``run``, else after method and seed, else after the
+            file; a mapping names them.
+        tasks: tasks of the suite.
+        scale: ``logit`` or ``probability``, needed for wide tables, which do not say.
+
+    Raises:
+        InputError: see ``read_predictions``; also two runs of one name.
+    """
+    named: list[tuple[str | None, Any]]
+    if isinstance(source, Mapping):
+        named = list(source.items())
+    else:
+        one = isinstance(source, str | Path | Predictions) or hasattr(source, "columns")
+        named = [(None, part) for part in ([source] if one else source)]
+    if not named:
+        raise ParameterError("no predictions were given", allowed="at least one run")
+    stems = [Path(s).stem for _, s in named if isinstance(s, str | Path)]
+    runs: list[Predictions] = []
+    for name, part in named:
+        # files of one name in different folders are told apart by their folders
+        whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
+        runs += read_predictions(part, name or (str(part) if whole else None), tasks, scale)
+    twice = pl.Series([run.run for run in runs]).value_counts().filter(pl.col("count") > 1).sort("")[""].to_list()
+    if twice:
+        raise InputError(
+            f"runs occur more than once: {some_of(twice)}",
+            where="predictions",
+            allowed="each run once, in one file",
+            remedy="give each file a column run, or other names",
+        )
+    return runs
+
+
+def read_predictions(
+    source: Source, name: str | None, tasks: Sequence[str], scale: str | None = None
+) -> list[Predictions]:
+    """The runs of one source.
+
+    Raises:
+        InputError: another layout, ids or values missing, the same image twice, values that are not finite, probabilities
+            outside [0, 1], a wide table of unknown scale.
+    """
+    if isinstance(source, Predictions):
+        return [source if name is None else replace(source, run=name)]
+    if isinstance(source, str | Path):
+        path = Path(source)
+        name = name or path.stem
+        if path.suffix == ".npz":
+            return _from_arrays(path, name)
+        return _from_frame(read_table(path), name, tasks, scale, str(path))
+    if not hasattr(source, "columns"):
+        raise InputError(
+            f"a {type(source).__name__} is no predictions",
+            allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...) for arrays and tensors",
+        )
+    frame = source if isinstance(source, pl.DataFrame) else pl.from_pandas(source)
+    return _from_frame(frame, name or "predictions", tasks, scale, name or "predictions")
+
+
+def _from_frame(
+    frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str | None, where: str
+) -> list[Predictions]:
+    if "image_id" not in frame.columns:
+        raise InputError(f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}")
+    given = [column for column in SCALES if column in frame.columns]
+    if len(given) == 2:
+        raise InputError("has both a column logit and a column probability", where=where, allowed="one of them")
+    if given:
+        return _from_long(frame, name, tasks, given[0], where)
+    return _from_wide(frame, name, scale, where)
+
+
+def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) -> list[Predictions]:
+    columns = [c for c in frame.columns if c not in _RESERVED]
+    if not columns:
+        raise InputError(f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}")
+    if scale is None:
+        raise InputError(
+            "a wide table does not say whether its values are logits or probabilities",
+            where=where,
+            remedy="say it with --scale logit or --scale probability (scale=... in Python)",
+        )
+    if scale not in SCALES:
+        raise ParameterError(f"{scale!r} is no scale", allowed=", ".join(SCALES))
+    wrong = [c for c in columns if not frame[c].dtype.is_numeric()]
+    if wrong:
+        raise InputError(
+            f"columns are no numbers: {some_of(f'{c} ({frame[c].dtype})' for c in wrong)}", where=where, allowed=_WIDE
+        )
+    long = frame.unpivot(
+        columns, index=[c for c in frame.columns if c in _RESERVED], variable_name="task", value_name=scale
+    )
+    return _from_long(long, name, columns, scale, where)
+
+
+def _from_long(frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str, where: str) -> list[Predictions]:
+    if "task" not in frame.columns:
+        if len(tasks) != 1:
+            raise InputError(
+                "has no column task", where=where, allowed=f"{_LONG} (task may be left out where there is only one)"
+            )
+        frame = frame.with_columns(task=pl.lit(tasks[0]))
+    frame = _checked(frame, scale, where)
+    keys = [key for key in _KEYS if key in frame.columns]
+    if not keys:
+        return [_one_run(frame, name, None, None, scale, where)]
+    runs = []
+    for values, part in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
+        of = dict(zip(keys, values, strict=True))
+        method, seed = of.get("method"), of.get("seed")
+        parts = [str(v) for v in (method, seed) if v is not None]
+        run = str(of["run"]) if of.get("run") is not None else "/".join(parts) or name
+        runs.append(_one_run(part, run, None if method is None else str(method), seed, scale, where))
+    return runs
+
+
+def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
+    """The columns that count, with fixed types and without nulls."""
+    kinds: dict[str, Any] = {
+        "task": pl.String,
+        scale: pl.Float64,
+        "run": pl.String,
+        "method": pl.String,
+        "seed": pl.Int64,
+    }
+    if not frame["image_id"].dtype.is_integer():
+        kinds["image_id"] = pl.String
+    if not frame[scale].dtype.is_numeric():
+        raise InputError(f"column {scale} holds {frame[scale].dtype}", where=where, allowed="numbers")
+    try:
+        frame = frame.select(
+            pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c) for c in frame.columns if c in _RESERVED
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"columns are of the wrong kind: {str(error).splitlines()[0]}", where=where, allowed=_LONG
+        ) from error
+    for column in ("image_id", "task", scale):
+        if missing := frame[column].null_count():
+            raise InputError(f"{missing} rows have no {column}", where=where, allowed="a value in every row")
+    if "label" in frame.columns:
+        label = frame["label"].cast(pl.Float64, strict=False)
+        if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
+            raise InputError("column label holds more than 0 and 1", where=where, allowed="0 and 1 in every row")
+        frame = frame.with_columns(label=label.cast(pl.Int8))
+    return frame.with_columns(task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()}))
+
+
+def _one_run(
+    frame: pl.DataFrame, run: str, method: str | None, seed: int | None, scale: str, where: str
+) -> Predictions:
+    """Rows of one run as a matrix: every (image, task) at most once."""
+    ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique(maintain_order=True)
+    rows = frame.select("image_id").join(
+        pl.DataFrame({"image_id": ids, "n": np.arange(len(ids))}), on="image_id", how="left", maintain_order="left"
+    )["n"]
+    columns = frame.select("task").join(
+        pl.DataFrame({"task": tasks, "n": np.arange(len(tasks))}), on="task", how="left", maintain_order="left"
+    )["n"]
+    place = columns.to_numpy() * len(ids) + rows.to_numpy()
+    if len(np.unique(place)) != len(place):
+        twice = frame.filter(frame.select("image_id", "task").is_duplicated())
+        image, task = twice.select("image_id", "task").row(0)
+        raise InputError(
+            f"{len(place) - len(np.unique(place))} predictions are repeated, such as image {image}, task {task}, run {run}",
+            where=where,
+            allowed="each image and task once in a run",
+            remedy="name the runs in a column run, method or seed, if these are several",
+        )
+    values = np.full((len(tasks), len(ids)), np.nan)
+    given = frame[scale].to_numpy()
+    labels = None
+    if "label" in frame.columns:
+        labels = np.full(values.shape, -1, dtype=np.int8)
+        labels.reshape(-1)[place] = frame["label"].to_numpy()
+    values.reshape(-1)[place] = given
+    made = Predictions(run, ids, tuple(tasks), values, scale, method, seed, labels)
+    if not np.isfinite(given).all() or scale == "probability":
+        # places without a prediction are NaN on purpose
+        present = np.zeros(values.shape, dtype=bool)
+        present.reshape(-1)[place] = True
+        check_values(np.where(present, values, 0.0), made)
+    return made
+
+
+def _from_arrays(path: Path, name: str) -> list[Predictions]:
+    arrays = read_arrays(path, _ARRAYS)
+    given = {"logits": "logit", "probabilities": "probability"}
+    found = [key for key in given if key in arrays]
+    if len(found) != 1 or not {"image_ids", "tasks"} <= set(arrays):
+        raise InputError(f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS)
+    ids = id_column(arrays["image_ids"], f"{path}, image_ids")
+    tasks = [class_name(str(task)) for task in np.atleast_1d(arrays["tasks"])]
+    values, scale = arrays[found[0]], given[found[0]]
+    if values.ndim != 3:
+        return [Predictions.of(values, ids, tasks, scale=scale, run=name)]
+    runs = [str(r) for r in arrays.get("runs", np.array([f"{name}/{i}" for i in range(len(values))]))]
+    if len(runs) != len(values):
+        raise InputError(f"has {len(runs)} runs and {found[0]} of shape {values.shape}", where=path, allowed=_ARRAYS)
+    return [Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)]

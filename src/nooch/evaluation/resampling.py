@@ -1,0 +1,60 @@
+"""The bootstrap: images of a split drawn with replacement, the same draws for every run, criterion, task and subset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LEVEL", "Draws", "intervals"]
+
+LEVEL = 0.95
+_CHUNK = 128
+"""Resamples at a time: their weights of 24,657 images fill 25 MB."""
+
+
+class Draws:
+    """How often each of n images is drawn in each of many resamples of size n.
+
+    Args:
+        n: images of the split.
+        resamples: how many.
+        seed: of the draws; the first k resamples are the same whatever the number of resamples.
+    """
+
+    def __init__(self, n: int, resamples: int, seed: int) -> None:
+        self.n, self.resamples = n, resamples
+        random = np.random.default_rng(seed)
+        # an image is drawn once on average: more than 65,535 times is out of reach
+        self._counts = np.empty((resamples, n), dtype=np.uint16)
+        for row in self._counts:
+            row[:] = np.bincount(random.integers(0, n, n), minlength=n) if n else 0
+
+    def weights(self, rows: NDArray[np.intp] | slice) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Blocks of resamples, and their weights of these images: float64 (images, size of the block)."""
+        for start in range(0, self.resamples, _CHUNK):
+            block = slice(start, min(start + _CHUNK, self.resamples))
+            yield block, np.ascontiguousarray(self._counts[block, rows].T, dtype=np.float64)
+
+
+def intervals(replicates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Percentile intervals of replicates (..., k): low, high and the number of replicates that are defined, each (...).
+
+    Replicates that are NaN are left out; where more than half are, there is no interval (NaN).
+    """
+    shape, k = replicates.shape[:-1], replicates.shape[-1]
+    # NaN sorts behind every number
+    ordered = np.sort(replicates.reshape(-1, k), axis=1)
+    defined = (~np.isnan(ordered)).sum(axis=1)
+    bounds = []
+    for quantile in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
+        # linear between neighbours, as numpy's percentile has it
+        at = np.maximum(defined - 1, 0) * quantile
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, np.maximum(defined - 1, 0))
+        rows = np.arange(len(ordered))
+        low, high = ordered[rows, below], ordered[rows, above]
+        value = low + (high - low) * (at - below)
+        bounds.append(np.where(2 * defined >= k, value, np.nan).reshape(shape))
+    return bounds[0], bounds[1], defined.reshape(shape)

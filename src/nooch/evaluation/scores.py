@@ -1,0 +1,183 @@
+"""Scores: a long table of values with counts and intervals, and the differences between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.scoring import AVERAGE, Block
+from nooch.metrics import METRICS
+
+__all__ = ["Scores", "differences_table", "scores_table"]
+
+_RANKED = ("auc", "auprc")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What runs score on a suite.
+
+    Attributes:
+        table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed, criterion, task, split, subset,
+            cue, group, metric, value, low, high, n, n_positive, reason``. ``value`` is null where it is undefined, and ``reason``
+            says why; ``low`` and ``high`` bound the 95 % bootstrap interval. Task ``average`` is the unweighted mean over tasks.
+        differences: the same for each run minus the baseline run, in columns ``run, baseline, ..., difference, low, high``.
+        notes: what a reader should know.
+        settings: how the scores were made (JSON-like).
+    """
+
+    table: pl.DataFrame
+    differences: pl.DataFrame
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        runs = self.table["run"].n_unique()
+        return f"Scores({runs} runs, {self.table['task'].n_unique()} tasks, {self.table.height} values)"
+
+    def __len__(self) -> int:
+        return self.table.height
+
+    def value(self, metric: str, subset: str, **where: Any) -> float | None:
+        """One value; ``where`` names run, criterion, task, split, cue or group where there are several.
+
+        Raises:
+            ParameterError: nothing or several values fit.
+        """
+        check_one_of("metric", metric, METRICS)
+        rows = self.table.filter(metric=metric, subset=subset)
+        for column in ("cue", "group"):
+            where.setdefault(column, None)
+        for column, wanted in where.items():
+            check_one_of("column", column, self.table.columns)
+            rows = rows.filter(pl.col(column).is_null() if wanted is None else pl.col(column) == wanted)
+        if rows.height != 1:
+            left = {c: rows[c].unique(maintain_order=True).to_list() for c in ("run", "criterion", "task", "split")}
+            several = {c: v for c, v in left.items() if len(v) > 1}
+            raise ParameterError(
+                f"{rows.height} values of {metric} on {subset} fit {where}",
+                allowed=f"more of run, criterion, task, split: {several}" if several else "what the table holds",
+            )
+        found: float | None = rows["value"][0]
+        return found
+
+    def by_group(self, metric: str, subset: str = "all", **where: Any) -> pl.DataFrame:
+        """A metric by group of an attribute, with the gap between groups, as fairness tables have it.
+
+        Returns:
+            One row for each run, criterion, task, split and attribute: ``attribute``, ``groups`` (a struct of values by group),
+            ``overall``, ``min``, ``max``, ``difference`` (max - min), ``ratio`` (min / max).
+
+        Raises:
+            ParameterError: an unknown metric, or scores that were made without groups.
+        """
+        check_one_of("metric", metric, METRICS)
+        rows = self.table.filter(metric=metric, subset=subset, **where).filter(pl.col("cue").is_null())
+        keys = ["run", "criterion", "task", "split"]
+        grouped = rows.filter(pl.col("group").is_not_null())
+        if not grouped.height:
+            raise ParameterError("the scores have no groups", remedy="evaluate with by=[...] (--by COLUMN)")
+        split = pl.col("group").str.split_exact("=", 1).struct.rename_fields(["attribute", "level"])
+        wide = (
+            grouped.with_columns(split.alias("parts"))
+            .unnest("parts")
+            .group_by([*keys, "attribute"], maintain_order=True)
+            .agg(
+                groups=pl.struct("group", "value", "n"),
+                min=pl.col("value").min(),
+                max=pl.col("value").max(),
+            )
+        )
+        overall = rows.filter(pl.col("group").is_null()).select(*keys, overall="value")
+        return wide.join(overall, on=keys, how="left", maintain_order="left").with_columns(
+            difference=pl.col("max") - pl.col("min"), ratio=pl.col("min") / pl.col("max")
+        )
+
+
+def scores_table(
+    blocks: Sequence[Block], metrics: Sequence[str], about: Mapping[str, tuple[str | None, int | None]], resamples: int
+) -> pl.DataFrame:
+    """Blocks without a baseline as the table of ``Scores``; ``about`` maps run -> (method, seed)."""
+    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
+    methods = {run: method for run, (method, _) in about.items()}
+    seeds = {run: seed for run, (_, seed) in about.items()}
+    return frame.select(
+        "run",
+        pl.col("run").replace_strict(methods, return_dtype=pl.String).alias("method"),
+        pl.col("run").replace_strict(seeds, return_dtype=pl.Int64).alias("seed"),
+        pl.exclude("run", "baseline"),
+    )
+
+
+def differences_table(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
+    """Blocks with a baseline as the table of differences of ``Scores``."""
+    return _frame([b for b in blocks if b.baseline is not None], metrics, resamples).rename({"value": "difference"})
+
+
+def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
+    width = len(metrics)
+
+    def names(of: Any, kind: Any = pl.String) -> pl.Series:
+        return pl.Series([of(b, s) for b in blocks for s in b.place.subsets for _ in metrics], dtype=kind)
+
+    def sizes(of: Any) -> Any:
+        return np.concatenate([np.repeat(of(b), width) for b in blocks]) if blocks else []
+
+    def numbers(of: Any) -> Any:
+        return np.concatenate([of(b).reshape(-1) for b in blocks]) if blocks else []
+
+    frame = pl.DataFrame(
+        {
+            "run": names(lambda b, _: b.run),
+            "baseline": names(lambda b, _: b.baseline),
+            "criterion": names(lambda b, _: b.place.criterion),
+            "task": names(lambda b, _: b.place.task),
+            "split": names(lambda b, _: b.place.split),
+            "subset": names(lambda _, s: s.name),
+            "cue": names(lambda _, s: s.cue),
+            "group": names(lambda _, s: s.group),
+            "metric": pl.Series(list(metrics) * (sum(len(b.place.subsets) for b in blocks)), dtype=pl.String),
+            "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
+            "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
+            "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
+            "n": pl.Series(sizes(lambda b: b.place.n), dtype=pl.Int64),
+            "n_positive": pl.Series(sizes(lambda b: b.place.n_positive), dtype=pl.Int64),
+            "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
+            "in_tasks": pl.Series(numbers(lambda b: b.tasks), dtype=pl.Int64),
+            "tasks": names(lambda b, _: b.place.tasks, pl.Int64),
+        }
+    )
+    return frame.with_columns(pl.col("value", "low", "high").fill_nan(None)).select(
+        pl.exclude("defined", "in_tasks", "tasks"), _reason(resamples).alias("reason")
+    )
+
+
+def _reason(resamples: int) -> pl.Expr:
+    """Why a value or an interval is null, or what it leaves out."""
+    average = pl.col("task") == AVERAGE
+    return (
+        pl.when(average & (pl.col("in_tasks") == 0))
+        .then(pl.lit("undefined for every task"))
+        .when(average & (pl.col("in_tasks") < pl.col("tasks")))
+        .then(pl.format("the mean of {} of {} tasks; undefined for the others", "in_tasks", "tasks"))
+        .when(pl.col("value").is_not_null() & (pl.col("defined") < resamples) & pl.col("low").is_null())
+        .then(pl.format(f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"))
+        .when(pl.col("value").is_not_null() & (pl.col("defined") < resamples))
+        .then(
+            pl.format(f"interval from {{}} of {resamples} resamples; the others hold one class or no image", "defined")
+        )
+        .when(pl.col("value").is_not_null())
+        .then(None)
+        .when(pl.col("n") == 0)
+        .then(pl.lit("no image"))
+        .when(pl.col("subset").str.starts_with("avg:"))
+        .then(pl.lit("no image in a part that the distribution gives a share"))
+        .when(pl.col("n_positive") == 0)
+        .then(pl.lit("no positive"))
+        .otherwise(pl.lit("no negative"))
+    )

@@ -1,0 +1,157 @@
+"""A challenge set -> the subsets that are scored: all, hard, easy, the two sides, by cue, by group, and averages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.errors import ParameterError, check_one_of
+from nooch.metrics import Parts
+
+__all__ = ["CELLS", "SCORED", "Distribution", "Subset", "divide", "parse_distribution"]
+
+SCORED = ("all", "hard", "easy", "hard_positive", "hard_negative")
+CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
+"""What a distribution gives shares to: the four parts of a challenge set."""
+
+_CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
+    "all": lambda cell: cell >= 0,
+    "hard": lambda cell: cell < 2,
+    "easy": lambda cell: cell >= 2,
+    "hard_positive": lambda cell: cell == 0,
+    "hard_negative": lambda cell: cell == 1,
+}
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A subset of a challenge set.
+
+    Attributes:
+        name: one of ``SCORED``, or ``avg:NAME`` for an average under a distribution.
+        cue: the context cue that alone decides what is hard, or None.
+        group: attribute and value, as ``place=water``, or None.
+    """
+
+    name: str
+    cue: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of the four cells, by which an average over a whole population is taken.
+
+    Attributes:
+        name: how it is called in the scores.
+        shares: cell -> share, adding up to 1; or None, then those of ``split``.
+        split: the split of the suite whose own shares are taken, for each task.
+    """
+
+    name: str
+    shares: Mapping[str, float] | None = None
+    split: str | None = None
+
+    def of(self, suite: Suite, challenge: ChallengeSet) -> NDArray[np.float64]:
+        """Shares in the order of ``CELLS``, float64 (4,)."""
+        if self.shares is not None:
+            return np.array([self.shares.get(cell, 0.0) for cell in CELLS])
+        c = suite.record(challenge.criterion, challenge.task, self.split or challenge.split)
+        hard = [c.hard_positives, c.hard_negatives]
+        counts = np.array([*hard, c.positives - hard[0], c.negatives - hard[1]], dtype=np.float64)
+        return np.asarray(counts / max(counts.sum(), 1.0))
+
+
+def parse_distribution(text: str, suite: Suite) -> Distribution:
+    """``uniform``, the name of a split of the suite, or ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
+
+    Raises:
+        ParameterError: another form, unknown cells, shares that are negative or do not add up to 1.
+    """
+    if text == "uniform":
+        return Distribution("uniform", dict.fromkeys(CELLS, 0.25))
+    name, colon, rest = text.partition(":")
+    if not colon:
+        check_one_of("distribution", text, ("uniform", *suite.splits), owner="the suite")
+        return Distribution(text, split=text)
+    shares: dict[str, float] = {}
+    for part in rest.split(","):
+        matched = re.fullmatch(r"\s*(\w+)\s*=\s*([0-9.eE+-]+)\s*", part)
+        if matched is None:
+            raise ParameterError(
+                f"{part!r} is no share", where=f"distribution {name}", allowed="such as hard_positive=0.1"
+            )
+        shares[check_one_of("cell", matched[1], CELLS)] = float(matched[2])
+    if min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        raise ParameterError(
+            f"shares add up to {sum(shares.values()):g}",
+            where=f"distribution {name}",
+            allowed="0 and more, adding up to 1",
+        )
+    return Distribution(name, shares)
+
+
+def divide(
+    challenge: ChallengeSet,
+    cues: Sequence[str],
+    groups: Mapping[str, tuple[NDArray[np.intp], Sequence[str]]],
+    shares: Mapping[str, NDArray[np.float64]],
+) -> tuple[list[Subset], Parts]:
+    """The subsets of a set, with what is needed to score them.
+
+    Args:
+        challenge: the set, n images.
+        cues: the task's cues in the order of the bits of ``challenge.by_cue``; subsets by cue are made where there are several.
+        groups: attribute -> (code of each image, intp (n,); name of each code).
+        shares: distribution -> shares of the cells, float64 (4,).
+    """
+    labels, hard = challenge.labels, challenge.subset != SUBSETS.index("easy")
+    cell = _cell(labels, hard)
+    by_cue = challenge.by_cue if len(cues) > 1 else None
+    # what tells images apart: two that agree in all of this are in the same subsets
+    parts = [*([] if by_cue is None else [by_cue]), *(codes for codes, _ in groups.values())]
+    kept, atoms = _atoms(cell, parts)
+    at_cell, at_label = cell[kept], labels[kept]
+    subsets = [Subset(name) for name in SCORED]
+    members = [_CONTAINS[name](at_cell) for name in SCORED]
+    for bit, cue in enumerate(cues if by_cue is not None else []):
+        if by_cue is not None and bit < by_cue.dtype.itemsize * 8:
+            alone = _cell(at_label, (by_cue[kept] >> np.uint64(bit)) & np.uint64(1) == 1)
+            subsets += [Subset(name, cue=cue) for name in SCORED if name != "all"]
+            members += [_CONTAINS[name](alone) for name in SCORED if name != "all"]
+    for codes, names in groups.values():
+        for code, group in enumerate(names):
+            subsets += [Subset(name, group=group) for name in SCORED]
+            members += [_CONTAINS[name](at_cell) & (codes[kept] == code) for name in SCORED]
+    subsets += [Subset(f"avg:{name}") for name in shares]
+    table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
+    return subsets, Parts(atoms, np.array(members), at_cell, table)
+
+
+def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Position in ``CELLS``."""
+    return np.asarray(np.where(hard, 0, 2) + ~labels, dtype=np.intp)
+
+
+def _atoms(cell: NDArray[np.intp], parts: Sequence[NDArray[np.generic]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """An image of each atom, and the atom of each image."""
+    number = cell
+    for part in parts:
+        small = part.dtype.kind in "iu" and part.dtype.itemsize * len(part) > 0 and int(part.max()) < len(part)
+        codes = part.astype(np.intp) if small else np.unique(part, return_inverse=True)[1]
+        # numbered anew each time, so that products of many attributes do not overflow
+        number = _renumber(number * (int(codes.max(initial=0)) + 1) + codes)[1]
+    return _renumber(number)
+
+
+def _renumber(number: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first place of each number that occurs, ascending by number, and for each place the position in that list."""
+    first = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.intp)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    present = first >= 0
+    return first[present], (np.cumsum(present) - 1)[number]

@@ -1,0 +1,21 @@
+"""A metric is a plain function of labels and one model's outputs; all of a task's subsets are scored from one ranking."""
+
+from nooch.metrics.calibration import N_BINS, ece, ece_top
+from nooch.metrics.grading import METRICS, Graded, Parts
+from nooch.metrics.pointwise import SCALES, error, nll
+from nooch.metrics.ranking import auc, auprc, stable_order
+
+__all__ = [
+    "METRICS",
+    "N_BINS",
+    "SCALES",
+    "Graded",
+    "Parts",
+    "auc",
+    "auprc",
+    "ece",
+    "ece_top",
+    "error",
+    "nll",
+    "stable_order",
+]

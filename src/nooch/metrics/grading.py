@@ -1,0 +1,177 @@
+"""All metrics of one task's outputs on many subsets of its images at once, once or under many resamplings.
+
+Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean or a histogram is
+summed over atoms once; AUC and average precision come from one ranking of all images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, vstack
+
+from nooch.metrics.calibration import N_BINS, bins_of, gaps, top_gaps
+from nooch.metrics.pointwise import losses, probabilities, said_positive
+from nooch.metrics.ranking import Ranking
+
+__all__ = ["METRICS", "Graded", "Parts"]
+
+METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top")
+
+Floats = NDArray[np.float64]
+_RANKED = METRICS[:2]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Subsets of the images of a task, and mixtures: distributions over cells, which are unions of atoms too.
+
+    Attributes:
+        atoms: intp (n,), number of each image's atom.
+        members: bool (n_subsets, n_atoms), the atoms of each subset.
+        cells: intp (n_atoms,), number of each atom's cell.
+        shares: float64 (n_mixtures, n_cells), the share that each cell has in a mixture, whatever its size here.
+    """
+
+    atoms: NDArray[np.intp]
+    members: NDArray[np.bool_]
+    cells: NDArray[np.intp]
+    shares: Floats
+
+    def sizes(self, labels: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Images and positives of each subset, int64 (n_subsets,) each."""
+        n_atoms = self.members.shape[1]
+        images = np.bincount(self.atoms, minlength=n_atoms)
+        positives = np.bincount(self.atoms[labels], minlength=n_atoms)
+        return self.members @ images, self.members @ positives
+
+    def scales(self, mixture: int, counts: Floats) -> Floats:
+        """What an image of each atom weighs in a mixture, float64 (n_atoms, k), for weights of atoms (n_atoms, k).
+
+        NaN in a column where a cell that has a share has no weight: the mixture is undefined there.
+        """
+        shares = self.shares[mixture]
+        weight = np.zeros((len(shares), counts.shape[1]))
+        np.add.at(weight, self.cells, counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_cell = np.where(shares[:, None] > 0, shares[:, None] / weight, 0.0)
+        of_cell[:, ~np.isfinite(of_cell).all(axis=0)] = np.nan
+        return np.asarray(of_cell[self.cells])
+
+
+class Graded:
+    """The outputs of one model for one task, ready to be scored on any subsets.
+
+    Args:
+        labels: bool (n,).
+        values: float64 (n,), finite; logits, or probabilities of being positive.
+        scale: ``logit`` or ``probability``.
+        metrics: names out of ``METRICS``.
+    """
+
+    def __init__(self, labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str] = METRICS) -> None:
+        self.labels, self.metrics = labels, tuple(metrics)
+        self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
+        self._summed = dict(_summands(labels, values, scale, metrics))
+
+    def scores(self, parts: Parts) -> Floats:
+        """Every metric on every subset, then on every mixture: float64 (n_subsets + n_mixtures, n_metrics); NaN = undefined."""
+        n_atoms = parts.members.shape[1]
+        sums = {name: part.by_atom(parts.atoms, n_atoms) for name, part in self._summed.items()}
+        counts = np.bincount(parts.atoms, minlength=n_atoms).astype(np.float64)
+        return self._assemble(parts, counts[:, None], {name: s[..., None] for name, s in sums.items()}, None)[..., 0]
+
+    def resampled(self, parts: Parts, weights: Floats) -> Floats:
+        """The same under weightings of the images, float64 (n, k): float64 (n_subsets + n_mixtures, n_metrics, k)."""
+        n_atoms = parts.members.shape[1]
+        matrices = [part.matrix(parts.atoms, n_atoms) for part in self._summed.values()]
+        count = coo_array((np.ones(len(weights)), (parts.atoms, np.arange(len(weights)))), (n_atoms, len(weights)))
+        sums = vstack([count.tocsr(), *matrices], format="csr") @ weights
+        bounds = np.cumsum([n_atoms, *(m.shape[0] for m in matrices)])
+        blocks = np.split(sums, bounds[:-1])
+        shaped = {n: b.reshape(n_atoms, -1, weights.shape[1]) for n, b in zip(self._summed, blocks[1:], strict=True)}
+        return self._assemble(parts, blocks[0], shaped, weights)
+
+    def _assemble(self, parts: Parts, counts: Floats, sums: dict[str, Floats], weights: Floats | None) -> Floats:
+        """From weights of atoms (n_atoms, k) and sums over them (n_atoms, n_bins, k)."""
+        n_subsets, k = len(parts.members), counts.shape[1]
+        images, positives = parts.sizes(self.labels)
+        differ = (positives > 0) & (positives < images)
+        result = np.full((n_subsets + len(parts.shares), len(self.metrics), k), np.nan)
+        scales = [parts.members.astype(np.float64)[:, :, None].repeat(k if weights is not None else 1, axis=2)]
+        scales += [parts.scales(m, counts)[None] for m in range(len(parts.shares))]
+        for row, scale in enumerate(s for block in scales for s in block):
+            total = (scale * counts).sum(axis=0)
+            for column, name in enumerate(self.metrics):
+                if name in sums:
+                    with np.errstate(invalid="ignore", divide="ignore"):
+                        of_bins = np.einsum("ak,abk->bk", scale, sums[name])
+                        result[row, column] = np.abs(of_bins).sum(axis=0) / total
+            if self._ranking is not None:
+                areas = self._areas(parts, row, scale, weights, differ)
+                for name, area in zip(_RANKED, areas, strict=True):
+                    if name in self.metrics:
+                        result[row, self.metrics.index(name)] = area
+        return result
+
+    def _areas(
+        self, parts: Parts, row: int, scale: Floats, weights: Floats | None, differ: NDArray[np.bool_]
+    ) -> tuple[Floats | float, Floats | float]:
+        assert self._ranking is not None  # noqa: S101 - the caller looked
+        if row < len(parts.members):
+            if not differ[row]:
+                return np.nan, np.nan
+            mask = parts.members[row][parts.atoms]
+            return self._ranking.areas(mask) if weights is None else self._ranking.weighted_areas(mask, weights)
+        scaled = scale[parts.atoms]
+        defined = ~np.isnan(scaled).any(axis=0)
+        filled = np.where(defined, scaled, 1.0) if weights is None else np.where(defined, scaled, 1.0) * weights
+        some = np.asarray((filled > 0).any(axis=1), dtype=bool)
+        both = self._ranking.weighted_areas(some, filled)
+        return np.where(defined, both[0], np.nan), np.where(defined, both[1], np.nan)
+
+
+@dataclass(frozen=True)
+class _Summand:
+    """A value of each image, summed by atom and bin: float64 (n,), and intp (n,) or None where there is one bin."""
+
+    values: Floats
+    bins: NDArray[np.int64] | None
+
+    @property
+    def n_bins(self) -> int:
+        return 1 if self.bins is None else N_BINS
+
+    def _places(self, atoms: NDArray[np.intp]) -> NDArray[np.intp]:
+        return atoms if self.bins is None else atoms * N_BINS + self.bins
+
+    def by_atom(self, atoms: NDArray[np.intp], n_atoms: int) -> Floats:
+        """Sums, float64 (n_atoms, n_bins)."""
+        sums = np.bincount(self._places(atoms), weights=self.values, minlength=n_atoms * self.n_bins)
+        return np.asarray(sums, dtype=np.float64).reshape(n_atoms, self.n_bins)
+
+    def matrix(self, atoms: NDArray[np.intp], n_atoms: int) -> csr_array:
+        """The matrix (n_atoms x n_bins, n) that takes weights of images to those sums."""
+        shape = n_atoms * self.n_bins, len(atoms)
+        return coo_array((self.values, (self._places(atoms), np.arange(len(atoms)))), shape).tocsr()
+
+
+def _summands(
+    labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str]
+) -> list[tuple[str, _Summand]]:
+    found = []
+    if "error" in metrics:
+        wrong = (said_positive(values, scale) != labels).astype(np.float64)
+        found.append(("error", _Summand(wrong, None)))
+    if "nll" in metrics:
+        found.append(("nll", _Summand(losses(labels, values, scale), None)))
+    p = probabilities(values, scale) if {"ece", "ece_top"} & set(metrics) else None
+    if p is not None and "ece" in metrics:
+        found.append(("ece", _Summand(gaps(labels, p), bins_of(p))))
+    if p is not None and "ece_top" in metrics:
+        confidence, difference = top_gaps(labels, p, said_positive(values, scale))
+        found.append(("ece_top", _Summand(difference, bins_of(confidence))))
+    return found

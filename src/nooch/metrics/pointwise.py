@@ -1,0 +1,82 @@
+"""Metrics that are means over images: negative log-likelihood and classification error."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import ParameterError, UndefinedError, check_one_of
+
+__all__ = ["SCALES", "error", "losses", "mean", "nll", "probabilities", "said_positive", "total_weight"]
+
+Floats = NDArray[np.float64]
+
+SCALES = ("logit", "probability")
+_EPS = np.finfo(np.float64).eps
+
+
+def nll(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None, *, scale: str = "logit") -> float:
+    """Mean negative log-likelihood, natural logarithm.
+
+    Args:
+        labels: bool (n,).
+        values: float64 (n,), logits, or probabilities of being positive.
+        weights: float64 (n,), 0 and more; each image counts once by default.
+        scale: ``logit`` or ``probability``. Probabilities are kept 2.2e-16 away from 0 and 1, as scikit-learn does; logits
+            need no such bound.
+
+    Raises:
+        UndefinedError: no image.
+    """
+    return mean(losses(labels, values, scale), weights)
+
+
+def error(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None, *, scale: str = "logit") -> float:
+    """Share of wrong answers; the answer is positive where the logit is above 0 (the probability above 0.5).
+
+    Arguments and errors are those of ``nll``.
+    """
+    return mean((said_positive(values, scale) != labels).astype(np.float64), weights)
+
+
+def mean(values: Floats, weights: Floats | None) -> float:
+    """Weighted mean of float64 (n,). Raises UndefinedError where nothing has weight."""
+    return float((values if weights is None else values * weights).sum() / total_weight(len(values), weights))
+
+
+def total_weight(n: int, weights: Floats | None) -> float:
+    """Sum of the weights of n images, each 1 by default. Raises UndefinedError where it is 0."""
+    total = n if weights is None else float(weights.sum())
+    if not total:
+        raise UndefinedError("a mean over no image", allowed="at least one image of positive weight")
+    return total
+
+
+def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
+    """Negative log-likelihood of each image, float64 (n,), 0 and more."""
+    if check_one_of("scale", scale, SCALES) == "probability":
+        bounded = np.clip(values, _EPS, 1 - _EPS)
+        return np.asarray(-np.log(np.where(labels, bounded, 1 - bounded)))
+    # log(1 + exp(-m)) for the margin m, without overflow
+    margin = np.where(labels, values, -values)
+    return np.asarray(np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0))
+
+
+def said_positive(values: Floats, scale: str) -> NDArray[np.bool_]:
+    """Where the answer is positive, bool (n,)."""
+    return np.asarray(values > (0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0))
+
+
+def probabilities(values: Floats, scale: str) -> Floats:
+    """Probabilities of being positive, float64 (n,).
+
+    Raises:
+        ParameterError: a probability outside [0, 1].
+    """
+    if check_one_of("scale", scale, SCALES) == "probability":
+        if len(values) and not (values.min() >= 0 and values.max() <= 1):
+            raise ParameterError("a probability lies outside [0, 1]", allowed="0 to 1, or scale='logit'")
+        return values
+    # 1 / (1 + exp(-z)) without overflow
+    small = np.exp(-np.abs(values))
+    return np.asarray(np.where(values < 0, small, 1.0) / (1 + small))

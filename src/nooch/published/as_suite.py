@@ -1,0 +1,176 @@
+"""The published sets as a suite, so that any model can be scored on the official benchmark without annotations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import SUBSETS, ChallengeSet, CriterionRecord, DatasetRecord, Suite
+from nooch.data import class_name, id_column, load_dataset, read_arrays
+from nooch.errors import InputError, some_of
+from nooch.files import DATASET_MARKER
+from nooch.published.paper import paper_tasks
+from nooch.published.sets import SPLIT_FILE, Published
+
+__all__ = ["Labels", "published_suite", "read_labels"]
+
+LICENCE = {"name": "BSD-3-Clause (the published challenge sets)", "url": "https://github.com/dmadras/nooch"}
+
+_ARRAYS = "image_ids (n,), labels (n, k) of 0 and 1, and category_names (k,)"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Which classes are present in which images.
+
+    Attributes:
+        image_ids: int64 (n,), ascending, each once.
+        present: bool (n, k).
+        classes: the k names.
+        source: where they come from.
+    """
+
+    image_ids: NDArray[np.int64]
+    present: NDArray[np.bool_]
+    classes: tuple[str, ...]
+    source: str
+
+
+def read_labels(path: str | Path) -> Labels:
+    """Labels from a dataset folder, or from an ``.npz`` with ``image_ids``, ``labels`` and ``category_names``.
+
+    Raises:
+        InputError: neither of the two, ids that are no integers or occur twice, labels of another shape or other than 0 and 1.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if not (path / DATASET_MARKER).is_file():
+            raise InputError("is no dataset folder", where=path, allowed=f"a dataset folder, or an .npz with {_ARRAYS}")
+        data = load_dataset(path)
+        # only ids and classes: an explicit area of 0 is a presence too
+        present = np.zeros(data.areas.shape, dtype=bool)
+        rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
+        present[rows, data.areas.indices] = True
+        return _labels(pl.Series(data.images["image_id"]), present, data.classes, path)
+    arrays = read_arrays(path, _ARRAYS)
+    missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
+    if missing:
+        raise InputError(f"has no array {some_of(missing)}", where=path, allowed=_ARRAYS)
+    names = tuple(class_name(str(name)) for name in arrays["category_names"])
+    values = arrays["labels"]
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
+    return _labels(id_column(arrays["image_ids"], f"{path}, image_ids"), values.astype(bool), names, path)
+
+
+def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: Path) -> Labels:
+    if ids.dtype != pl.Int64:
+        raise InputError("image ids are text, the published ones are integers", where=path)
+    if present.shape != (len(ids), len(classes)):
+        raise InputError(
+            f"labels have shape {present.shape} for {len(ids)} images and {len(classes)} classes",
+            where=path,
+            allowed=_ARRAYS,
+        )
+    if ids.n_unique() != len(ids):
+        raise InputError(
+            f"image ids occur more than once: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=path
+        )
+    order = ids.arg_sort().to_numpy()
+    return Labels(ids.to_numpy()[order], present[order], tuple(classes), str(path))
+
+
+def published_suite(published: Published, labels: Labels) -> Suite:
+    """The authors' sets as a suite: support is null, easy is the labelled rest of the split.
+
+    Args:
+        published: the files, with the split.
+        labels: of the images; those of no split are left out, and hard images without labels are kept, because being a hard
+            positive says that the class is present.
+
+    Raises:
+        InputError: no split among the files, a task without labels, a side without its other, hard positives (negatives) that
+            are labelled negative (positive), or that are not in their split.
+    """
+    if not published.splits:
+        raise InputError(f"the folder has no {SPLIT_FILE}, so it is not known which images are easy")
+    sides: dict[tuple[str, str, str], dict[str, NDArray[np.int64]]] = {}
+    for one in published.sets:
+        sides.setdefault((one.criterion, one.task, one.split), {})[one.side] = one.ids
+    order = {task: number for number, task in enumerate(paper_tasks())}
+    keys = sorted(sides, key=lambda k: (k[0], order.get(k[1], len(order)), k[1], k[2] != "valid"))
+    sets = {key: _set(key, sides[key], published, labels) for key in keys}
+    tasks = list(dict.fromkeys(sorted((k[1] for k in keys), key=lambda t: (order.get(t, len(order)), t))))
+    parameters: dict[str, dict[str, Any]] = {
+        "ce": {"source": "published", "alpha": 0.05, "beta": 0.1},
+        "gist": {"source": "published"},
+    }
+    criteria = {name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)}
+    splits = [split for split in ("valid", "test") if any(k[2] == split for k in keys)]
+    counts = {name: int(np.isin(ids, labels.image_ids).sum()) for name, ids in published.splits.items()}
+    record = DatasetRecord(_fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE])
+    return Suite.of(sets, dataset=record, criteria=criteria, skipped=[], tasks=tasks, splits=splits)
+
+
+def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
+    digest = hashlib.sha256()
+    for challenge in sets:
+        for part in (challenge.image_ids.to_numpy(), challenge.labels, challenge.subset):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return f"published-{digest.hexdigest()[:32]}"
+
+
+def _set(
+    key: tuple[str, str, str], sides: Mapping[str, NDArray[np.int64]], published: Published, labels: Labels
+) -> ChallengeSet:
+    criterion, task, split = key
+    where = f"{criterion}, {task}, {split}"
+    if task not in labels.classes:
+        raise InputError(
+            f"there are no labels of {task}", where=labels.source, allowed=some_of(sorted(labels.classes), 12)
+        )
+    if set(sides) != {"positive", "negative"} or split not in published.splits:
+        raise InputError(
+            f"has only the {', '.join(sides)} side or no split", where=where, allowed="both sides and the split"
+        )
+    universe = published.splits[split]
+    known = np.isin(labels.image_ids, universe)
+    ids, present = labels.image_ids[known], labels.present[known, labels.classes.index(task)]
+    for side, hard in sides.items():
+        _check_side(where, side, hard, universe, ids, present)
+    hard_ids = np.concatenate(list(sides.values()))
+    every = np.union1d(ids, hard_ids)
+    y = np.isin(every, sides["positive"])
+    y[np.searchsorted(every, ids)] = present
+    subset = np.where(np.isin(every, hard_ids), np.where(y, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
+    return ChallengeSet(criterion, task, split, pl.Series("image_id", every), y, subset)
+
+
+def _check_side(
+    where: str,
+    side: str,
+    hard: NDArray[np.int64],
+    universe: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    present: NDArray[np.bool_],
+) -> None:
+    stray = hard[~np.isin(hard, universe)]
+    if len(stray):
+        raise InputError(
+            f"hard {side}s are not in the split: {some_of(stray)}", where=where, allowed="images of the split"
+        )
+    wrong = np.intersect1d(hard, ids[present != (side == "positive")])
+    if len(wrong):
+        raise InputError(
+            f"{len(wrong)} hard {side}s have the other label: {some_of(wrong)}",
+            where=where,
+            allowed="labels that agree with the published sets",
+            remedy="give the labels of COCO 2017 (train2017 and val2017 together)",
+        )

@@ -1,0 +1,7 @@
+"""What people look at: scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
+
+from nooch.report.junit import junit_xml
+from nooch.report.score_files import SCORE_FILES, as_json, save_scores
+from nooch.report.score_tables import Shown, latex, markdown, tables_of
+
+__all__ = ["SCORE_FILES", "Shown", "as_json", "junit_xml", "latex", "markdown", "save_scores", "tables_of"]

@@ -1,0 +1,173 @@
+"""Scores as tables for people: one for each criterion and split, a row for each task and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nooch.evaluation import AVERAGE, Scores
+
+__all__ = ["Shown", "latex", "markdown", "tables_of"]
+
+_COLUMNS = {
+    # AUC where both classes are, the loss on each side: what the paper shows
+    "auc": ("hard", "easy", "all"),
+    "auprc": ("hard", "easy", "all"),
+    "nll": ("hard_positive", "hard_negative", "easy"),
+    "error": ("hard_positive", "hard_negative", "easy"),
+    "ece": ("hard", "easy"),
+    "ece_top": ("hard", "easy"),
+}
+_NAMES = {"auc": "AUC", "auprc": "AUPRC", "nll": "NLL", "error": "error", "ece": "ECE", "ece_top": "ECE top"}
+_SHORT = {"hard_positive": "hard pos", "hard_negative": "hard neg"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table for people.
+
+    Attributes:
+        title: what it shows.
+        columns: names; the first ``left`` are text.
+        rows: texts.
+        left: number of text columns.
+        notes: what a reader should know.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int
+    notes: Sequence[str] = ()
+
+
+def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[Shown]:
+    """Tables of scores by criterion and split, of scores by cue and by group, and of differences, as far as there are any.
+
+    Args:
+        scores: the scores.
+        metrics: which to show.
+    """
+    shown = [m for m in metrics if m in scores.table["metric"].unique().to_list()]
+    found: list[Shown] = []
+    for (criterion, split), part in scores.table.partition_by(
+        ["criterion", "split"], as_dict=True, maintain_order=True
+    ).items():
+        title = f"Scores on {criterion} challenge sets ({split})"
+        found += _main(title, part, shown)
+        found += _detailed(f"By context cue: {criterion} ({split})", part, "cue", shown)
+        found += _detailed(f"By group: {criterion} ({split})", part, "group", shown)
+    return found + _differences(scores, shown)
+
+
+def _main(title: str, part: pl.DataFrame, metrics: Sequence[str]) -> list[Shown]:
+    rows = part.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
+    wanted = [(m, s) for m in metrics for s in (*_COLUMNS[m], *extra)]
+    several = rows["run"].n_unique() > 1
+    columns = ["task", *(["run"] if several else []), "hard pos", "hard neg", *(_head(m, s) for m, s in wanted)]
+    listed = []
+    for (task, run), group in rows.partition_by(["task", "run"], as_dict=True, maintain_order=True).items():
+        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
+        n = {subset: row["n"] for (_, subset), row in cells.items()}
+        counts = [f"{n['hard_positive']:,}", f"{n['hard_negative']:,}"]
+        listed.append(
+            [str(task), *([str(run)] if several else []), *counts, *(_cell(cells.get(key)) for key in wanted)]
+        )
+    # all runs of a task together, the average last
+    listed.sort(key=lambda row: row[0] == AVERAGE)
+    return [Shown(title, columns, listed, 2 if several else 1)] if listed else []
+
+
+def _detailed(title: str, part: pl.DataFrame, by: str, metrics: Sequence[str]) -> list[Shown]:
+    rows = part.filter(pl.col(by).is_not_null())
+    if not rows.height:
+        return []
+    wanted = [(m, s) for m in metrics for s in _COLUMNS[m] if s != "all" or by == "group"]
+    listed = []
+    for (task, run, name), group in rows.partition_by(["task", "run", by], as_dict=True, maintain_order=True).items():
+        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
+        n = {subset: row["n"] for (_, subset), row in cells.items()}
+        counts = [f"{n['hard_positive']:,}", f"{n['hard_negative']:,}"]
+        listed.append([str(task), str(run), str(name), *counts, *(_cell(cells.get(key)) for key in wanted)])
+    listed.sort(key=lambda row: row[0] == AVERAGE)
+    return [Shown(title, ["task", "run", by, "hard pos", "hard neg", *(_head(m, s) for m, s in wanted)], listed, 3)]
+
+
+def _differences(scores: Scores, metrics: Sequence[str]) -> list[Shown]:
+    rows = scores.differences.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    wanted = [(m, s) for m in metrics for s in _COLUMNS[m]]
+    found = []
+    for (criterion, split, baseline), part in rows.partition_by(
+        ["criterion", "split", "baseline"], as_dict=True, maintain_order=True
+    ).items():
+        listed = []
+        for (task, run), group in part.partition_by(["task", "run"], as_dict=True, maintain_order=True).items():
+            cells = {(r["metric"], r["subset"]): r for r in group.rename({"difference": "value"}).iter_rows(named=True)}
+            listed.append([str(task), str(run), *(_cell(cells.get(key), signed=True) for key in wanted)])
+        title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
+        listed.sort(key=lambda row: row[0] == AVERAGE)
+        found.append(Shown(title, ["task", "run", *(_head(m, s) for m, s in wanted)], listed, 2))
+    return found
+
+
+def _head(metric: str, subset: str) -> str:
+    return f"{_NAMES[metric]} {_SHORT.get(subset, subset)}"
+
+
+def _cell(row: dict[str, float | None] | None, *, signed: bool = False) -> str:
+    """The value with three decimals and its interval, or a dash."""
+    if row is None or row["value"] is None:
+        return "–"
+    sign = "+" if signed else ""
+    text = f"{row['value']:{sign}.3f}"
+    if row["low"] is None:
+        return text
+    low, high = (re.sub(r"^([+-]?)0\.", r"\1.", f"{row[bound]:{sign}.3f}") for bound in ("low", "high"))
+    return f"{text} [{low}, {high}]"
+
+
+def markdown(tables: Sequence[Shown]) -> str:
+    """Tables as GitHub-flavoured Markdown."""
+    return "\n".join(_markdown(table) for table in tables)
+
+
+def _markdown(table: Shown) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
+
+    rule = ["---" if column < table.left else "---:" for column in range(len(table.columns))]
+    return "\n".join([f"**{table.title}**", "", line(table.columns), line(rule), *map(line, table.rows), ""])
+
+
+_TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def latex(tables: Sequence[Shown]) -> str:
+    """Tables as LaTeX with the package booktabs."""
+    return "\n".join(_latex(table) for table in tables)
+
+
+def _latex(table: Shown) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join("".join(_TEX.get(c, c) for c in cell.replace("–", "--")) for cell in cells) + r" \\"
+
+    spec = "l" * table.left + "r" * (len(table.columns) - table.left)
+    body = [line(row) for row in table.rows]
+    at = next((i for i, row in enumerate(table.rows) if row[0] == AVERAGE), 0)
+    body[at:at] = [r"\midrule"] if at else []
+    head = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{line([table.title])[:-3]}}}",
+        rf"\begin{{tabular}}{{{spec}}}",
+    ]
+    tail = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join([*head, r"\toprule", line(table.columns), r"\midrule", *body, *tail])
