@@ -16,6 +16,7 @@ from nooch.errors import OutputError
 __all__ = [
     "DATASET_MARKER",
     "SUITE_MARKER",
+    "SWEEP_MARKER",
     "atomic_folder",
     "check_output",
     "check_output_file",
@@ -25,6 +26,7 @@ __all__ = [
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
+SWEEP_MARKER = "sweep.json"
 """The files that tell a folder as nooch's own; each is written last."""
 
 _CHUNK = 1 << 22

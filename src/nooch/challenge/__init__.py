@@ -4,11 +4,13 @@ from nooch.challenge.marks import EASY, HARD, NONE, Mark, mark_by_matching, mark
 from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.store import load_suite, save_suite
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
+from nooch.challenge.sweep import POOLED, Sweep
 
 __all__ = [
     "EASY",
     "HARD",
     "NONE",
+    "POOLED",
     "SUBSETS",
     "ChallengeSet",
     "Counts",
@@ -18,6 +20,7 @@ __all__ = [
     "SetRecord",
     "Skipped",
     "Suite",
+    "Sweep",
     "load_suite",
     "mark_by_matching",
     "mark_by_phi",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
 
-__all__ = ["EASY", "HARD", "NONE", "Mark", "Side", "mark_by_matching", "mark_by_phi", "mark_by_threshold"]
+__all__ = ["EASY", "HARD", "NONE", "UNKNOWN", "Mark", "Side", "mark_by_matching", "mark_by_phi", "mark_by_threshold"]
 
 NONE, EASY, HARD = -1, 0, 1
 
@@ -29,6 +29,10 @@ class Side:
     missing: int = 0
 
 
+UNKNOWN = Side()
+"""A side without a threshold to state."""
+
+
 @dataclass(frozen=True)
 class Mark:
     """The verdict of a criterion on the images of a split.
@@ -43,8 +47,8 @@ class Mark:
 
     codes: NDArray[np.int8]
     support: NDArray[np.float64] | None = None
-    positive: Side = Side()
-    negative: Side = Side()
+    positive: Side = UNKNOWN
+    negative: Side = UNKNOWN
     by_cue: NDArray[np.uint64] | None = None
 
     def __invert__(self) -> Mark:

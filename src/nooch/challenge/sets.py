@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge.marks import HARD, NONE, Mark, Side
+from nooch.challenge.marks import HARD, NONE, UNKNOWN, Mark, Side
 from nooch.data import Dataset
 
 __all__ = ["SUBSETS", "ChallengeSet", "Counts"]
@@ -51,8 +51,8 @@ class ChallengeSet:
     labels: NDArray[np.bool_]
     subset: NDArray[np.uint8]
     support: NDArray[np.float64] | None = None
-    positive: Side = Side()
-    negative: Side = Side()
+    positive: Side = UNKNOWN
+    negative: Side = UNKNOWN
     excluded: tuple[int, int] = (0, 0)
     by_cue: NDArray[np.uint64] | None = None
 

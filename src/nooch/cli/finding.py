@@ -16,7 +16,7 @@ from nooch.files import SUITE_MARKER, check_output
 if TYPE_CHECKING:
     from nooch.data import Dataset
 
-__all__ = ["register"]
+__all__ = ["embed", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def find_command(
     data = load_dataset(dataset)
     with progress() as update:
         if "gist" in base and fitted is None:
-            data, options.embedding = _embed(data, encoder, dataset, update)
+            data, options.embedding = embed(data, encoder, dataset, update)
         criteria = {n: options.make(n) for n in base} | {text: Combination(text) for text in combined}
         path = os.path.relpath(dataset.resolve(), out.resolve())
         suite = find(
@@ -99,11 +99,11 @@ def embed_command(
 
     data = load_dataset(dataset)
     with progress() as update:
-        _, name = _embed(data, encoder, dataset, update)
+        _, name = embed(data, encoder, dataset, update)
     console().print(f"{dataset}: embedding {name}")
 
 
-def _embed(
+def embed(
     data: Dataset, encoder: str | None, folder: Path, update: Callable[[str, int, int], None]
 ) -> tuple[Dataset, str]:
     """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nooch.errors import ParameterError
 
-__all__ = ["parse_cues", "parse_pairs", "split_names"]
+__all__ = ["parse_cues", "parse_grid", "parse_pairs", "split_names"]
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
@@ -24,6 +24,25 @@ def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
     """``car=road,cup=person+dining_table`` as task -> cues."""
     pairs = parse_pairs(text, "--cues", "car=road,cup=person+dining_table")
     return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
+
+
+def parse_grid(text: str | None, option: str) -> list[float]:
+    """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none where there is no text."""
+    if text is None:
+        return []
+    try:
+        if ":" not in text:
+            return [float(part) for part in split_names(text)]
+        start, stop, count = text.split(":")
+        steps = int(count) - 1
+        # the last one is the number as it was written, whatever the steps add up to
+        return [float(start) + i * (float(stop) - float(start)) / steps for i in range(steps)] + [float(stop)]
+    except ValueError as error:
+        raise ParameterError(
+            f"{text!r} is no grid",
+            where=option,
+            allowed="from:to:how many, such as 0:0.2:20, or numbers such as 0.05,0.1",
+        ) from error
 
 
 def split_names(text: str | None) -> list[str]:

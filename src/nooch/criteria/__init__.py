@@ -6,7 +6,7 @@ from typing import Any
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.base import Criterion, Fitted, MarkFitted, SupportFitted, Thresholds
 from nooch.criteria.combine import Combination, is_combination
-from nooch.criteria.cooccurrence import CE, FittedCE
+from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
 from nooch.errors import check_one_of
@@ -38,4 +38,5 @@ __all__ = [
     "fitted_from_json",
     "is_combination",
     "preset",
+    "require_areas",
 ]

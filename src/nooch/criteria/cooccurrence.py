@@ -16,7 +16,7 @@ from nooch.criteria.base import SupportFitted, Thresholds
 from nooch.data import Dataset
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
 
-__all__ = ["CE", "CEState", "FittedCE"]
+__all__ = ["CE", "CEState", "FittedCE", "require_areas"]
 
 _MOST_BITS = 64
 
@@ -63,7 +63,7 @@ class CE:
 
     def partial(self, shard: Dataset) -> CEState:
         """Sums over a shard: one sparse product of presence and area, in float64."""
-        _require_areas(shard)
+        require_areas(shard)
         areas = shard.areas
         presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
         counts = np.bincount(areas.indices, minlength=len(shard.classes))
@@ -147,7 +147,7 @@ class FittedCE(SupportFitted):
         """
         if reason := self.undefined(task):
             raise UndefinedError(f"task {task} has no CE support: {reason}", remedy="lower alpha, or give cues by hand")
-        _require_areas(data)
+        require_areas(data)
         largest = np.zeros(len(data))
         for cue in self.cues(task):
             rows, areas = data.rows_of(cue)
@@ -218,7 +218,8 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
 
 
-def _require_areas(data: Dataset) -> None:
+def require_areas(data: Dataset) -> None:
+    """Raise InputError where an area of the dataset is unknown."""
     if not data.has_areas:
         raise InputError(
             "areas are unknown: the annotations say which classes are present, not how large they are",

@@ -3,5 +3,16 @@
 from nooch.report.junit import junit_xml
 from nooch.report.score_files import SCORE_FILES, as_json, save_scores
 from nooch.report.score_tables import Shown, latex, markdown, tables_of
+from nooch.report.sweep_files import save_sweep
 
-__all__ = ["SCORE_FILES", "Shown", "as_json", "junit_xml", "latex", "markdown", "save_scores", "tables_of"]
+__all__ = [
+    "SCORE_FILES",
+    "Shown",
+    "as_json",
+    "junit_xml",
+    "latex",
+    "markdown",
+    "save_scores",
+    "save_sweep",
+    "tables_of",
+]

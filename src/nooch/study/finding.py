@@ -26,7 +26,7 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.published import NOOCH_TASKS
 
-__all__ = ["find", "resolve_tasks"]
+__all__ = ["find", "resolve_tasks", "splits_to_search", "training_part"]
 
 Key = tuple[str, str, str]
 Progress = Callable[[str, int, int], None]
@@ -64,7 +64,7 @@ def find(
         InputError: an empty split; areas or attribute values that a criterion needs and the data lack.
     """
     names = resolve_tasks(data, tasks)
-    found_in = _splits(data, splits)
+    found_in = splits_to_search(data, splits)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = {name: _fit(name, criterion, data, names) for name, criterion in base.items()}
     _check_match(fitted, match, criteria)
@@ -85,7 +85,14 @@ def find(
         progress(f"finding {name}", len(names), len(names))
     return Suite.of(
         sets,
-        dataset=DatasetRecord(data.fingerprint, len(data), data.splits, data.provenance.get("area"), path),
+        dataset=DatasetRecord(
+            data.fingerprint,
+            len(data),
+            data.splits,
+            data.provenance.get("area"),
+            path,
+            data.provenance.get("licenses", []),
+        ),
         criteria={name: _record(c, fitted.get(name), names, match) for name, c in criteria.items()},
         skipped=skipped,
         tasks=names,
@@ -146,7 +153,9 @@ class _Finding:
         part = self.parts[split]
         support, labels = self._support(name, fitted, task, split), part.labels(task)
         if fitted.thresholds is not None:
-            return mark_by_threshold(support, labels, fitted.thresholds.positive, fitted.thresholds.negative)
+            limits = fitted.thresholds
+            by_cue = fitted.hard_by_cue(part, task, labels)
+            return mark_by_threshold(support, labels, limits.positive, limits.negative, by_cue)
         assert self.match is not None  # noqa: S101 - checked before anything was computed
         try:
             matched = self._base_mark(self.match, task, split)
@@ -167,7 +176,8 @@ class _Finding:
         return block[task]
 
 
-def _splits(data: Dataset, splits: Sequence[str] | None) -> list[str]:
+def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
+    """Names of the splits to find in: those that are given, else valid and test as far as there are any, or all."""
     if splits is None:
         splits = [s for s in ("valid", "test", "all") if s in data.splits]
     for split in splits:
@@ -184,12 +194,17 @@ def _splits(data: Dataset, splits: Sequence[str] | None) -> list[str]:
 def _fit(name: str, criterion: Criterion | Fitted, data: Dataset, tasks: list[str]) -> Fitted:
     if isinstance(criterion, Fitted):
         return criterion
-    if data.fitting_split in data.splits:
-        return criterion.fit(data.select(data.fitting_split), tasks)
     given = getattr(criterion, "cues", {})
-    if all(task in given for task in tasks):
+    if data.fitting_split not in data.splits and all(task in given for task in tasks):
         # cues by hand need no training image; A(C, Y) is then unknown
         return criterion.fit(data.select(rows=np.empty(0, dtype=np.int64)), tasks)
+    return criterion.fit(training_part(data, name), tasks)
+
+
+def training_part(data: Dataset, name: str) -> Dataset:
+    """The images that criteria are fitted on. Raises InputError, for ``name``, where there are none."""
+    if data.fitting_split in data.splits:
+        return data.select(data.fitting_split)
     raise InputError(
         f"the split train is empty, so {name} cannot be fitted",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",

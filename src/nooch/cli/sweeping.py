@@ -1,0 +1,66 @@
+"""``nooch sweep-thresholds``: what other choices of alpha, beta and tau would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nooch.cli.finding import embed
+from nooch.cli.output import Format, FormatOption, console, print_json, progress, table
+from nooch.cli.parsing import parse_grid, split_names
+from nooch.files import SWEEP_MARKER, check_output
+
+__all__ = ["register"]
+
+_MOST_ROWS = 30
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sweep-thresholds")(sweep_command)
+
+
+def sweep_command(
+    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
+    alpha: str = typer.Option(None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."),
+    beta: str = typer.Option(None, help="ce: likewise, such as 0.01:0.5:20."),
+    tau: str = typer.Option(None, help="gist: likewise, such as 0:1:50."),
+    encoder: str = typer.Option(
+        None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
+    ),
+    tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
+    splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
+    format: Format = FormatOption,
+) -> None:
+    """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""
+    check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
+    grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
+    from nooch.challenge import POOLED
+    from nooch.data import load_dataset
+    from nooch.report import save_sweep
+    from nooch.study.sweeping import sweep_thresholds
+
+    data = load_dataset(dataset)
+    with progress() as update:
+        embedding = None
+        if grids["tau"]:
+            data, embedding = embed(data, encoder, dataset, update)
+        sweep = sweep_thresholds(
+            data, **grids, embedding=embedding, tasks=tasks, splits=split_names(splits) or None, progress=update
+        )
+    settings = {"dataset": data.fingerprint, **grids, "embedding": embedding, "tasks": tasks}
+    save_sweep(sweep, out, settings, overwrite=overwrite)
+    if format is Format.json:
+        print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
+        return
+    rows = [list(row) for row in sweep.equal.rows()]
+    if len(rows) > _MOST_ROWS:
+        rows = [row for row in rows if row[0] == POOLED]
+        console().print(f"each task on its own: {out}/equal.parquet", style="dim", markup=False)
+    if rows:
+        columns = ["task", "split", "alpha", "beta", "P(hard | 1)", "P(hard | 0)", "imbalance"]
+        console().print(table("Where both sides are hard equally often", columns, rows, left=2))
+    console().print(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}", style="dim", markup=False)
