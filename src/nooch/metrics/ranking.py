@@ -54,7 +54,8 @@ def stable_order(values: Floats) -> NDArray[np.intp]:
 
     A radix sort over 16-bit digits of the floats' bits: outputs that are float32 in truth, as models give them, need two.
     """
-    narrow = values.astype(np.float32)
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
     if np.array_equal(narrow, values):
         bits = (narrow + np.float32(0)).view(np.uint32).astype(np.uint64) << np.uint64(32)
         digits = [2, 3]

@@ -1,0 +1,80 @@
+"""``nooch export``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, note, print_json
+from nooch.cli.parsing import split_names
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export_command)
+
+
+def export_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    out: str = typer.Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."),
+    to: str = typer.Option(..., "--to", help="ids, npy, coco, csv, hf, fiftyone, or your own package.module:function."),
+    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    criterion: list[str] = typer.Option([], "--criterion", help="Criterion of the suite; all by default. Repeatable."),
+    tasks: str = typer.Option(None, help="Tasks separated by commas; all by default."),
+    splits: str = typer.Option(None, help="Splits separated by commas; all by default."),
+    licence: list[str] = typer.Option(
+        [], "--licence", help="A licence of the data that the annotations do not record. Repeatable."
+    ),
+    annotations: list[Path] = typer.Option(
+        [], "--annotations", help="coco: an annotation file that the dataset was imported from. Repeatable."
+    ),
+    no_annotations: bool = typer.Option(
+        False, "--no-annotations", help="coco: images and categories alone, without annotation files."
+    ),
+    subsets: str = typer.Option(
+        None, help="coco, fiftyone: of hard_positive,hard_negative,easy; by default the hard ones."
+    ),
+    id_field: str = typer.Option(
+        None, help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path."
+    ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an earlier export."),
+    format: Format = FormatOption,
+) -> None:
+    """Write challenge sets in another tool's format, with the licences of the data."""
+    from nooch.challenge import load_suite
+    from nooch.data import load_dataset
+    from nooch.study.exporting import export
+    from nooch.study.showing import recorded_dataset
+
+    found = load_suite(suite)
+    options = {
+        "annotations": annotations,
+        "no_annotations": no_annotations,
+        "subsets": split_names(subsets),
+        "id_field": id_field,
+    }
+    done = export(
+        found,
+        to,
+        out,
+        data=load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite),
+        criteria=criterion,
+        tasks=split_names(tasks),
+        splits=split_names(splits),
+        licences=licence,
+        overwrite=overwrite,
+        # what was not given is left to the format; what was given and is not its own is refused
+        **{name: value for name, value in options.items() if value},
+    )
+    for text in done.notes:
+        note(text)
+    if format is Format.json:
+        print_json(asdict(done))
+        return
+    files = f", {len(done.files)} files" if len(done.files) > 1 else ""
+    names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences) or "not recorded"
+    console().print(f"{out}: {done.sets} challenge sets as {to}{files}; licences: {names}", markup=False)

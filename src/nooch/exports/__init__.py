@@ -1,0 +1,47 @@
+"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: chosen challenge sets in another tool's format.
+
+Everything is written whole or not at all and carries the licences of the data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from types import MappingProxyType
+
+from nooch.errors import ParameterError, check_one_of
+from nooch.exports.base import Content, Exported, Key
+
+__all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
+
+EXPORTS = MappingProxyType(
+    {
+        "ids": "nooch.exports.ids:export_ids",
+        "npy": "nooch.exports.npy:export_npy",
+        "coco": "nooch.exports.coco:export_coco",
+        "csv": "nooch.exports.csv:export_csv",
+        "hf": "nooch.exports.hf:export_hf",
+        "fiftyone": "nooch.exports.fiftyone:export_fiftyone",
+    }
+)
+"""Name -> where the export is; imported when it is used."""
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def exporter(name: str) -> Callable[..., Exported]:
+    """The function of a format: one of ``EXPORTS``, or the user's own ``package.module:function``.
+
+    Raises:
+        ParameterError: there is no such format, or the user's own cannot be imported.
+    """
+    target = name if _OBJECT.fullmatch(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
+    module, _, attribute = target.partition(":")
+    try:
+        found: Callable[..., Exported] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(
+            f"export {name!r} cannot be imported: {error}", allowed="package.module:function"
+        ) from error
+    return found

@@ -1,0 +1,186 @@
+"""What every export is given, and how it writes: chosen sets, their dataset, the licences; a folder that knows its maker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+from blake3 import blake3
+
+from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.data import Dataset, encode_header
+from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.exports.licences import LICENCES, Licence, all_licences, licences_text
+from nooch.files import atomic_folder, sha256_of
+from nooch.version import __version__
+
+__all__ = ["HARD_SUBSETS", "MARKER", "Content", "Exported", "Key", "about", "check_subsets", "table_of", "write_folder"]
+
+Key = tuple[str, str, str]
+"""(criterion, task, split)."""
+
+HARD_SUBSETS = ("hard_positive", "hard_negative")
+MARKER = "nooch-export.json"
+"""The file that tells a folder as an export of nooch; it is written last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What is to be exported.
+
+    Attributes:
+        suite: the suite.
+        keys: (criterion, task, split) of the chosen sets, in the suite's order.
+        data: the dataset that the suite was found in, or None where it is not there.
+        stated: licences that the user states, added to those that are recorded.
+        found: licences that are recorded in files which an export reads itself.
+    """
+
+    suite: Suite
+    keys: tuple[Key, ...]
+    data: Dataset | None = None
+    stated: tuple[str, ...] = ()
+    found: Sequence[Mapping[str, Any]] = ()
+
+    def sets(self) -> Iterator[ChallengeSet]:
+        """The chosen sets, one after the other."""
+        return (self.suite.set(*key) for key in self.keys)
+
+    @property
+    def criteria(self) -> list[str]:
+        """Names of the criteria that have a chosen set."""
+        return list(dict.fromkeys(criterion for criterion, _, _ in self.keys))
+
+    @property
+    def splits(self) -> list[str]:
+        """Splits that have a chosen set, in the suite's order."""
+        found = {split for _, _, split in self.keys}
+        return [split for split in self.suite.splits if split in found]
+
+    @property
+    def licences(self) -> list[Licence]:
+        """Licences recorded with the suite, with the dataset, and found, then those that the user states; each once."""
+        with_data = [] if self.data is None else self.data.provenance.get("licenses") or []
+        return all_licences([*self.suite.header.dataset.licenses, *with_data, *self.found], self.stated)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of any export of this."""
+        return (
+            [] if self.licences else ["no licence is recorded for this data; --licence TEXT states one in the export"]
+        )
+
+    def need_data(self, purpose: str) -> Dataset:
+        """The dataset.
+
+        Raises:
+            InputError: it is not there.
+        """
+        if self.data is None:
+            raise InputError(
+                f"{purpose} needs the dataset, which is not where the suite says, or has changed since",
+                remedy="give --dataset DATASET",
+            )
+        return self.data
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        to: the format; ``out`` is the file, folder or FiftyOne dataset.
+        sets: number of challenge sets in it.
+        files: names of the files, relative to ``out``.
+        licences: as they were written; empty where none is known.
+        notes: what a user should know.
+    """
+
+    to: str
+    out: str
+    sets: int
+    files: list[str]
+    licences: list[Licence]
+    notes: list[str] = field(default_factory=list)
+
+
+def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
+    """Names of subsets, each once. Raises ParameterError for others and for none."""
+    for name in subsets:
+        check_one_of("subset", name, SUBSETS)
+    if not subsets:
+        raise ParameterError("no subset is named", allowed=", ".join(SUBSETS))
+    return tuple(dict.fromkeys(subsets))
+
+
+def about(content: Content) -> dict[str, Any]:
+    """Where an export comes from, JSON-like: the suite, its dataset and criteria (without their statistics), licences.
+
+    ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts, thresholds, the dataset's
+    fingerprint), wherever suite and dataset lie.
+    """
+    header = content.suite.header
+    dataset = msgspec.structs.replace(header.dataset, path=None)
+    placeless = msgspec.structs.replace(header, dataset=dataset)
+    # all of them: the chosen ones may combine others, or match their counts
+    criteria = {name: msgspec.to_builtins(record) for name, record in header.criteria.items()}
+    for record in criteria.values():
+        del record["fitted"]
+    return {
+        "nooch": __version__,
+        "suite": {"fingerprint": blake3(msgspec.json.encode(placeless)).hexdigest()},
+        "dataset": {key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")},
+        "criteria": criteria,
+        "licences": content.licences,
+        "licences_text": licences_text(content.licences),
+    }
+
+
+def table_of(challenge: ChallengeSet) -> pl.DataFrame:
+    """A set as ``image_id, task, label, subset, support``: Int64 or String, String, Int8, String, Float64 (null: none)."""
+    return pl.DataFrame(
+        {
+            "image_id": challenge.image_ids,
+            "task": pl.repeat(challenge.task, len(challenge), dtype=pl.String, eager=True),
+            "label": pl.Series(challenge.labels).cast(pl.Int8),
+            "subset": pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
+            "support": pl.Series([None] * len(challenge), dtype=pl.Float64)
+            if challenge.support is None
+            else pl.Series(challenge.support),
+        }
+    )
+
+
+def write_folder(
+    content: Content, to: str, out: str | Path, fill: Callable[[Path], list[str]], *, overwrite: bool
+) -> Exported:
+    """Write an export's folder, whole or not at all: what ``fill`` writes, ``LICENCES.txt``, and what it all is.
+
+    Args:
+        content: what is exported.
+        to: name of the format.
+        out: the folder to write.
+        fill: writes the format's files into the folder that it is given and returns notes.
+        overwrite: replace a folder, but only one that an export wrote.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
+        notes = fill(partial)
+        (partial / LICENCES).write_text(licences_text(content.licences), encoding="utf-8")
+        files = {file.relative_to(partial).as_posix(): file for file in sorted(partial.rglob("*")) if file.is_file()}
+        record = {
+            "format": "nooch-export",
+            "version": 1,
+            "to": to,
+            **about(content),
+            "sets": [msgspec.to_builtins(content.suite.record(*key)) for key in content.keys],
+            "files": {name: {"sha256": sha256_of(file), "bytes": file.stat().st_size} for name, file in files.items()},
+        }
+        (partial / MARKER).write_bytes(encode_header(record))
+    return Exported(to, str(out), len(content.keys), [*files, MARKER], content.licences, [*notes, *content.notes])
