@@ -14,6 +14,7 @@ from oracles import collections, dataset_of
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Combination, Gist
 from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.files import sha256_of
 from nooch.study.finding import find, resolve_tasks
 from nooch.study.showing import explain, overlaps, summary
 
@@ -67,13 +68,35 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
         assert (one.support is None) == (other.support is None)
         if one.support is not None:
             assert np.array_equal(one.support, other.support)
+        assert (one.by_cue is None) == (other.by_cue is None) == (key[0] != "ce")
+        if one.by_cue is not None:
+            assert one.by_cue.dtype == other.by_cue.dtype == np.uint64
+            assert np.array_equal(one.by_cue, other.by_cue)
+
+
+def test_a_suite_without_the_column_by_cue_is_read(tmp_path):
+    """Suites of before there were scores by cue."""
+    suite, _ = _suite()
+    folder = save_suite(suite, tmp_path / "suite")
+    file = pq.ParquetFile(folder / "challenge_sets.parquet")
+    groups = [file.read_row_group(n).drop_columns(["by_cue"]) for n in range(file.num_row_groups)]
+    with pq.ParquetWriter(folder / "challenge_sets.parquet", groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group, row_group_size=group.num_rows)
+    header = msgspec.json.decode((folder / "suite.json").read_bytes())
+    header["files"] = {"challenge_sets.parquet": sha256_of(folder / "challenge_sets.parquet")}
+    (folder / "suite.json").write_bytes(msgspec.json.encode(header))
+    again = load_suite(folder)
+    for key in suite.keys:
+        assert again.set(*key).by_cue is None
+        assert np.array_equal(again.set(*key).subset, suite.set(*key).subset)
 
 
 def test_the_table_is_the_one_of_the_design(tmp_path):
     suite, _ = _suite()
     path = save_suite(suite, tmp_path / "suite") / "challenge_sets.parquet"
     table = pl.read_parquet(path)
-    assert table.columns == ["criterion", "task", "split", "image_id", "label", "support", "subset"]
+    assert table.columns == ["criterion", "task", "split", "image_id", "label", "support", "subset", "by_cue"]
     assert table["subset"].dtype == pl.Enum(SUBSETS)
     assert table.select("criterion", "task", "split", "image_id").is_unique().all()
     groups = table.select("criterion", "task").unique().height

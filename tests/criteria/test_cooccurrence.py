@@ -218,3 +218,23 @@ def test_json_that_does_not_fit_is_refused(change):
     content = CE().fit(dataset_of([{"Y": 0.1}], ["Y", "A"])).to_json()
     with pytest.raises(FormatError, match="no fitted CE criterion"):
         FittedCE.from_json({**content, **change})
+
+
+@given(collections(splits=True), ALPHAS, st.sampled_from([0.0, 0.05, 0.1, 0.3]))
+def test_each_bit_is_the_criterion_with_that_cue_alone(collection, alpha, beta):
+    images, classes, splits = collection
+    if "train" not in splits or "test" not in splits:
+        return
+    data = dataset_of(images, classes, splits)
+    suite = find(data, {"ce": CE(alpha, beta)}, splits=["test"])
+    for _, task, split in suite.keys:
+        found = suite.set("ce", task, split)
+        cues = [cue for cue, _ in suite.header.criteria["ce"].cues[task]]
+        part = [image for image, of in zip(images, splits, strict=True) if of == split]
+        for row, image in enumerate(part):
+            bits = [bool(int(found.by_cue[row]) >> i & 1) for i in range(64)]
+            alone = [naive_ce_subset(image, [cue], task, beta) != "easy" for cue in cues]
+            assert bits == alone + [False] * (64 - len(cues))
+            # all cues are missing in a hard positive, some cue is there in a hard negative
+            hard = all(alone) if task in image else any(alone)
+            assert hard == (SUBSETS[found.subset[row]] != "easy")

@@ -1,5 +1,7 @@
 """Every metric against scikit-learn or the paper's words, on values with ties and with weights."""
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def outputs(draw, both=True):
 def naive_ece(labels, confidence, right, bins=15):
     """Loops over bins, from the definition."""
     bounds, total = np.linspace(0, 1, bins + 1), 0.0
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         inside = (confidence >= low) & ((confidence < high) | (high == 1) & (confidence == 1))
         if inside.any():
             total += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
@@ -75,7 +77,9 @@ def test_weights_are_repetitions(case, data):
 def test_fractions_as_weights_equal_scikit_learn():
     random = np.random.default_rng(0)
     labels, logits, weights = random.random(500) < 0.3, random.normal(size=500).round(1), random.random(500)
-    assert auc(labels, logits, weights) == pytest.approx(roc_auc_score(labels, logits, sample_weight=weights), abs=1e-12)
+    assert auc(labels, logits, weights) == pytest.approx(
+        roc_auc_score(labels, logits, sample_weight=weights), abs=1e-12
+    )
     ours = auprc(labels, logits, weights)
     assert ours == pytest.approx(average_precision_score(labels, logits, sample_weight=weights), abs=1e-12)
     ours = nll(labels, expit(logits), weights, scale="probability")
@@ -88,7 +92,9 @@ def test_extremes():
     # a wrong logit costs what it says, without overflow; a wrong probability is bounded as scikit-learn bounds it
     assert nll(labels, np.array([-1000.0, -1000.0])) == 500
     certain = np.array([0.0, 0.0])
-    assert nll(labels, certain, scale="probability") == pytest.approx(log_loss(labels, certain, labels=[0, 1]), abs=1e-9)
+    assert nll(labels, certain, scale="probability") == pytest.approx(
+        log_loss(labels, certain, labels=[0, 1]), abs=1e-9
+    )
     # on the boundary the answer is negative
     assert error(np.array([True]), np.array([0.0])) == 1
     assert error(np.array([False]), np.array([0.5]), scale="probability") == 0
@@ -100,7 +106,7 @@ def test_bins_are_those_of_their_bounds():
     # 0.6 * 15 is 9 in floating point, and so is the bound: on every bound the value belongs to the bin above it
     bounds = np.linspace(0, 1, 16)
     labels = np.zeros(15, dtype=bool)
-    for p, above in zip(bounds[:-1], bounds[1:], strict=True):
+    for p, above in pairwise(bounds):
         inside = np.array([p, (p + above) / 2])
         below = np.nextafter(p, 0) if p else 0.0
         values = np.concatenate([inside, [below]])

@@ -81,17 +81,19 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
         return Distribution(text, split=text)
     shares: dict[str, float] = {}
     for part in rest.split(","):
-        matched = re.fullmatch(r"\s*(\w+)\s*=\s*([0-9.eE+-]+)\s*", part)
-        if matched is None:
+        cell, _, number = (piece.strip() for piece in part.partition("="))
+        if check_one_of("cell", cell, CELLS) in shares or not re.fullmatch(r"[0-9]*\.?[0-9]+([eE]-?[0-9]+)?", number):
             raise ParameterError(
-                f"{part!r} is no share", where=f"distribution {name}", allowed="such as hard_positive=0.1"
+                f"{part!r} is no share",
+                where=f"distribution {name}",
+                allowed="each cell once, 0 and more, such as hard_positive=0.1",
             )
-        shares[check_one_of("cell", matched[1], CELLS)] = float(matched[2])
-    if min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        shares[cell] = float(number)
+    if abs(sum(shares.values()) - 1) > 1e-6:
         raise ParameterError(
             f"shares add up to {sum(shares.values()):g}",
             where=f"distribution {name}",
-            allowed="0 and more, adding up to 1",
+            allowed="shares that add up to 1",
         )
     return Distribution(name, shares)
 
