@@ -54,6 +54,13 @@ def dense_loops(
     return hard
 
 
+def dataset(images: int) -> Dataset:
+    """The generated annotations as a dataset, split 70/10/20."""
+    source = annotation_files(images)
+    data = nooch.read_coco([source / "instances.json"], [source / "stuff.json"])
+    return nooch.with_split(data, nooch.SplitPlan("70/10/20"))
+
+
 def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds and result."""
     started = time.perf_counter()
@@ -68,10 +75,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    source = annotation_files(arguments.images)
-    data = nooch.with_split(
-        nooch.read_coco([source / "instances.json"], [source / "stuff.json"]), nooch.SplitPlan("70/10/20")
-    )
+    data = dataset(arguments.images)
     dense = data.areas.toarray()
     present = np.zeros(dense.shape, dtype=bool)
     present[data.areas.nonzero()] = True

@@ -18,6 +18,8 @@ INTRODUCTION = (
 SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
+    "Metrics: AUC of many subsets": ["bench_metrics.py"],
+    "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],
 }
 

@@ -11,6 +11,7 @@ import pytest
 
 from nooch.criteria import FITTED
 from nooch.encoders import ENCODERS
+from nooch.exports import EXPORTS
 from nooch.readers import READERS
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +20,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
-    {"errors", "version"},
+    {"errors", "machine", "version"},
     {"files", "plans"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
@@ -36,6 +37,7 @@ PLUGINS = {
     "readers": {target.partition(":")[0] for target in READERS.values()},
     "encoders": {target.partition(":")[0] for target in ENCODERS.values()},
     "criteria": {kind.__module__ for kind in FITTED.values()},
+    "exports": {target.partition(":")[0] for target in EXPORTS.values()},
 }
 
 

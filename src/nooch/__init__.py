@@ -15,38 +15,48 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
-    from nooch.challenge import ChallengeSet, Suite, load_suite, save_suite
+    from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite
     from nooch.criteria import CE, Attribute, Combination, Gist, preset
     from nooch.data import Dataset, load_dataset, save_dataset
     from nooch.engines import LocalEngine
     from nooch.errors import NoochError
+    from nooch.evaluation import Predictions, Scores, evaluate
+    from nooch.exports.torch_dataset import torch_dataset
     from nooch.plans import SplitPlan
-    from nooch.published import read_published, verify
+    from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.readers.boxes import read_boxes
     from nooch.readers.coco import read_coco
     from nooch.readers.label_maps import read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
+    from nooch.report import save_scores, save_sweep
     from nooch.study.embedding import with_embedding
+    from nooch.study.exporting import export
     from nooch.study.finding import find
     from nooch.study.importing import with_split
     from nooch.study.showing import explain, overlaps, summary
+    from nooch.study.sweeping import sweep_thresholds
 
 _HOME = {
-    "nooch.challenge": ("ChallengeSet", "Suite", "load_suite", "save_suite"),
+    "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
     "nooch.criteria": ("CE", "Attribute", "Combination", "Gist", "preset"),
     "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine",),
     "nooch.errors": ("NoochError",),
+    "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
+    "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
-    "nooch.published": ("read_published", "verify"),
+    "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("read_boxes",),
     "nooch.readers.coco": ("read_coco",),
     "nooch.readers.label_maps": ("read_label_maps",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
+    "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.exporting": ("export",),
     "nooch.study.finding": ("find",),
     "nooch.study.importing": ("with_split",),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
+    "nooch.study.sweeping": ("sweep_thresholds",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -60,24 +70,35 @@ __all__ = [
     "Gist",
     "LocalEngine",
     "NoochError",
+    "Predictions",
+    "Scores",
     "SplitPlan",
     "Suite",
+    "Sweep",
     "__version__",
+    "evaluate",
     "explain",
+    "export",
     "find",
     "load_dataset",
     "load_suite",
     "overlaps",
     "preset",
+    "published_suite",
     "read_boxes",
     "read_coco",
     "read_label_maps",
+    "read_labels",
     "read_long_table",
     "read_published",
     "read_table_of_images",
     "save_dataset",
+    "save_scores",
     "save_suite",
+    "save_sweep",
     "summary",
+    "sweep_thresholds",
+    "torch_dataset",
     "verify",
     "with_embedding",
     "with_split",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 __all__ = [
+    "DownloadError",
     "FormatError",
     "InputError",
     "MissingExtraError",
@@ -70,6 +71,10 @@ class UndefinedError(NoochError, ValueError):
 
 class OutputError(NoochError, OSError):
     """The place to write to exists already, or cannot be written."""
+
+
+class DownloadError(NoochError, OSError):
+    """No place that a file can be downloaded from gave it whole; the message says why, for each of them."""
 
 
 class MissingExtraError(NoochError, ImportError):

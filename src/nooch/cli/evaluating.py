@@ -10,7 +10,7 @@ import typer
 
 from nooch.cli.output import console, note, print_json, progress, table
 from nooch.cli.parsing import split_names
-from nooch.errors import check_one_of
+from nooch.errors import ParameterError, check_one_of
 from nooch.files import check_output_file
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nooch.evaluation import Scores, Verdict
 
 __all__ = ["register"]
+
+_WIDE = 1000
 
 
 class ScoreFormat(StrEnum):
@@ -65,7 +67,7 @@ def evaluate_command(
     ),
     baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
     ignore_unknown: bool = typer.Option(False, "--ignore-unknown", help="Leave out images the suite does not have."),
-    threads: int = typer.Option(None, min=1, help="Tasks scored at once; all processors by default."),
+    threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
     format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How scores are printed."),
 ) -> None:
@@ -73,6 +75,7 @@ def evaluate_command(
     for path in (out, junit):
         if path is not None:
             check_output_file(path, overwrite=overwrite)
+    _check_junit(junit, out, fail_if)
     from nooch.challenge import load_suite
     from nooch.evaluation import evaluate, judge, parse_condition
     from nooch.metrics import METRICS
@@ -82,12 +85,12 @@ def evaluate_command(
         check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
     conditions = [parse_condition(text) for text in fail_if]
     found = load_suite(suite)
-    wanted = split_names(metrics)
+    wanted = list(dict.fromkeys(split_names(metrics)))
     with progress() as update:
         scores = evaluate(
             found,
             predictions,
-            split=split_names(split) or None,
+            split=list(dict.fromkeys(split_names(split))) or None,
             criteria=criterion or None,
             tasks=split_names(tasks) or None,
             metrics=wanted or METRICS,
@@ -118,10 +121,18 @@ def evaluate_command(
         raise typer.Exit(1)
 
 
+def _check_junit(junit: Path | None, out: Path | None, fail_if: list[str]) -> None:
+    if junit is None:
+        return
+    if not fail_if:
+        raise ParameterError("there is no condition to report", where="--junit", remedy="give --fail-if")
+    if out is not None and junit.absolute() == out.absolute():
+        raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
+
+
 def _attributes(found: Suite, suite: Path, dataset: Path | None) -> pl.DataFrame:
     """Attributes of the dataset's images."""
     from nooch.data import load_dataset
-    from nooch.errors import ParameterError
     from nooch.study.showing import recorded_dataset
 
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
@@ -131,10 +142,12 @@ def _attributes(found: Suite, suite: Path, dataset: Path | None) -> pl.DataFrame
 
 
 def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[str, ...], format: ScoreFormat) -> None:
-    from nooch.report import as_json, latex, markdown, tables_of
+    from rich.markup import escape
+
+    from nooch.report import as_json, latex, markdown, printable, tables_of
 
     for text in scores.notes:
-        note(text)
+        note(printable(text))
     failed = [verdict for verdict in verdicts if verdict.fired]
     if format is ScoreFormat.json:
         listed = [{"condition": v.condition.text, **_place(v), "value": v.value, "reason": v.reason} for v in failed]
@@ -143,14 +156,20 @@ def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[s
     if format is ScoreFormat.csv:
         print(scores.table.write_csv(), end="")  # noqa: T201 - what was asked for goes to standard output
     elif format is ScoreFormat.text:
+        screen = console()
+        if not screen.is_terminal:
+            # nothing is cut or folded in a file
+            screen.width = _WIDE
         for shown in tables_of(scores, metrics):
-            console().print(table(shown.title, list(shown.columns), [list(r) for r in shown.rows], left=shown.left))
+            # names of runs come from files: in titles and heads, too, they are no markup
+            columns = [escape(column) for column in shown.columns]
+            screen.print(table(escape(shown.title), columns, [list(row) for row in shown.rows], left=shown.left))
     else:
         write = markdown if format is ScoreFormat.markdown else latex
         print(write(tables_of(scores, metrics)), end="")  # noqa: T201 - what was asked for goes to standard output
     for verdict in failed:
         where = ", ".join(_place(verdict).values())
-        note(f"failed: {verdict.condition.text}: {where}: {verdict.reason}")
+        note(printable(f"failed: {verdict.condition.text}: {where}: {verdict.reason}"))
     if verdicts and not failed:
         note(f"none of {len(verdicts)} values fires --fail-if")
 

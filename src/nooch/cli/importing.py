@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.cli.output import Format, FormatOption, console, notes_on, print_json, progress
+from nooch.cli.output import Format, FormatOption, console, note, notes_on, print_json, progress
 from nooch.cli.parsing import parse_pairs, split_names
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
@@ -74,6 +74,31 @@ def coco(
             map=mapping,
         )
     _finish(data, plan, out, overwrite, format)
+
+
+@app.command("coco-stuff")
+def coco_stuff(
+    root: Path = typer.Argument(..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."),
+    out: Path = Out,
+    images: Path = Images,
+    split: str = Split,
+    seed: int = Seed,
+    group: str = Group,
+    split_values: str = SplitValues,
+    overwrite: bool = Overwrite,
+    processes: int = Processes,
+    format: Format = FormatOption,
+) -> None:
+    """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    plan = _plan(split, seed, group, split_values)
+    from nooch.readers.coco_layout import find_split, read_coco_stuff
+
+    with _mapping("reading annotation files", processes) as mapping:
+        data = read_coco_stuff(root, images=images, map=mapping)
+    _finish(data, plan, out, overwrite, format)
+    if plan is None and (file := find_split(root)):
+        note(f"no split was asked for; --split {file} gives the paper's")
 
 
 @app.command("label-maps")

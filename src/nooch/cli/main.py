@@ -9,7 +9,7 @@ from types import FrameType
 
 import typer
 
-from nooch.cli import finding, importing, showing
+from nooch.cli import downloading, evaluating, exporting, finding, importing, published, showing, sweeping
 from nooch.cli.output import fail
 from nooch.errors import NoochError
 from nooch.version import __version__
@@ -24,7 +24,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(importing.app, name="import")
-for _module in (finding, showing):
+app.add_typer(published.app, name="import-suite")
+app.add_typer(downloading.app, name="download")
+for _module in (finding, showing, evaluating, sweeping, exporting):
     _module.register(app)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 
 from nooch.cli.finding import embed
-from nooch.cli.output import Format, FormatOption, console, print_json, progress, table
+from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import parse_grid, split_names
+from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, check_output
 
 __all__ = ["register"]
@@ -38,6 +39,10 @@ def sweep_command(
     """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
     grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
+    if encoder is not None and not grids["tau"]:
+        raise ParameterError("an encoder is for the gist criterion", where="--encoder", remedy="give --tau")
+    import polars as pl
+
     from nooch.challenge import POOLED
     from nooch.data import load_dataset
     from nooch.report import save_sweep
@@ -51,7 +56,8 @@ def sweep_command(
         sweep = sweep_thresholds(
             data, **grids, embedding=embedding, tasks=tasks, splits=split_names(splits) or None, progress=update
         )
-    settings = {"dataset": data.fingerprint, **grids, "embedding": embedding, "tasks": tasks}
+    counted = pl.concat([sweep.grid["split"], sweep.tau["split"]]).unique(maintain_order=True).to_list()
+    settings = {"dataset": data.fingerprint, **grids, "embedding": embedding, "tasks": tasks, "splits": counted}
     save_sweep(sweep, out, settings, overwrite=overwrite)
     if format is Format.json:
         print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
@@ -63,4 +69,6 @@ def sweep_command(
     if rows:
         columns = ["task", "split", "alpha", "beta", "P(hard | 1)", "P(hard | 0)", "imbalance"]
         console().print(table("Where both sides are hard equally often", columns, rows, left=2))
+    elif grids["alpha"]:
+        note("no point of the grid has hard images on both sides")
     console().print(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}", style="dim", markup=False)

@@ -54,6 +54,7 @@ class Aligned:
         own = pl.DataFrame({"image_id": _as(run, ids.dtype), "at": np.arange(len(run.image_ids))})
         found = pl.DataFrame({"image_id": ids}).join(own, on="image_id", how="left", maintain_order="left")["at"]
         self._at: NDArray[np.int64] = found.fill_null(-1).to_numpy()
+        self._in_order = np.array_equal(self._at, np.arange(len(run.image_ids)))
 
     def values(self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Values of a set's images, float64 (n,).
@@ -67,7 +68,9 @@ class Aligned:
             InputError: an image of the set has no prediction, or another label than the predictions say.
         """
         row, at = self._run.tasks.index(task), self._at[rows]
-        values = np.where(at >= 0, self._run.values[row, at], np.nan)
+        # predictions in the suite's own order need no looking up
+        same = self._in_order and isinstance(rows, slice)
+        values = self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
         missing = np.isnan(values)
         if missing.any():
             ids = challenge.image_ids.filter(pl.Series(missing))

@@ -105,7 +105,7 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
         check_one_of("criterion", c.criterion, suite.criteria, owner="the suite")
     if c.task not in {None, AVERAGE}:
         check_one_of("task", str(c.task), suite.tasks, owner="the suite")
-    criteria = [c.criterion] if c.criterion else list(suite.criteria)
+    criteria = [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
     known = plain["task"].unique(maintain_order=True).to_list()
     tasks = [c.task] if c.task else [task for task in known if task != AVERAGE]
     rows = {
@@ -139,7 +139,8 @@ def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool
 def _verdict(condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None) -> Verdict:
     value = None if row is None else row["value"]
     if not isinstance(value, float):
-        why = "no predictions, or no average" if row is None else row["reason"]
+        missing = "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+        why = missing if row is None else row["reason"]
         return Verdict(condition, *place, None, fired=True, reason=f"{condition.metric} is undefined: {why}")
     fired = _SIGNS[condition.sign](value, condition.bound)
     text = f"{condition.metric} on {condition.subset} is {value:.6g}"

@@ -67,7 +67,8 @@ def evaluate(
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
         ignore_unknown: leave out predictions of images that the suite does not have.
-        threads: how many tasks are scored at once; all processors by default.
+        threads: how many tasks are scored at once; by default as many as there are processors for a bootstrap, and 1 without,
+            where one thread is faster than several that wait for one another.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
@@ -97,7 +98,7 @@ def evaluate(
         if not ignore_unknown:
             check_known(runs, ids, suite, wanted)
         job = _Split(suite, of, ids, runs, metrics, first, shares, _groups(ids, by, attributes), bootstrap, seed)
-        blocks += job.score(keys, threads or processors(), progress)
+        blocks += job.score(keys, threads or (processors() if bootstrap else 1), progress)
     about = {run.run: (run.method, run.seed) for run in runs}
     return Scores(
         scores_table(blocks, metrics, about, bootstrap),
@@ -165,7 +166,7 @@ class _Split:
         shares = {d.name: d.of(self._suite, challenge) for d in self._shares}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
-        n, n_positive = parts.sizes(challenge.labels)
+        n, n_positive = parts.sizes
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.concatenate([sizes, np.full(len(shares), sizes[0])]) for sizes in (n, n_positive))
         place = Place(challenge.criterion, challenge.task, challenge.split, subsets, n, n_positive)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.data import class_name, id_column
 from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
@@ -66,10 +67,10 @@ class Predictions:
         Raises:
             InputError: shapes that do not agree, repeated ids or tasks, NaN or infinite values, probabilities outside [0, 1].
         """
-        names = (tasks,) if isinstance(tasks, str) else tuple(tasks)
+        names = tuple(class_name(task) for task in ((tasks,) if isinstance(tasks, str) else tasks))
         matrix = _array(values)
         matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-        ids = pl.Series("image_id", _ids(image_ids))
+        ids = _ids(image_ids, f"run {run}, image_ids")
         if matrix.shape != (len(ids), len(names)):
             raise InputError(
                 f"values have shape {matrix.shape}",
@@ -89,6 +90,8 @@ class Predictions:
                 raise InputError(
                     f"{what} occur more than once: {some_of(twice)}", where=f"run {self.run}", allowed="each once"
                 )
+            if not len(column):
+                raise InputError(f"there are no {what}", where=f"run {self.run}", allowed="at least one")
 
     def __repr__(self) -> str:
         return f"Predictions({self.run}: {len(self.image_ids)} images, {len(self.tasks)} tasks, {self.scale}s)"
@@ -119,13 +122,21 @@ def _array(values: Any) -> NDArray[np.float64]:
         # NumPy has no such type
         values = values.float()
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        # NumPy would read text as numbers and drop imaginary parts
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64)
+        problem: object = f"they are {array.dtype}"
     except (TypeError, ValueError) as error:
-        raise InputError(f"values are no numbers: {error}", allowed="an array (n_images, n_tasks)") from error
+        problem = error
+    raise InputError(f"values are no numbers: {problem}", allowed="an array (n_images, n_tasks)")
 
 
-def _ids(image_ids: Any) -> Any:
+def _ids(image_ids: Any, where: str) -> pl.Series:
+    if isinstance(image_ids, pl.Series):
+        return image_ids.cast(pl.Int64 if image_ids.dtype.is_integer() else pl.String).rename("image_id")
     for step in ("detach", "cpu"):
         image_ids = getattr(image_ids, step, lambda same=image_ids: same)()
-    array = image_ids if isinstance(image_ids, pl.Series) else np.asarray(image_ids)
-    return array if isinstance(array, pl.Series) or array.dtype.kind != "O" else array.tolist()
+    array = np.asarray(image_ids)
+    # frames keep text as objects
+    return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)

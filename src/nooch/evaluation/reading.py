@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nooch.data import class_name, id_column, read_arrays, read_table
-from nooch.errors import InputError, ParameterError, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.predictions import SCALES, Predictions, check_values
 
 __all__ = ["as_runs", "read_predictions"]
@@ -31,19 +31,22 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
 
     Args:
         source: see ``Source``. A file's runs are named by its column ``run``, else after method and seed, else after the
-            file; a mapping names them.
+            file and seed; where ``run`` alone does not tell them apart, after all three. A mapping names them: with its key, or
+            with ``KEY/RUN`` where there are several.
         tasks: tasks of the suite.
         scale: ``logit`` or ``probability``, needed for wide tables, which do not say.
 
     Raises:
         InputError: see ``read_predictions``; also two runs of one name.
+        ParameterError: an unknown scale, or no predictions at all.
     """
+    if scale is not None:
+        check_one_of("scale", scale, SCALES)
     named: list[tuple[str | None, Any]]
     if isinstance(source, Mapping):
-        named = list(source.items())
+        named = [(str(name), part) for name, part in source.items()]
     else:
-        one = isinstance(source, str | Path | Predictions) or hasattr(source, "columns")
-        named = [(None, part) for part in ([source] if one else source)]
+        named = [(None, part) for part in ([source] if _is_one(source) else source)]
     if not named:
         raise ParameterError("no predictions were given", allowed="at least one run")
     stems = [Path(s).stem for _, s in named if isinstance(s, str | Path)]
@@ -51,7 +54,8 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
     for name, part in named:
         # files of one name in different folders are told apart by their folders
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
-        runs += read_predictions(part, name or (str(part) if whole else None), tasks, scale)
+        found = read_predictions(part, name or (str(part) if whole else None), tasks, scale)
+        runs += found if name is None else _renamed(found, name)
     twice = pl.Series([run.run for run in runs]).value_counts().filter(pl.col("count") > 1).sort("")[""].to_list()
     if twice:
         raise InputError(
@@ -61,6 +65,20 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
             remedy="give each file a column run, or other names",
         )
     return runs
+
+
+def _is_one(source: Source) -> bool:
+    """Whether this is one source; arrays are (ones that are refused), though they can be gone through."""
+    kinds = str | Path | Predictions | pl.LazyFrame
+    return isinstance(source, kinds) or not isinstance(source, Iterable) or any(
+        hasattr(source, name) for name in ("columns", "__array__")
+    )  # fmt: skip
+
+
+def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
+    if len(runs) == 1:
+        return [replace(runs[0], run=name)]
+    return [run if run.run.startswith(f"{name}/") else replace(run, run=f"{name}/{run.run}") for run in runs]
 
 
 def read_predictions(
@@ -77,16 +95,28 @@ def read_predictions(
     if isinstance(source, str | Path):
         path = Path(source)
         name = name or path.stem
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             return _from_arrays(path, name)
         return _from_frame(read_table(path), name, tasks, scale, str(path))
-    if not hasattr(source, "columns"):
+    frame = source.collect() if isinstance(source, pl.LazyFrame) else source
+    if not hasattr(frame, "columns"):
         raise InputError(
             f"a {type(source).__name__} is no predictions",
             allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...) for arrays and tensors",
         )
-    frame = source if isinstance(source, pl.DataFrame) else pl.from_pandas(source)
-    return _from_frame(frame, name or "predictions", tasks, scale, name or "predictions")
+    return _from_frame(_polars(frame), name or "predictions", tasks, scale, name or "predictions")
+
+
+def _polars(frame: Any) -> pl.DataFrame:
+    """A frame of another library (pandas, or any that speaks Arrow)."""
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    try:
+        return pl.DataFrame(frame)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"a {type(frame).__name__} cannot be read: {str(error).splitlines()[0]}", allowed=f"{_LONG}; or {_WIDE}"
+        ) from error
 
 
 def _from_frame(
@@ -97,13 +127,20 @@ def _from_frame(
     given = [column for column in SCALES if column in frame.columns]
     if len(given) == 2:
         raise InputError("has both a column logit and a column probability", where=where, allowed="one of them")
+    if not frame.height:
+        raise InputError(
+            "holds no row", where=where, allowed="a prediction for every image of the split that is scored"
+        )
     if given:
         return _from_long(frame, name, tasks, given[0], where)
+    if "task" in frame.columns:
+        raise InputError("has a column task, but neither logit nor probability", where=where, allowed=_LONG)
     return _from_wide(frame, name, scale, where)
 
 
 def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) -> list[Predictions]:
-    columns = [c for c in frame.columns if c not in _RESERVED]
+    # pandas writes its index as a column without a name
+    columns = [c for c in frame.columns if c.strip() and c not in _RESERVED]
     if not columns:
         raise InputError(f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}")
     if scale is None:
@@ -112,8 +149,6 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
             where=where,
             remedy="say it with --scale logit or --scale probability (scale=... in Python)",
         )
-    if scale not in SCALES:
-        raise ParameterError(f"{scale!r} is no scale", allowed=", ".join(SCALES))
     wrong = [c for c in columns if not frame[c].dtype.is_numeric()]
     if wrong:
         raise InputError(
@@ -136,14 +171,26 @@ def _from_long(frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str,
     keys = [key for key in _KEYS if key in frame.columns]
     if not keys:
         return [_one_run(frame, name, None, None, scale, where)]
+    parts = frame.partition_by(keys, as_dict=True, maintain_order=True)
+    names = [_run_name(dict(zip(keys, values, strict=True)), name) for values in parts]
+    if len(set(names)) < len(names):
+        names = [_joined(values) or name for values in parts]
     runs = []
-    for values, part in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
-        of = dict(zip(keys, values, strict=True))
-        method, seed = of.get("method"), of.get("seed")
-        parts = [str(v) for v in (method, seed) if v is not None]
-        run = str(of["run"]) if of.get("run") is not None else "/".join(parts) or name
-        runs.append(_one_run(part, run, None if method is None else str(method), seed, scale, where))
+    for run, (values, part) in zip(names, parts.items(), strict=True):
+        of: dict[str, Any] = dict(zip(keys, values, strict=True))
+        runs.append(_one_run(part, run, of.get("method"), of.get("seed"), scale, where))
     return runs
+
+
+def _run_name(of: Mapping[str, Any], name: str) -> str:
+    if of.get("run") is not None:
+        return str(of["run"])
+    method = of.get("method")
+    return _joined([name if method is None else method, of.get("seed")])
+
+
+def _joined(parts: Iterable[Any]) -> str:
+    return "/".join(str(part) for part in parts if part is not None)
 
 
 def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
@@ -155,10 +202,16 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
         "method": pl.String,
         "seed": pl.Int64,
     }
-    if not frame["image_id"].dtype.is_integer():
-        kinds["image_id"] = pl.String
+    ids = frame["image_id"]
+    if not ids.dtype.is_integer():
+        # floats are what becomes of integers beside empty cells
+        whole = ids.dtype.is_float() and bool((ids.is_finite() & (ids == ids.floor())).all())
+        kinds["image_id"] = pl.Int64 if whole else pl.String
     if not frame[scale].dtype.is_numeric():
-        raise InputError(f"column {scale} holds {frame[scale].dtype}", where=where, allowed="numbers")
+        given = frame[scale].drop_nulls()
+        strange = given.filter(given.cast(pl.Float64, strict=False).is_null()) if given.dtype == pl.String else given
+        shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
+        raise InputError(f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers")
     try:
         frame = frame.select(
             pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c) for c in frame.columns if c in _RESERVED
@@ -168,8 +221,10 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
             f"columns are of the wrong kind: {str(error).splitlines()[0]}", where=where, allowed=_LONG
         ) from error
     for column in ("image_id", "task", scale):
-        if missing := frame[column].null_count():
-            raise InputError(f"{missing} rows have no {column}", where=where, allowed="a value in every row")
+        missing = frame.filter(pl.col(column).is_null())
+        if missing.height:
+            such = f", such as image {missing['image_id'][0]}, task {missing['task'][0]}" if column == scale else ""
+            raise InputError(f"{missing.height} {column}s are missing{such}", where=where, allowed="a value in every row")
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)
         if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
@@ -224,9 +279,11 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(arrays["tasks"])]
     values, scale = arrays[found[0]], given[found[0]]
-    if values.ndim != 3:
+    if values.ndim != 3 and "runs" not in arrays:
         return [Predictions.of(values, ids, tasks, scale=scale, run=name)]
-    runs = [str(r) for r in arrays.get("runs", np.array([f"{name}/{i}" for i in range(len(values))]))]
-    if len(runs) != len(values):
+    given_runs = arrays.get("runs", np.array([f"{name}/{i}" for i in range(len(values))]))
+    runs = [str(run) for run in np.atleast_1d(given_runs)]
+    values = values[None] if values.ndim == 2 and len(runs) == 1 else values
+    if values.ndim != 3 or len(runs) != len(values):
         raise InputError(f"has {len(runs)} runs and {found[0]} of shape {values.shape}", where=path, allowed=_ARRAYS)
     return [Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)]

@@ -132,7 +132,7 @@ def divide(
             members += [_CONTAINS[name](at_cell) & (codes[kept] == code) for name in SCORED]
     subsets += [Subset(f"avg:{name}") for name in shares]
     table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
-    return subsets, Parts(atoms, np.array(members), at_cell, table)
+    return subsets, Parts(labels, atoms, np.array(members), at_cell, table)
 
 
 def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +31,29 @@ class Parts:
     """Subsets of the images of a task, and mixtures: distributions over cells, which are unions of atoms too.
 
     Attributes:
+        labels: bool (n,).
         atoms: intp (n,), number of each image's atom.
         members: bool (n_subsets, n_atoms), the atoms of each subset.
         cells: intp (n_atoms,), number of each atom's cell.
         shares: float64 (n_mixtures, n_cells), the share that each cell has in a mixture, whatever its size here.
     """
 
+    labels: NDArray[np.bool_]
     atoms: NDArray[np.intp]
     members: NDArray[np.bool_]
     cells: NDArray[np.intp]
     shares: Floats
 
-    def sizes(self, labels: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Images of each atom, int64 (n_atoms,)."""
+        return np.bincount(self.atoms, minlength=self.members.shape[1])
+
+    @cached_property
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Images and positives of each subset, int64 (n_subsets,) each."""
-        n_atoms = self.members.shape[1]
-        images = np.bincount(self.atoms, minlength=n_atoms)
-        positives = np.bincount(self.atoms[labels], minlength=n_atoms)
-        return self.members @ images, self.members @ positives
+        positives = np.bincount(self.atoms[self.labels], minlength=self.members.shape[1])
+        return self.members @ self.counts, self.members @ positives
 
     def scales(self, mixture: int, counts: Floats) -> Floats:
         """What an image of each atom weighs in a mixture, float64 (n_atoms, k), for weights of atoms (n_atoms, k).
@@ -73,7 +80,7 @@ class Graded:
     """
 
     def __init__(self, labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str] = METRICS) -> None:
-        self.labels, self.metrics = labels, tuple(metrics)
+        self.metrics = tuple(metrics)
         self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
         self._summed = dict(_summands(labels, values, scale, metrics))
 
@@ -81,7 +88,7 @@ class Graded:
         """Every metric on every subset, then on every mixture: float64 (n_subsets + n_mixtures, n_metrics); NaN = undefined."""
         n_atoms = parts.members.shape[1]
         sums = {name: part.by_atom(parts.atoms, n_atoms) for name, part in self._summed.items()}
-        counts = np.bincount(parts.atoms, minlength=n_atoms).astype(np.float64)
+        counts = parts.counts.astype(np.float64)
         return self._assemble(parts, counts[:, None], {name: s[..., None] for name, s in sums.items()}, None)[..., 0]
 
     def resampled(self, parts: Parts, weights: Floats) -> Floats:
@@ -98,40 +105,46 @@ class Graded:
     def _assemble(self, parts: Parts, counts: Floats, sums: dict[str, Floats], weights: Floats | None) -> Floats:
         """From weights of atoms (n_atoms, k) and sums over them (n_atoms, n_bins, k)."""
         n_subsets, k = len(parts.members), counts.shape[1]
-        images, positives = parts.sizes(self.labels)
-        differ = (positives > 0) & (positives < images)
+        areas = None if self._ranking is None else self._areas(parts, counts, weights)
         result = np.full((n_subsets + len(parts.shares), len(self.metrics), k), np.nan)
-        scales = [parts.members.astype(np.float64)[:, :, None].repeat(k if weights is not None else 1, axis=2)]
-        scales += [parts.scales(m, counts)[None] for m in range(len(parts.shares))]
-        for row, scale in enumerate(s for block in scales for s in block):
-            total = (scale * counts).sum(axis=0)
-            for column, name in enumerate(self.metrics):
-                if name in sums:
+        for column, name in enumerate(self.metrics):
+            if areas is not None and name in _RANKED:
+                result[:, column] = areas[_RANKED.index(name)]
+        if sums:
+            for row, scale in enumerate(self._scales(parts, counts)):
+                total = (scale * counts).sum(axis=0)
+                for name, of_atoms in sums.items():
                     with np.errstate(invalid="ignore", divide="ignore"):
-                        of_bins = np.einsum("ak,abk->bk", scale, sums[name])
-                        result[row, column] = np.abs(of_bins).sum(axis=0) / total
-            if self._ranking is not None:
-                areas = self._areas(parts, row, scale, weights, differ)
-                for name, area in zip(_RANKED, areas, strict=True):
-                    if name in self.metrics:
-                        result[row, self.metrics.index(name)] = area
+                        of_bins = np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
+                        result[row, self.metrics.index(name)] = np.abs(of_bins).sum(axis=0) / total
         return result
 
-    def _areas(
-        self, parts: Parts, row: int, scale: Floats, weights: Floats | None, differ: NDArray[np.bool_]
-    ) -> tuple[Floats | float, Floats | float]:
+    @staticmethod
+    def _scales(parts: Parts, counts: Floats) -> list[Floats]:
+        """What an image of each atom counts in every subset, float64 (n_atoms, 1), and mixture, (n_atoms, k)."""
+        members = [member.astype(np.float64)[:, None] for member in parts.members]
+        return members + [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
+
+    def _areas(self, parts: Parts, counts: Floats, weights: Floats | None) -> Floats:
+        """AUC and average precision, float64 (2, n_subsets + n_mixtures, k)."""
         assert self._ranking is not None  # noqa: S101 - the caller looked
-        if row < len(parts.members):
-            if not differ[row]:
-                return np.nan, np.nan
-            mask = parts.members[row][parts.atoms]
-            return self._ranking.areas(mask) if weights is None else self._ranking.weighted_areas(mask, weights)
-        scaled = scale[parts.atoms]
-        defined = ~np.isnan(scaled).any(axis=0)
-        filled = np.where(defined, scaled, 1.0) if weights is None else np.where(defined, scaled, 1.0) * weights
-        some = np.asarray((filled > 0).any(axis=1), dtype=bool)
-        both = self._ranking.weighted_areas(some, filled)
-        return np.where(defined, both[0], np.nan), np.where(defined, both[1], np.nan)
+        images, positives = parts.sizes
+        result = np.full((2, len(parts.members) + len(parts.shares), counts.shape[1]), np.nan)
+        atoms = parts.atoms[self._ranking.order]
+        for row, member in enumerate(parts.members):
+            if 0 < positives[row] < images[row]:
+                mask = None if member.all() else member[atoms]
+                if weights is None:
+                    result[:, row, 0] = self._ranking.areas(mask)
+                else:
+                    result[:, row] = self._ranking.weighted_areas(mask, weights)
+        for mixture in range(len(parts.shares)):
+            scale = parts.scales(mixture, counts)[parts.atoms]
+            defined = ~np.isnan(scale).any(axis=0)
+            filled = np.where(defined, scale, 1.0) * (1.0 if weights is None else weights)
+            both = np.array(self._ranking.weighted_areas(None, filled))
+            result[:, len(parts.members) + mixture] = np.where(defined, both, np.nan)
+        return result
 
 
 @dataclass(frozen=True)

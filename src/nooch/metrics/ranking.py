@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,11 @@ def auprc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = No
 
 
 def _one(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None) -> tuple[float, float]:
-    ranking, everything = Ranking.of(labels, scores), np.ones(len(labels), dtype=bool)
+    ranking = Ranking.of(labels, scores)
     if weights is None:
-        area, precision = ranking.areas(everything)
+        area, precision = ranking.areas(None)
     else:
-        column, average = ranking.weighted_areas(everything, weights[:, None])
+        column, average = ranking.weighted_areas(None, weights[:, None])
         area, precision = float(column[0]), float(average[0])
     if np.isnan(area):
         raise UndefinedError("a ranking of one class has no area", allowed="at least one positive and one negative")
@@ -56,21 +57,23 @@ def stable_order(values: Floats) -> NDArray[np.intp]:
     """
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32)
+    # adding 0 makes -0.0 the 0.0 that it is equal to
     if np.array_equal(narrow, values):
-        bits = (narrow + np.float32(0)).view(np.uint32).astype(np.uint64) << np.uint64(32)
-        digits = [2, 3]
+        key = _ascending((narrow + np.float32(0)).view(np.int32), np.uint32(1 << 31))
     else:
-        # adding 0 makes -0.0 the 0.0 that it is equal to
-        bits, digits = (values + 0.0).view(np.uint64), [0, 1, 2, 3]
-    sign = np.uint64(1 << 63)
-    key = np.where(bits & sign, ~bits, bits | sign)
-    order: NDArray[np.intp] | None = None
-    for digit in digits:
-        part = (key >> np.uint64(16 * digit)).astype(np.uint16)
-        # numpy sorts 16-bit integers by counting
-        order = part.argsort(kind="stable") if order is None else order[part[order].argsort(kind="stable")]
-    assert order is not None  # noqa: S101 - tells the type checker that there are digits
+        key = _ascending((values + 0.0).view(np.int64), np.uint64(1 << 63))
+    # numpy sorts 16-bit integers by counting; a cast keeps the lowest 16 bits
+    order = key.astype(np.uint16).argsort(kind="stable")
+    for digit in range(1, key.itemsize // 2):
+        part = (key >> key.dtype.type(16 * digit)).astype(np.uint16)
+        order = order[part[order].argsort(kind="stable")]
     return order
+
+
+def _ascending(bits: NDArray[Any], sign: Any) -> NDArray[Any]:
+    """Unsigned integers in the order of the floats whose bits these are: negative ones are turned round."""
+    negative = (bits >> (8 * bits.itemsize - 1)).view(sign.dtype)
+    return np.asarray(bits.view(sign.dtype) ^ (negative | sign))
 
 
 @dataclass(frozen=True)
@@ -93,56 +96,86 @@ class Ranking:
         order = stable_order(scores)
         ranked = scores[order]
         rises = ranked[1:] != ranked[:-1]
-        groups = None if rises.all() else np.concatenate([[0], np.cumsum(rises)]).astype(np.int64)[: len(scores)]
+        groups = None
+        if not rises.all():
+            groups = np.zeros(len(scores), dtype=np.int64)
+            rises.cumsum(out=groups[1:])
         return cls(order, labels[order], groups)
 
-    def areas(self, mask: NDArray[np.bool_]) -> tuple[float, float]:
-        """AUC and average precision of the rows in ``mask``, bool (n,); NaN where these have only one class.
+    def areas(self, mask: NDArray[np.bool_] | None) -> tuple[float, float]:
+        """AUC and average precision of the rows in ``mask``, bool (n,) in ascending order of score, or of all rows (None).
 
-        Counts are integers until the last division.
+        NaN where these have only one class. Counts are integers until the last division.
         """
-        positions = np.flatnonzero(mask[self.order])
-        n, where = len(positions), np.flatnonzero(self.labels[positions])
+        labels, groups = self.labels, self.groups
+        if mask is not None:
+            positions = mask.nonzero()[0]
+            labels, groups = labels[positions], None if groups is None else groups[positions]
+        n, where = len(labels), labels.nonzero()[0]
         n_positive = len(where)
         if n_positive in {0, n}:
             return np.nan, np.nan
-        # each positive's group of equal scores starts at ``start`` and ends before ``end``
-        if self.groups is None:
-            start, before = where, np.arange(n_positive)
-            below_twice = 2 * (start - before)
-        else:
-            groups = self.groups[positions]
-            mine = groups[where]
-            start, end = np.searchsorted(groups, mine, "left"), np.searchsorted(groups, mine, "right")
-            before, until = np.searchsorted(where, start), np.searchsorted(where, end)
-            below_twice = (start - before) + (end - until)
-        area = int(below_twice.sum()) / (2 * n_positive * (n - n_positive))
-        return area, float(np.mean((n_positive - before) / (n - start)))
+        # each positive's group of equal scores starts at ``start`` and ends before ``end``; ``before`` and ``until`` count
+        # the positives up to there
+        start, before = where, np.arange(n_positive)
+        below_twice = 2 * int(where.sum()) - n_positive * (n_positive - 1)
+        tied = _tied(groups, where)
+        if groups is not None and len(tied):
+            start, mine = where.copy(), groups[where[tied]]
+            start[tied], end = groups.searchsorted(mine, "left"), groups.searchsorted(mine, "right")
+            below_twice -= 2 * int((where[tied] - before[tied]).sum())
+            before[tied], until = where.searchsorted(start[tied]), where.searchsorted(end)
+            below_twice += int((start[tied] - before[tied] + end - until).sum())
+        area = below_twice / (2 * n_positive * (n - n_positive))
+        return area, float(((n_positive - before) / (n - start)).sum()) / n_positive
 
-    def weighted_areas(self, mask: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
+    def weighted_areas(self, mask: NDArray[np.bool_] | None, weights: Floats) -> tuple[Floats, Floats]:
         """AUC and average precision under many weightings at once.
 
         Args:
-            mask: bool (n,), rows that take part.
-            weights: float64 (n, k), 0 and more; a column is a weighting.
+            mask: see ``areas``.
+            weights: float64 (n, k), 0 and more, in the order of the scores that were ranked; a column is a weighting.
 
         Returns:
             Two float64 (k,); NaN where a weighting leaves only one class.
         """
-        positions = np.flatnonzero(mask[self.order])
+        positions = np.arange(len(self.order)) if mask is None else mask.nonzero()[0]
         labels = self.labels[positions]
         groups = positions if self.groups is None else self.groups[positions]
         at = np.unique(groups[labels])
         if not len(at) or labels.all():
             nothing = np.full(weights.shape[1], np.nan)
             return nothing, nothing
-        # cell 2k holds the negatives between the (k-1)th and the kth score of positives, cell 2k + 1 those tied with it
-        cell = np.searchsorted(at, groups)
-        tied = at[np.minimum(cell, len(at) - 1)] == groups
         rows = self.order[positions]
-        negative = _sums(rows[~labels], (2 * cell + tied)[~labels], 2 * len(at) + 1, weights)
-        positive = _sums(rows[labels], cell[labels], len(at), weights)
-        return _areas(negative, positive)
+        positive = _sums(rows[labels], at.searchsorted(groups[labels]), len(at), weights)
+        # cell k holds the negatives that k of the positives' scores are not above
+        negatives, cells = groups[~labels], at.searchsorted(groups[~labels], "right")
+        negative = _sums(rows[~labels], cells, len(at) + 1, weights)
+        area, average = _areas(negative, positive)
+        equal = at[np.maximum(cells - 1, 0)] == negatives
+        if equal.any():
+            which, numbers = np.unique(cells[equal] - 1, return_inverse=True)
+            half = _sums(rows[~labels][equal], numbers, len(which), weights) / 2
+            area += (positive[which] * half).sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            all_positive, all_negative = positive.sum(axis=0), negative.sum(axis=0)
+            area, average = area / (all_positive * all_negative), average / all_positive
+        one_class = (all_positive == 0) | (all_negative == 0)
+        return np.where(one_class, np.nan, area), np.where(one_class, np.nan, average)
+
+
+def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Which of the rows ``where`` share their group with another row."""
+    nobody = np.empty(0, dtype=np.intp)
+    if groups is None:
+        return nobody
+    same = groups[1:] == groups[:-1]
+    if not same.any():
+        return nobody
+    either = np.zeros(len(groups), dtype=bool)
+    either[1:] = same
+    either[:-1] |= same
+    return np.asarray(either[where].nonzero()[0])
 
 
 def _sums(rows: NDArray[np.intp], cells: NDArray[np.intp], n_cells: int, weights: Floats) -> Floats:
@@ -152,15 +185,16 @@ def _sums(rows: NDArray[np.intp], cells: NDArray[np.intp], n_cells: int, weights
 
 
 def _areas(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
-    """From the weights of the cells, float64 (2 m + 1, k), and of the m scores of positives, (m, k)."""
-    below_or_tied = np.cumsum(negative, axis=0)
-    below, all_negative = below_or_tied[:-1:2], below_or_tied[-1]
+    """Sums over the m scores of positives: of positive x negative weight below, and of positive weight x precision.
+
+    From the weights of negatives by cell, float64 (m + 1, k), and of positives by score, (m, k); float64 (k,) each.
+    """
+    below = np.cumsum(negative, axis=0)
     caught = np.cumsum(positive[::-1], axis=0)[::-1]
-    all_positive = caught[0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        area = (positive * (below + negative[1::2] / 2)).sum(axis=0) / (all_positive * all_negative)
-        # a score whose positives and all above have no weight adds nothing
-        precision = np.nan_to_num(caught / (caught + all_negative - below), nan=0.0)
-        average = (positive * precision).sum(axis=0) / all_positive
-    one_class = (all_positive == 0) | (all_negative == 0)
-    return np.where(one_class, np.nan, area), np.where(one_class, np.nan, average)
+    area = np.einsum("mk,mk->k", positive, below[:-1])
+    said = caught + below[-1]
+    said -= below[:-1]
+    # a score at and above which nothing has weight has no positive weight either: it adds nothing
+    said[said == 0] = 1
+    caught = caught / said
+    return area, np.einsum("mk,mk->k", positive, caught)

@@ -1,0 +1,159 @@
+"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against a loop over scikit-learn's ``roc_auc_score``.
+
+The subsets are all, hard, easy and hard by the strongest cue alone. The loop gives the same values, which is checked to 1e-12.
+Then the whole of ``nooch.evaluate`` (aligning, checks, counts, the table; sets and predictions in memory) against a loop over
+every AUC in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
+
+    python benchmarks/bench_metrics.py [--images 123287] [--runs 5] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench_criteria import dataset, timed
+from measuring import Spread, machine, ratios, write_json
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+import nooch
+from nooch.challenge import SUBSETS
+from nooch.criteria import FittedCE
+from nooch.metrics import METRICS, Graded, Parts
+from nooch.published import NOOCH_TASKS
+
+SEEDS = 3
+Work = list[tuple[list[NDArray[np.bool_]], Parts, NDArray[np.float64]]]
+
+
+def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
+    """CE with the cues that alpha finds, and the strongest class as the cue of tasks that have none."""
+    fitted: FittedCE = nooch.CE(0.05, 0.1).fit(data.select("train"))
+    alone = {
+        task: (data.classes[int(np.nanargmax(np.where(np.arange(len(data.classes)) == y, -np.inf, fitted.A[y])))],)
+        for y, task in enumerate(data.classes)
+        if not fitted.cues(task)
+    }
+    return nooch.find(data, {"ce": nooch.CE(0.05, 0.1, alone)}, splits=["test"])
+
+
+def predictions(suite: nooch.Suite) -> list[nooch.Predictions]:
+    """Logits of three seeds, float32 as models give them: noise, the label, and the context's pull."""
+    random, runs = np.random.default_rng(0), []
+    sets = [suite.set("ce", task, "test") for task in suite.tasks]
+    for seed in range(SEEDS):
+        columns = []
+        for one in sets:
+            pull = np.array([-1.0, 1.0, 0.0])[one.subset]
+            columns.append((random.normal(size=len(one)) + 2 * one.labels + pull - 2).astype(np.float32))
+        values = np.column_stack(columns)
+        runs.append(
+            nooch.Predictions.of(values, sets[0].image_ids, suite.tasks, scale="logit", run=str(seed), seed=seed)
+        )
+    return runs
+
+
+def parts_of(suite: nooch.Suite, task: str) -> tuple[list[NDArray[np.bool_]], Parts]:
+    """Four subsets of a task's images: as masks for the loop, and as nooch has them."""
+    one = suite.set("ce", task, "test")
+    hard = one.subset != SUBSETS.index("easy")
+    assert one.by_cue is not None
+    cue = (one.by_cue & np.uint64(1)).astype(bool)
+    masks = [np.ones_like(hard), hard, ~hard, cue]
+    kept, atoms = np.unique(hard * 2 + cue, return_index=True, return_inverse=True)[1:]
+    members = np.array([mask[kept] for mask in masks])
+    return masks, Parts(one.labels, atoms, members, np.zeros(len(kept), dtype=np.intp), np.empty((0, 1)))
+
+
+def loop(labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]]) -> list[float]:
+    """scikit-learn, one subset after another; NaN where a subset has one class."""
+    found = []
+    for mask in masks:
+        y = labels[mask]
+        found.append(float(roc_auc_score(y, values[mask])) if y.any() and not y.all() else np.nan)
+    return found
+
+
+def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:
+    """All tasks and runs, from outputs to values: float64 (n_tasks x n_runs, 4, n_metrics)."""
+    return np.array([Graded(p.labels, v, "logit", metrics).scores(p) for _, p, v in work])
+
+
+def evaluated_by_loop(suite: nooch.Suite, runs: list[nooch.Predictions]) -> dict[tuple[Any, ...], float]:
+    """Every AUC of the table that ``nooch.evaluate`` gives: all, hard and easy, and hard and easy by each cue."""
+    values: dict[tuple[Any, ...], float] = {}
+    for row, task in enumerate(suite.tasks):
+        one = suite.set("ce", task, "test")
+        assert one.by_cue is not None
+        hard = one.subset != SUBSETS.index("easy")
+        masks = {("all", None): np.ones_like(hard), ("hard", None): hard, ("easy", None): ~hard}
+        cues = suite.header.criteria["ce"].cues[task]
+        for bit, (cue, _) in enumerate(cues if len(cues) > 1 else []):
+            alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
+            masks |= {("hard", cue): alone, ("easy", cue): ~alone}
+        for run in runs:
+            found = loop(one.labels, run.values[row], list(masks.values()))
+            values |= {(run.run, task, *name): value for name, value in zip(masks, found, strict=True)}
+    return values
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=123_287)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    suite = suite_of_all_tasks(dataset(arguments.images))
+    runs = predictions(suite)
+    divided = {task: parts_of(suite, task) for task in suite.tasks}
+    work: Work = [(*divided[t], run.values[row]) for row, t in enumerate(suite.tasks) for run in runs]
+    ways: dict[str, Callable[[], Any]] = {
+        "nooch, AUC": lambda: nooch_scores(work, ("auc",)),
+        "nooch, all six metrics": lambda: nooch_scores(work, METRICS),
+        "scikit-learn, AUC": lambda: np.array([loop(p.labels, v, masks) for masks, p, v in work]),
+        "nooch.evaluate, AUC": lambda: nooch.evaluate(suite, runs, metrics=["auc"]),
+        "nooch.evaluate, all six metrics": lambda: nooch.evaluate(suite, runs),
+        "scikit-learn, AUC of that table": lambda: evaluated_by_loop(suite, runs),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    results: dict[str, Any] = {}
+    nooch.evaluate(suite, runs)  # warm-up
+    for _ in range(arguments.runs):
+        for name, way in ways.items():
+            taken, results[name] = timed(way)
+            seconds[name].append(taken)
+    check(results)
+    print(f"{len(suite.tasks)} tasks, {len(runs[0].image_ids):,} images, {SEEDS} seeds")
+    for name, values in seconds.items():
+        print(f"{name}: {Spread.of(values)} s")
+    found = {}
+    for peer, mine in (("scikit-learn, AUC", list(ways)[:2]), ("scikit-learn, AUC of that table", list(ways)[3:5])):
+        n = len(results[peer]) if isinstance(results[peer], dict) else results[peer].size
+        for name in mine:
+            found[name] = ratios(seconds[peer], seconds[name])
+            print(f"{name} against a loop over roc_auc_score, {n:,} values of AUC: {found[name]} times as fast")
+    taken, _ = timed(lambda: nooch.evaluate(suite, runs[:1], tasks=NOOCH_TASKS, bootstrap=1000))
+    print(f"1,000 resamples of 12 tasks, all metrics and subsets, one run: {taken:.1f} s")
+    write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratios": found, "bootstrap_seconds": taken})
+
+
+def check(results: dict[str, Any]) -> None:
+    """Stop where the two disagree by more than 1e-12."""
+    ours, theirs = results["nooch, AUC"][:, :, 0], results["scikit-learn, AUC"]
+    if not np.allclose(ours, theirs, rtol=0, atol=1e-12, equal_nan=True):
+        sys.exit("error: the two disagree")
+    rows = results["nooch.evaluate, AUC"].table.select("run", "task", "subset", "cue", "value").rows()
+    table = {row[:4]: np.nan if row[4] is None else row[4] for row in rows}
+    for key, value in results["scikit-learn, AUC of that table"].items():
+        if not np.isclose(table[key], value, rtol=0, atol=1e-12, equal_nan=True):
+            sys.exit(f"error: the two disagree on {key}: {table[key]} and {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A grid of 20 x 20 values of alpha and beta for 171 tasks against finding at each point.
+
+The peer is nooch's own ``find``, which is itself much faster than loops (see the benchmark of criteria), at some of the points; the
+time of all 400 is their mean times 400. The counts are compared at these points.
+
+    python benchmarks/bench_sweep.py [--images 123287] [--runs 5] [--points 8] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from bench_criteria import dataset, timed
+from measuring import Spread, machine, ratios, write_json
+
+import nooch
+
+
+def agree(sweep: nooch.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> bool:
+    """Whether every set's counts are those of the grid."""
+    rows = sweep.grid.filter(pl.col("alpha") == alpha, pl.col("beta") == beta)
+    counts = {(t, s): (p, n) for t, s, p, n in rows.select("task", "split", "hard_positives", "hard_negatives").rows()}
+    return all(counts[r.task, r.split] == (r.hard_positives, r.hard_negatives) for r in suite.header.sets)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=123_287)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--points", type=int, default=8)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    data = dataset(arguments.images)
+    alphas, betas = np.linspace(0, 0.2, 20).tolist(), np.linspace(0.01, 0.5, 20).tolist()
+    random = np.random.default_rng(0)
+    seconds: dict[str, list[float]] = {"sweep": [], "one point after another": []}
+    sweep = nooch.sweep_thresholds(data, alpha=alphas, beta=betas)  # warm-up
+    for _ in range(arguments.runs):
+        taken, sweep = timed(lambda: nooch.sweep_thresholds(data, alpha=alphas, beta=betas))
+        seconds["sweep"].append(taken)
+        each = []
+        for _ in range(arguments.points):
+            alpha, beta = float(random.choice(alphas)), float(random.choice(betas))
+            taken, suite = timed(lambda a=alpha, b=beta: nooch.find(data, {"ce": nooch.CE(a, b)}))
+            each.append(taken)
+            if not agree(sweep, suite, alpha, beta):
+                sys.exit(f"error: the two disagree at alpha {alpha}, beta {beta}")
+        seconds["one point after another"].append(float(np.mean(each)) * len(alphas) * len(betas))
+    ratio = ratios(seconds["one point after another"], seconds["sweep"])
+    for name, values in seconds.items():
+        print(f"{name}: {Spread.of(values)} s")
+    print(f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio} times as fast")
+    write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""One request to a server that may stall, lie or send us elsewhere; what goes wrong is told apart by what helps."""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import responses
+from typing import Self
+
+import urllib3
+from urllib3.exceptions import (
+    HTTPError,
+    InvalidHeader,
+    LocationParseError,
+    NameResolutionError,
+    SSLError,
+    URLSchemeUnknown,
+)
+from urllib3.response import BaseHTTPResponse
+
+from nooch.version import __version__
+
+__all__ = ["Client", "MirrorError", "Pace", "Patience", "RangeError", "RetryError", "read_block"]
+
+_REDIRECTS = {301, 302, 303, 307, 308}
+_MOST_REDIRECTS = 10
+_BUSY = {408, 425, 429, 500, 502, 503, 504}
+_BLOCK = 1 << 20
+
+
+class MirrorError(Exception):
+    """This mirror does not have the file; another may."""
+
+
+class RangeError(MirrorError):
+    """What we have does not go with what the server sends; starting anew may help."""
+
+
+class RetryError(Exception):
+    """The same request may succeed later, ``after`` so many seconds where the server says so."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for what.
+
+    Attributes:
+        connect: seconds until a connection must stand; ``read`` until the next bytes must come.
+        attempts: failures in a row, without a MiB gained, after which a mirror is given up.
+        backoff: seconds before the second attempt, doubled each time; ``longest`` caps it and a server's Retry-After.
+        slowest: bytes in ``window`` seconds below which a connection counts as stalled.
+        wait: what waits, given seconds.
+    """
+
+    connect: float = 15.0
+    read: float = 60.0
+    attempts: int = 5
+    backoff: float = 1.0
+    longest: float = 60.0
+    slowest: int = 1 << 16
+    window: float = 60.0
+    wait: Callable[[float], None] = time.sleep
+
+    def before_attempt(self, failures: int, after: float | None) -> None:
+        """Wait after so many failures in a row."""
+        self.wait(min(self.longest, after if after is not None else self.backoff * 2 ** max(0, failures - 1)))
+
+
+@dataclass
+class Pace:
+    """Raises RetryError where bytes keep coming, but too slowly to ever end."""
+
+    patience: Patience
+    since: float = field(default_factory=time.monotonic)
+    gained: int = 0
+
+    def count(self, size: int) -> None:
+        """So many bytes have come."""
+        self.gained += size
+        now = time.monotonic()
+        if now - self.since >= self.patience.window:
+            if self.gained < self.patience.slowest:
+                raise RetryError(f"sent only {self.gained:,} bytes in {now - self.since:.0f} s")
+            self.since, self.gained = now, 0
+
+
+class Client:
+    """Requests over http and https, with connections that are kept; the usual proxy variables are heeded."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.patience = patience
+        self._pools: dict[str | None, urllib3.PoolManager] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for manager in self._pools.values():
+            # clear() alone leaves it to the garbage collector to close them
+            for key in manager.pools.keys():  # noqa: SIM118 - not iterable itself
+                if (pool := manager.pools.get(key)) is not None:
+                    pool.close()
+            manager.clear()
+
+    @contextmanager
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[BaseHTTPResponse]:
+        """Yield the answer, status 200 or 206, its body yet to be read.
+
+        Raises:
+            RetryError, RangeError, MirrorError: by what may help.
+        """
+        for _ in range(_MOST_REDIRECTS + 1):
+            response = self._request(url, headers)
+            try:
+                if response.status in {200, 206}:
+                    yield response
+                    return
+                if response.status not in _REDIRECTS:
+                    raise _refusal(response)
+                url = _redirected(url, response.headers.get("Location"))
+            finally:
+                # ends the connection unless the body was read to its end; then it is kept
+                response.close()
+                response.release_conn()
+        raise MirrorError(f"redirects more than {_MOST_REDIRECTS} times")
+
+    def _request(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
+        timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
+        try:
+            return self._pool(url).request(
+                "GET", url, headers=sent, timeout=timeout, retries=False, redirect=False, preload_content=False
+            )
+        except (SSLError, LocationParseError, URLSchemeUnknown, InvalidHeader, ValueError) as error:
+            raise MirrorError(_words(error)) from error
+        except HTTPError as error:
+            raise RetryError(_words(error)) from error
+
+    def _pool(self, url: str) -> urllib3.PoolManager:
+        parts = urllib.parse.urlsplit(url)
+        proxy = urllib.request.getproxies().get(parts.scheme)
+        if proxy and (urllib.request.proxy_bypass(parts.hostname or "") or parts.hostname is None):
+            proxy = None
+        if proxy not in self._pools:
+            self._pools[proxy] = _proxied(proxy) if proxy else urllib3.PoolManager()
+        return self._pools[proxy]
+
+
+def read_block(response: BaseHTTPResponse) -> bytes:
+    """The next bytes of a body as they come, at most a MiB; empty at its end. RetryError where the connection breaks."""
+    try:
+        return response.read1(_BLOCK, decode_content=False) or b""
+    except HTTPError as error:
+        raise RetryError(_words(error)) from error
+
+
+def _proxied(proxy: str) -> urllib3.ProxyManager:
+    address = proxy if "://" in proxy else f"http://{proxy}"
+    user, at, _ = urllib.parse.urlsplit(address).netloc.rpartition("@")
+    headers = urllib3.make_headers(proxy_basic_auth=urllib.parse.unquote(user)) if at else None
+    return urllib3.ProxyManager(address, proxy_headers=headers)
+
+
+def _redirected(url: str, location: str | None) -> str:
+    if not location:
+        raise MirrorError("redirects to nowhere")
+    try:
+        target = urllib.parse.urljoin(url, location)
+        scheme, before = urllib.parse.urlsplit(target).scheme, urllib.parse.urlsplit(url).scheme
+    except ValueError as error:
+        raise MirrorError(f"redirects to {location[:200]!r}, which is no address") from error
+    if scheme not in {"http", "https"} or (before == "https" and scheme == "http"):
+        raise MirrorError(f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is refused")
+    return target
+
+
+def _refusal(response: BaseHTTPResponse) -> Exception:
+    # not in the server's own words, which may hold anything
+    text = f"answers {response.status} {responses.get(response.status, '')}".rstrip()
+    if response.status == 416:
+        return RangeError(text)
+    if response.status in _BUSY:
+        return RetryError(text, _retry_after(response.headers.get("Retry-After")))
+    return MirrorError(text)
+
+
+def _retry_after(text: str | None) -> float | None:
+    """Seconds from now; the header holds seconds or a date."""
+    if not text:
+        return None
+    if text.strip().isdecimal():
+        # of more digits than a float has it is not meant
+        return float(text.strip()[:9])
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, NameResolutionError):
+        return "its address cannot be resolved: no network, or no such host"
+    # urllib3 begins some messages with the connection's repr
+    return str(error).rpartition(">: ")[2] or type(error).__name__

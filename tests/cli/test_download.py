@@ -1,0 +1,183 @@
+"""``nooch download`` and ``nooch import coco-stuff`` as a user types them."""
+
+import json
+
+import numpy as np
+import pytest
+from coco_files import STUFF, document, image, write
+from download_server import BODY, SIZE, cut, left, remote, serving, status, zipped
+
+from nooch.data import load_dataset
+from nooch.download import Collection
+
+THINGS_ZIP, STUFF_ZIP = "annotations_trainval2017.zip", "stuff_trainval2017.zip"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def known(monkeypatch, server):
+    """What the catalogue says: two zips of annotations, and a file that comes with ``--images``."""
+    images = [image(i) for i in range(1, 11)]
+    person = [{"image_id": i, "category_id": 1, "area": 4.0} for i in range(1, 11, 2)]
+    road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in range(1, 11)]
+    things = zipped({"annotations/instances_val2017.json": json.dumps(document(images, person)).encode()})
+    stuff = zipped({"stuff_val2017.json": json.dumps(document(images, road, STUFF)).encode()})
+    files = (
+        remote(
+            server.put("/missing", b"", always=status(404)), server.put("/things.zip", things),
+            body=things, name=THINGS_ZIP, into="annotations", unpacked_at_most=10**6,
+        ),
+        remote(
+            server.put("/stuff.zip", stuff),
+            body=stuff, name=STUFF_ZIP, into="stuff_trainval2017", unpacked_at_most=10**6, size=None, sha256=None, about=9999,
+        ),
+    )  # fmt: skip
+    asked = []
+
+    def collection(name, *, images=False):
+        asked.append((name, images))
+        more = (remote(server.put("/file.bin", BODY)),) if images else ()
+        return Collection(
+            name=name, files=files + more, licences=("CC BY [4.0]",), next="nooch import coco-stuff {root} DATASET"
+        )
+
+    monkeypatch.setattr("nooch.download.downloading.collection", collection)
+    return asked
+
+
+def test_everything_is_brought_and_said(run_cli, known, tmp_path):
+    root = tmp_path / "my data"
+    done = run_cli("download", "coco-stuff", root)
+    assert done.code == 0, done.err
+    assert f"{root}: 2 files (2 downloaded)" in done.out
+    assert "licence: CC BY [4.0]" in done.out
+    assert f"next: nooch import coco-stuff '{root}' DATASET" in done.out
+    assert done.err == ""
+    assert sorted(p.name for p in root.iterdir() if not p.name.startswith(".")) == [
+        "annotations", THINGS_ZIP, "nooch_downloads.json", "stuff_trainval2017", STUFF_ZIP,
+    ]  # fmt: skip
+    done = run_cli("download", "coco-stuff", root)
+    assert f"{root}: 2 files (2 unpacked)" in done.out
+    assert known == [("coco-stuff", False)] * 2
+
+
+def test_json_stands_alone(run_cli, known, server, tmp_path):
+    done = run_cli("download", "coco-stuff", tmp_path / "root", "--images", "--no-keep-zips", "--format", "json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert {k: found[k] for k in ("collection", "root", "licences", "notes")} == {
+        "collection": "coco-stuff", "root": str(tmp_path / "root"), "licences": ["CC BY [4.0]"], "notes": [],
+    }  # fmt: skip
+    assert [(f["name"], f["how"], f["source"]) for f in found["files"]] == [
+        (THINGS_ZIP, "downloaded", server.url("/things.zip")),
+        (STUFF_ZIP, "downloaded", server.url("/stuff.zip")),
+        ("file.bin", "downloaded", server.url("/file.bin")),
+    ]
+    assert found["files"][2]["size"] == SIZE
+    assert not list((tmp_path / "root").glob("*.zip"))
+
+
+def test_from_a_folder_without_a_network(run_cli, known, server, tmp_path):
+    assert run_cli("download", "coco-stuff", tmp_path / "root").code == 0
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / STUFF_ZIP).write_bytes(b"no zip")
+    before = len(server.requests)
+    done = run_cli("download", "coco-stuff", tmp_path / "again", "--from", tmp_path)
+    assert done.code == 0, done.err
+    assert "(2 taken)" in done.out
+    assert len(server.requests) == before
+    assert f"note: {tmp_path / 'other' / STUFF_ZIP} is no zip" in done.err
+
+
+def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch):
+    monkeypatch.setattr("nooch.download.transport.time.sleep", lambda _: None)
+    server.put("/things.zip", b"", always=status(403))
+    done = run_cli("download", "coco-stuff", tmp_path / "root")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("error:") == 1
+    assert "Traceback" not in done.err
+    assert f"{server.url('/things.zip')} answers 403 Forbidden" in done.err
+    assert f"{server.url('/missing')} answers 404 Not Found" in done.err
+    assert left(tmp_path / "root") == []
+
+
+def test_published_is_another_collection(run_cli, known, tmp_path):
+    assert run_cli("download", "nooch-published", tmp_path / "root").code == 0
+    assert known == [("nooch-published", False)]
+    assert "no such option" in run_cli("download", "nooch-published", tmp_path / "x", "--images").err.lower()
+
+
+def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
+    from contextlib import contextmanager
+
+    from nooch.cli import downloading
+    from nooch.cli.output import Format
+
+    told = []
+
+    @contextmanager
+    def progress():
+        yield lambda *what: told.append(what)
+
+    monkeypatch.setattr(downloading, "progress", progress)
+    monkeypatch.setattr("nooch.download.downloading._LARGE", 10**6)
+    server.put("/file.bin", BODY, cut(1_000_000))
+    downloading._download("coco-stuff", tmp_path / "root", Format.json, images=True)
+    assert told[0] == ("files", 0, 3)
+    assert told[-1] == ("files", 3, 3)
+    assert ("downloading file.bin (MB)", 3, 3) in told
+
+
+# nooch import coco-stuff
+
+
+@pytest.fixture
+def root(run_cli, known, tmp_path):
+    assert run_cli("download", "coco-stuff", tmp_path / "root").code == 0
+    return tmp_path / "root"
+
+
+def test_what_was_downloaded_is_imported(run_cli, root, tmp_path):
+    done = run_cli("import", "coco-stuff", root, tmp_path / "data", "--format", "json")
+    assert done.code == 0, done.err
+    assert (done.json["images"], done.json["splits"], done.json["annotated"]) == (10, {"all": 10}, 15)
+    text = "instances_train2017.json is not there: train2017 is left out"
+    assert text in done.json["notes"]
+    assert f"note: {text}" in done.err
+    assert list(load_dataset(tmp_path / "data").provenance["notes"]) == done.json["notes"]
+    assert "--split" not in done.err
+
+
+def test_options_of_an_import(run_cli, root, tmp_path):
+    words = ["import", "coco-stuff", root, tmp_path / "data"]
+    done = run_cli(*words, "--split", "70/10/20", "--seed", "3", "--processes", "1", "--format", "json")
+    assert done.json["splits"] == {"train": 7, "valid": 1, "test": 2}
+    assert run_cli(*words).code == 2
+    assert run_cli(*words, "--overwrite").code == 0
+    assert "--group needs --split" in run_cli("import", "coco-stuff", root, tmp_path / "x", "--group", "a").err
+
+
+def test_the_papers_split_is_offered_and_not_applied(run_cli, root, tmp_path):
+    file = root / "cocostuff_split_image_ids.npz"
+    np.savez(file, train_ids=np.arange(1, 8), valid_ids=np.array([8]), test_ids=np.array([9, 10]))
+    done = run_cli("import", "coco-stuff", root, tmp_path / "data")
+    assert f"--split {file}" in done.err
+    assert load_dataset(tmp_path / "data").splits == {"all": 10}
+    done = run_cli("import", "coco-stuff", root, tmp_path / "split", "--split", file)
+    assert done.code == 0, done.err
+    assert "gives the paper's" not in done.err
+    assert load_dataset(tmp_path / "split").splits == {"train": 7, "valid": 1, "test": 2}
+
+
+def test_nothing_to_import(run_cli, tmp_path):
+    write(tmp_path / "root" / "other.json", {})
+    done = run_cli("import", "coco-stuff", tmp_path / "root", tmp_path / "data")
+    assert (done.code, done.out) == (2, "")
+    assert "looked for in" in done.err
+    assert not (tmp_path / "data").exists()

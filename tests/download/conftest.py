@@ -1,0 +1,42 @@
+"""A server, and patience that does not wait."""
+
+import pytest
+from download_server import serving
+
+from nooch.download import Collection, Patience, download
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def waits():
+    """Seconds that would have been waited."""
+    return []
+
+
+@pytest.fixture
+def patience(waits):
+    return Patience(connect=2, read=0.3, attempts=3, slowest=1000, window=0.4, wait=waits.append)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def fetched(root, patience):
+    """Download files into ``root`` and give the result."""
+
+    def run(*remotes, **more):
+        wanted = Collection(name="made-up", files=remotes, licences=("none",), next="go on with {root}")
+        return download(wanted, root, **{"patience": patience} | more)
+
+    return run
