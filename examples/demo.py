@@ -1,4 +1,4 @@
-"""The main job end to end on made-up annotations: import, find, show, explain. No download of data."""
+"""The main job end to end on made-up annotations: import, find, explain, evaluate, sweep, export. No download of data."""
 
 from __future__ import annotations
 
@@ -48,14 +48,31 @@ def main() -> None:
     print("\n5. Explain: why one image is hard, in words")
     for image in hard_images(suite):
         run(f"nooch explain {suite} --task car --image {image}")
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/: annotations, dataset, suite.")
+    print("\n6. Evaluate: two stand-ins for models; one answers from the context alone, the other looks at the object")
+    models = Path(__file__).parent / "stand_in_models.py"
+    run_python([str(models), str(dataset), str(out / "predictions"), "--tasks", TASKS])
+    run(
+        f"nooch evaluate {suite} {out}/predictions/context.parquet {out}/predictions/object.csv --criterion ce "
+        f"--tasks car,bowl,boat,cow --bootstrap 200 --out {out}/scores.parquet"
+    )
+    print("\n7. Sweep: what other thresholds would give, without fitting again")
+    run(f"nooch sweep-thresholds {dataset} --alpha 0:0.2:20 --beta 0.01:0.5:20 --out {out}/sweep")
+    print("\n8. Share: the sets in the layout of the published ones, and as a Hugging Face folder")
+    run(f"nooch export {suite} --to npy {out}/npy")
+    run(f"nooch export {suite} --to hf {out}/hf")
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/: dataset, suite, scores, pictures.")
     print("Your own data: nooch import --help")
 
 
 def run(command: str) -> None:
     """Print a command and run it with this interpreter's nooch; stop where it fails."""
     print(f"$ {command}", flush=True)
-    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], check=False)
+    run_python(["-m", *shlex.split(command)])
+
+
+def run_python(arguments: list[str]) -> None:
+    """Run this interpreter; stop where it fails."""
+    done = subprocess.run([sys.executable, *arguments], check=False)
     if done.returncode:
         sys.exit(done.returncode)
 
