@@ -1,0 +1,31 @@
+"""An objective turns a batch's logits, labels and environments into one loss for each head."""
+
+from nooch.objectives.adaptive import CVaR, Focal
+from nooch.objectives.base import VARIANTS, Objective, TrainingCounts, losses, residuals
+from nooch.objectives.groups import GDRO, IRM, OnlineGDRO, VREx
+from nooch.objectives.weighted import ERM, BalancedSoftmax, EnvironmentReweight, LabelReweight
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    kind.name: kind
+    for kind in (ERM, LabelReweight, EnvironmentReweight, BalancedSoftmax, GDRO, OnlineGDRO, IRM, VREx, CVaR, Focal)
+}
+"""Name -> objective."""
+
+__all__ = [
+    "ERM",
+    "GDRO",
+    "IRM",
+    "OBJECTIVES",
+    "VARIANTS",
+    "BalancedSoftmax",
+    "CVaR",
+    "EnvironmentReweight",
+    "Focal",
+    "LabelReweight",
+    "Objective",
+    "OnlineGDRO",
+    "TrainingCounts",
+    "VREx",
+    "losses",
+    "residuals",
+]

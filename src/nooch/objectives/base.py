@@ -1,0 +1,122 @@
+"""The contract of an objective: ``(logits, labels, environments) -> loss``, for many heads along the last axis."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nooch.errors import ParameterError, check_one_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["VARIANTS", "Objective", "TrainingCounts", "losses", "means_by_environment", "residuals"]
+
+VARIANTS = ("paper", "released")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCounts:
+    """How many training images each head has of each class and environment.
+
+    Attributes:
+        classes: float tensor (2, H): of y = 0 and of y = 1.
+        environments: float tensor (C, H).
+    """
+
+    classes: Tensor
+    environments: Tensor
+
+    @classmethod
+    def of(cls, classes: Sequence[float], environments: Sequence[float] = (1.0,)) -> TrainingCounts:
+        """Counts of one task for one head, from plain numbers."""
+        import torch
+
+        return cls(
+            torch.tensor(classes, dtype=torch.float64)[:, None],
+            torch.tensor(environments, dtype=torch.float64)[:, None],
+        )
+
+
+class Objective(ABC):
+    """What training minimises: one number for each head.
+
+    An objective is made for the counts of its heads and one value of each hyperparameter for each head, so that heads of
+    different tasks and hyperparameters train together.
+
+    Args:
+        counts: class and environment counts of the training images.
+        variant: ``paper``, or ``released`` where the authors' code does otherwise.
+        parameters: name -> tensor (H,), or a number for all heads.
+
+    Raises:
+        ParameterError: an unknown variant, a parameter that is unknown, missing or out of range.
+    """
+
+    name: ClassVar[str]
+    """What it is called."""
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Hyperparameter -> smallest and largest value (both allowed)."""
+    needs_environments: ClassVar[bool] = False
+    """Whether it looks at environments."""
+
+    def __init__(self, counts: TrainingCounts, *, variant: str = "paper", **parameters: Any) -> None:
+        check_one_of("variant", variant, VARIANTS, owner=self.name)
+        self.counts, self.variant = counts, variant
+        self.parameters = {name: self._checked(name, parameters) for name in self.ranges}
+        for name in parameters:
+            check_one_of("hyperparameter", name, self.ranges, owner=self.name)
+
+    def _checked(self, name: str, parameters: Mapping[str, Any]) -> Tensor:
+        import torch
+
+        if name not in parameters:
+            raise ParameterError(f"hyperparameter {name} is missing", where=self.name, allowed="a number for each head")
+        like = self.counts.classes
+        value = torch.as_tensor(parameters[name], dtype=like.dtype, device=like.device).expand(like.shape[1])
+        low, high = self.ranges[name]
+        if not bool(((value >= low) & (value <= high)).all()):
+            raise ParameterError(f"{name} is {parameters[name]}", where=self.name, allowed=f"{low:g} to {high:g}")
+        return value
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Loss of each head on a batch, shape (H,).
+
+        Args:
+            logits: float (m, H).
+            labels: float (m, H), 0 or 1.
+            environments: int64 (m, H), 0 to C - 1.
+        """
+
+    @abstractmethod
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss (H,) and its derivative by the logits (m, H), in closed form: what many heads in one pass train by."""
+
+
+def losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log-likelihood of each row and head, natural logarithm, (m, H); labels may be fractions."""
+    from torch.nn.functional import binary_cross_entropy_with_logits
+
+    return binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+
+def residuals(logits: Tensor, labels: Tensor) -> Tensor:
+    """Derivative of ``losses`` by the logits: probability minus label, (m, H)."""
+    return logits.sigmoid() - labels
+
+
+def indicators(environments: Tensor, n_environments: int, like: Tensor) -> Tensor:
+    """Which rows are in which environment, (C, m, H), in the type of ``like``."""
+    import torch
+
+    numbers = torch.arange(n_environments, device=environments.device)
+    return (environments[None] == numbers[:, None, None]).to(like.dtype)
+
+
+def means_by_environment(values: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+    """Means of values (m, H) over the rows of each environment and their counts, (C, H) each; 0 where there is no row."""
+    counts = inside.sum(dim=1)
+    return (inside * values[None]).sum(dim=1) / counts.clamp(min=1), counts

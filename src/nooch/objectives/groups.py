@@ -1,0 +1,152 @@
+"""Objectives over environments: GDRO in both forms, IRM, VREx (paper, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nooch.objectives.base import Objective, TrainingCounts, indicators, losses, means_by_environment, residuals
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["GDRO", "IRM", "OnlineGDRO", "VREx"]
+
+_INFINITY = float("inf")
+
+
+class _ByEnvironment(Objective):
+    """What all of them share: mean losses of the environments that are in the batch."""
+
+    needs_environments = True
+
+    def _means(self, values: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean of values by environment and counts, (C, H) each, and rows' membership (C, m, H)."""
+        inside = indicators(environments, len(self.counts.environments), values)
+        return (*means_by_environment(values, inside), inside)
+
+
+class GDRO(_ByEnvironment):
+    """The largest of the environments' mean losses plus K / sqrt(n_c), over those in the batch (Eq. 5; Sagawa et al.)."""
+
+    name = "gdro"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"K": (0.0, _INFINITY)}
+
+    def __init__(self, counts: TrainingCounts, **options: Any) -> None:
+        super().__init__(counts, **options)
+        self._margin = self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
+
+    def _worst(self, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest, (H,), and which it is, int64 (H,)."""
+        return (means + self._margin).masked_fill(counts == 0, -_INFINITY).max(dim=0)
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """The worst environment's mean loss and adjustment."""
+        means, counts, _ = self._means(losses(logits, labels), environments)
+        return self._worst(means, counts)[0]
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals of the worst environment's rows over their number."""
+        means, counts, _ = self._means(losses(logits, labels), environments)
+        worst, which = self._worst(means, counts)
+        chosen = (environments == which).to(logits.dtype)
+        return worst, residuals(logits, labels) * chosen / counts.gather(0, which[None])
+
+
+class OnlineGDRO(_ByEnvironment):
+    """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) and normalises it (Sagawa et al.).
+
+    Each call is a step; the weights are part of the state of a training.
+    """
+
+    name = "online-gdro"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"eta": (0.0, _INFINITY), "K": (0.0, _INFINITY)}
+
+    def __init__(self, counts: TrainingCounts, **options: Any) -> None:
+        super().__init__(counts, **{"K": 0.0, **options})
+        self._margin = self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
+        self.q = self.counts.environments.new_full(self.counts.environments.shape, 1 / len(self.counts.environments))
+
+    def _step(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        means, counts, inside = self._means(losses(logits, labels), environments)
+        # what is not in the batch has loss 0, as in the authors' code
+        adjusted = (means + self._margin) * (counts > 0)
+        q = self.q.to(logits.dtype) * (self.parameters["eta"] * adjusted.detach()).exp()
+        self.q = q / q.sum(dim=0)
+        return (self.q * adjusted).sum(dim=0), counts, inside
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """A step of the weights, then the weighted mean loss."""
+        return self._step(logits, labels, environments)[0]
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """A step of the weights, then residuals times each row's weight q_c / count_c."""
+        value, counts, inside = self._step(logits, labels, environments)
+        rows = (inside * (self.q / counts.clamp(min=1))[:, None]).sum(dim=0)
+        return value, residuals(logits, labels) * rows
+
+
+class IRM(_ByEnvironment):
+    """Sum over environments of mean loss and lambda x |derivative by a factor on the logits, at 1| (Eq. 6).
+
+    Released: the derivative squared, and all divided by lambda where that is above 1.
+    """
+
+    name = "irm"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"lambda_": (0.0, _INFINITY)}
+
+    def _parts(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        means, counts, inside = self._means(losses(logits, labels), environments)
+        # the derivative of the loss of w z by w, at w = 1
+        slopes, _ = means_by_environment(residuals(logits, labels) * logits, inside)
+        return means, slopes, counts, inside
+
+    def _scale(self) -> Tensor | float:
+        return 1 / self.parameters["lambda_"].clamp(min=1) if self.variant == "released" else 1.0
+
+    def _penalty(self, slopes: Tensor) -> Tensor:
+        return slopes**2 if self.variant == "released" else slopes.abs()
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Losses and penalties of the environments in the batch."""
+        means, slopes, _, _ = self._parts(logits, labels, environments)
+        return self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Closed form: the slope's own derivative by a logit is (s - y) + z s (1 - s), over the environment's count."""
+        means, slopes, counts, inside = self._parts(logits, labels, environments)
+        value = self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
+        of_penalty = 2 * slopes if self.variant == "released" else slopes.sign()
+        rate = self._scale() * self.parameters["lambda_"] * of_penalty / counts.clamp(min=1)
+        probability = logits.sigmoid()
+        residual = probability - labels
+        bend = residual + logits * probability * (1 - probability)
+        per_row = (inside * (self._scale() / counts.clamp(min=1))[:, None]).sum(dim=0)
+        return value, residual * per_row + bend * (inside * rate[:, None]).sum(dim=0)
+
+
+class VREx(_ByEnvironment):
+    """Mean over environments of their mean losses, plus beta x the variance of these (Krueger et al., 2021)."""
+
+    name = "vrex"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"beta": (0.0, _INFINITY)}
+
+    def _risk(self, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Value (H,), and its derivative by each mean, (C, H)."""
+        present = (counts > 0).to(means.dtype)
+        n = present.sum(dim=0)
+        centre = (means * present).sum(dim=0) / n
+        away = (means - centre) * present
+        value = centre + self.parameters["beta"] * (away**2).sum(dim=0) / n
+        return value, present / n + 2 * self.parameters["beta"] * away / n
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Over the environments in the batch."""
+        means, counts, _ = self._means(losses(logits, labels), environments)
+        return self._risk(means, counts)[0]
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals times each row's share in the value."""
+        means, counts, inside = self._means(losses(logits, labels), environments)
+        value, rate = self._risk(means, counts)
+        return value, residuals(logits, labels) * (inside * (rate / counts.clamp(min=1))[:, None]).sum(dim=0)

@@ -1,0 +1,92 @@
+"""Objectives that weight rows by class or environment: ERM, reweighting, balanced softmax (paper, sections 4.1 to 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nooch.objectives.base import Objective, TrainingCounts, losses, residuals
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["ERM", "BalancedSoftmax", "EnvironmentReweight", "LabelReweight"]
+
+
+class ERM(Objective):
+    """The mean loss (Eq. 1)."""
+
+    name = "erm"
+
+    def weights(self, labels: Tensor, environments: Tensor) -> Tensor | float:
+        """Weight of each row and head."""
+        del labels, environments
+        return 1.0
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Mean of the weighted losses."""
+        return (self.weights(labels, environments) * losses(logits, labels)).mean(dim=0)
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Weighted residuals over the number of rows."""
+        weights = self.weights(labels, environments)
+        return (weights * losses(logits, labels)).mean(dim=0), weights * residuals(logits, labels) / len(logits)
+
+
+class LabelReweight(ERM):
+    """Rows weighted by (1 / w)^alpha, w the frequency of their label (Eq. 2); released: (1 - w)^alpha."""
+
+    name = "label-reweight"
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"alpha": (0.0, float("inf"))}
+
+    def __init__(self, counts: TrainingCounts, **options: Any) -> None:
+        super().__init__(counts, **options)
+        # of each label and head: only two values a head, looked up by row
+        self._table = self._of(self.counts.classes / self.counts.classes.sum(dim=0))
+
+    def _of(self, frequencies: Tensor) -> Tensor:
+        if self.variant == "released":
+            return (1 - frequencies) ** self.parameters["alpha"]
+        # what does not occur in training is never looked up
+        return frequencies.clamp(min=1e-300 if frequencies.element_size() == 8 else 1e-38) ** -self.parameters["alpha"]
+
+    def weights(self, labels: Tensor, environments: Tensor) -> Tensor:
+        """By label; between the two for labels that are fractions."""
+        del environments
+        return self._table[0] + labels * (self._table[1] - self._table[0])
+
+
+class EnvironmentReweight(LabelReweight):
+    """Rows weighted by (1 / w)^alpha, w the frequency of their environment; released: (1 - w)^alpha."""
+
+    name = "environment-reweight"
+    needs_environments = True
+
+    def __init__(self, counts: TrainingCounts, **options: Any) -> None:
+        super().__init__(counts, **options)
+        self._table = self._of(self.counts.environments / self.counts.environments.sum(dim=0))
+
+    def weights(self, labels: Tensor, environments: Tensor) -> Tensor:
+        """By environment."""
+        del labels
+        return self._table.gather(0, environments)
+
+
+class BalancedSoftmax(Objective):
+    """The loss of logits shifted by the log odds of the training labels (Ren et al., 2020); predictions are not shifted."""
+
+    name = "balanced-softmax"
+
+    def _shifted(self, logits: Tensor) -> Tensor:
+        counts = self.counts.classes.clamp(min=0.5)
+        return logits + (counts[1] / counts[0]).log()
+
+    def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Mean loss of the shifted logits."""
+        del environments
+        return losses(self._shifted(logits), labels).mean(dim=0)
+
+    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals of the shifted logits over the number of rows."""
+        shifted = self._shifted(logits)
+        return self(logits, labels, environments), residuals(shifted, labels) / len(logits)
