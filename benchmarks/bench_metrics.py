@@ -91,7 +91,11 @@ def evaluated_by_loop(suite: nooch.Suite, runs: list[nooch.Predictions]) -> dict
         one = suite.set("ce", task, "test")
         assert one.by_cue is not None
         hard = one.subset != SUBSETS.index("easy")
-        masks = {("all", None): np.ones_like(hard), ("hard", None): hard, ("easy", None): ~hard}
+        masks: dict[tuple[str, str | None], NDArray[np.bool_]] = {
+            ("all", None): np.ones_like(hard),
+            ("hard", None): hard,
+            ("easy", None): ~hard,
+        }
         cues = suite.header.criteria["ce"].cues[task]
         for bit, (cue, _) in enumerate(cues if len(cues) > 1 else []):
             alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)

@@ -147,7 +147,11 @@ def divided(draw):
     atoms = np.array(draw(st.lists(st.integers(0, 1), min_size=len(labels), max_size=len(labels)))) * 2 + ~labels
     members = np.array(draw(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=4)))
     shares = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=4, max_size=4)))
-    return labels, values, Parts(atoms.astype(np.intp), members, np.arange(4), shares[None] / max(shares.sum(), 1))
+    return (
+        labels,
+        values,
+        Parts(labels, atoms.astype(np.intp), members, np.arange(4), shares[None] / max(shares.sum(), 1)),
+    )
 
 
 def value_or_nan(metric, labels, values, weights=None):
@@ -202,7 +206,7 @@ def test_resampling_equals_one_resample_after_another(case, seed):
 
 
 def test_only_what_is_asked_for_is_computed():
-    parts = Parts(np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1)))
+    parts = Parts(Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1)))
     for names in (("auc",), ("nll", "auc"), ("ece_top",), METRICS[::-1]):
         table = Graded(Y, P, "probability", names).scores(parts)
         expected = [PLAIN[n](Y, P) if n in {"auc", "auprc"} else PLAIN[n](Y, P, scale="probability") for n in names]

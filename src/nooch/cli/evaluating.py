@@ -77,14 +77,16 @@ def evaluate_command(
             check_output_file(path, overwrite=overwrite)
     _check_junit(junit, out, fail_if)
     from nooch.challenge import load_suite
-    from nooch.evaluation import evaluate, judge, parse_condition
+    from nooch.evaluation import check_names, evaluate, judge, parse_condition
     from nooch.metrics import METRICS
-    from nooch.report import SCORE_FILES, junit_xml, save_scores
+    from nooch.report import SCORE_FILES, junit_xml, save_scores, write_file
 
     if out is not None:
         check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
     conditions = [parse_condition(text) for text in fail_if]
     found = load_suite(suite)
+    for condition in conditions:
+        check_names(condition, found)
     wanted = list(dict.fromkeys(split_names(metrics)))
     with progress() as update:
         scores = evaluate(
@@ -110,10 +112,7 @@ def evaluate_command(
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:
-        from nooch.files import replace_file
-
-        junit.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(junit, junit_xml(verdicts))
+        write_file(junit, junit_xml(verdicts))
     _print(scores, verdicts, shown, format)
     if out is not None and format is ScoreFormat.text:
         console().print(f"{out}: {len(scores):,} values", style="dim", markup=False)

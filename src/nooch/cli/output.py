@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,15 +47,20 @@ def print_json(content: Any) -> None:
     sys.stdout.flush()
 
 
+def _shown(text: str) -> str:
+    """Text from files is no markup and moves no cursor: control characters but the end of a line are spelled out."""
+    return escape(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: c[0].encode("unicode_escape").decode(), text))
+
+
 def fail(text: str) -> int:
     """Print an error and return the exit code."""
-    _errors().print(f"[bold red]error:[/] {escape(text)}")
+    _errors().print(f"[bold red]error:[/] {_shown(text)}")
     return 2
 
 
 def note(text: str) -> None:
     """Print something to know, on standard error."""
-    _errors().print(f"[yellow]note:[/] {escape(text)}")
+    _errors().print(f"[yellow]note:[/] {_shown(text)}")
 
 
 def notes_on(provenance: Any) -> None:

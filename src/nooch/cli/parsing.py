@@ -34,15 +34,20 @@ def parse_grid(text: str | None, option: str) -> list[float]:
         if ":" not in text:
             return [float(part) for part in split_names(text)]
         start, stop, count = text.split(":")
-        steps = int(count) - 1
-        # the last one is the number as it was written, whatever the steps add up to
-        return [float(start) + i * (float(stop) - float(start)) / steps for i in range(steps)] + [float(stop)]
+        return _steps(float(start), float(stop), int(count) - 1)
     except ValueError as error:
         raise ParameterError(
             f"{text!r} is no grid",
             where=option,
             allowed="from:to:how many, such as 0:0.2:20, or numbers such as 0.05,0.1",
         ) from error
+
+
+def _steps(start: float, stop: float, steps: int) -> list[float]:
+    """Numbers at equal distances; the last one is as it was written, whatever the steps add up to."""
+    if steps < 1:
+        raise ValueError("a range has two ends")
+    return [start + i * (stop - start) / steps for i in range(steps)] + [stop]
 
 
 def split_names(text: str | None) -> list[str]:

@@ -46,7 +46,11 @@ def sweep_command(
     from nooch.challenge import POOLED
     from nooch.data import load_dataset
     from nooch.report import save_sweep
-    from nooch.study.sweeping import sweep_thresholds
+    from nooch.study.sweeping import grid_of, sweep_thresholds
+
+    for name, values in grids.items():
+        # before captions are embedded for nothing
+        grid_of(name, values)
 
     data = load_dataset(dataset)
     with progress() as update:

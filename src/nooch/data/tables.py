@@ -51,7 +51,8 @@ def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
         raise InputError(f"ending {path.suffix!r} is not a table's", where=path, allowed=", ".join(_READ))
     try:
         return read(path, csv_options)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    # polars panics on some broken Parquet files
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path) from error
 
 
@@ -65,8 +66,10 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
         # opened here: numpy leaves a file that is no archive open
         with Path(path).open("rb") as file:
             arrays = np.load(file, allow_pickle=False)
-            return {name: arrays[name] for name in getattr(arrays, "files", ())}
-    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            found = {name: arrays[name] for name in getattr(arrays, "files", ())}
+        # members of an archive that are no arrays come as bytes
+        return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+    except (ValueError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
 
 

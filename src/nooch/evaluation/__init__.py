@@ -1,6 +1,6 @@
 """Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a reason for every null."""
 
-from nooch.evaluation.conditions import Condition, Verdict, judge, parse_condition
+from nooch.evaluation.conditions import Condition, Verdict, check_names, judge, parse_condition
 from nooch.evaluation.evaluating import evaluate
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.reading import read_predictions
@@ -17,6 +17,7 @@ __all__ = [
     "Predictions",
     "Scores",
     "Verdict",
+    "check_names",
     "evaluate",
     "judge",
     "parse_condition",

@@ -14,7 +14,7 @@ from nooch.evaluation.scores import Scores
 from nooch.evaluation.scoring import AVERAGE
 from nooch.metrics import METRICS
 
-__all__ = ["Condition", "Verdict", "judge", "parse_condition"]
+__all__ = ["Condition", "Verdict", "check_names", "judge", "parse_condition"]
 
 _FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
 _ALLOWED = "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as auc@hard[ce,car]<0.85"
@@ -87,6 +87,14 @@ def parse_condition(text: str) -> Condition:
     return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
 
 
+def check_names(condition: Condition, suite: Suite) -> None:
+    """Raise ParameterError for a criterion or task that the suite does not have; possible before anything is scored."""
+    if condition.criterion is not None:
+        check_one_of("criterion", condition.criterion, suite.criteria, owner="the suite")
+    if condition.task not in {None, AVERAGE}:
+        check_one_of("task", str(condition.task), suite.tasks, owner="the suite")
+
+
 def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[Verdict]:
     """Every condition on every value that it concerns; a value that is undefined or missing fires it.
 
@@ -101,10 +109,7 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     check_one_of("subset", c.subset, plain["subset"].unique().to_list(), owner="the scores")
     check_one_of("metric", c.metric, plain["metric"].unique().to_list(), owner="the scores")
-    if c.criterion is not None:
-        check_one_of("criterion", c.criterion, suite.criteria, owner="the suite")
-    if c.task not in {None, AVERAGE}:
-        check_one_of("task", str(c.task), suite.tasks, owner="the suite")
+    check_names(condition, suite)
     criteria = [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
     known = plain["task"].unique(maintain_order=True).to_list()
     tasks = [c.task] if c.task else [task for task in known if task != AVERAGE]

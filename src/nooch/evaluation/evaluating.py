@@ -89,7 +89,11 @@ def evaluate(
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}", allowed="at least one task")
     shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
+    if len({d.name for d in shares}) < len(shares):
+        raise ParameterError("two averages have one name", where="averages", allowed="each name once")
     blocks: list[Block] = []
+    if not any(key[0] in names and key[1] in wanted for key in suite.keys):
+        suite.record(names[0], wanted[0], _splits(split, suite)[0])
     for of in _splits(split, suite):
         keys = [key for key in suite.keys if key[0] in names and key[1] in wanted and key[2] == of]
         if not keys:
@@ -155,8 +159,12 @@ class _Split:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
-            finally:
+            except BaseException:
+                # an interrupt, too, must not wait for what runs
                 pool.shutdown(wait=False, cancel_futures=True)
+                if self._draws is not None:
+                    self._draws.cancel()
+                raise
 
     def _part(self, challenge: ChallengeSet) -> Part:
         rows: NDArray[np.intp] | slice = slice(None)
@@ -184,7 +192,7 @@ def _splits(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
         split = "test" if "test" in suite.splits else list(suite.splits)[:1] if len(suite.splits) == 1 else None
         if split is None:
             raise ParameterError("which split is to be scored?", allowed=", ".join(suite.splits), remedy="--split NAME")
-    names = [split] if isinstance(split, str) else list(split)
+    names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
     for name in names:
         check_one_of("split", name, suite.splits, owner="the suite")
     return names
@@ -210,6 +218,11 @@ def _groups(
             "groups need a frame of attributes with image_id", remedy="give --dataset (attributes=dataset.images)"
         )
     frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls("image_id")
+    if frame["image_id"].n_unique() != len(frame):
+        twice = frame["image_id"].filter(frame["image_id"].is_duplicated()).unique().sort()
+        raise InputError(
+            f"image ids occur more than once: {some_of(twice)}", where="attributes", allowed="each image once"
+        )
     known = pl.DataFrame({"image_id": ids}).join(frame, on="image_id", how="left", maintain_order="left")
     groups: dict[str, tuple[NDArray[np.intp], Sequence[str]]] = {}
     for column in by:

@@ -209,7 +209,8 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
         kinds["image_id"] = pl.Int64 if whole else pl.String
     if not frame[scale].dtype.is_numeric():
         given = frame[scale].drop_nulls()
-        strange = given.filter(given.cast(pl.Float64, strict=False).is_null()) if given.dtype == pl.String else given
+        as_numbers = given.cast(pl.Float64, strict=False) if given.dtype == pl.String else None
+        strange = given if as_numbers is None else given.filter(~as_numbers.is_finite().fill_null(value=False))
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
         raise InputError(f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers")
     try:
@@ -224,7 +225,9 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
         missing = frame.filter(pl.col(column).is_null())
         if missing.height:
             such = f", such as image {missing['image_id'][0]}, task {missing['task'][0]}" if column == scale else ""
-            raise InputError(f"{missing.height} {column}s are missing{such}", where=where, allowed="a value in every row")
+            raise InputError(
+                f"{missing.height} {column}s are missing{such}", where=where, allowed="a value in every row"
+            )
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)
         if not label.is_in([0.0, 1.0]).fill_null(value=False).all():

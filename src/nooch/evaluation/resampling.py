@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +25,22 @@ class Draws:
     """
 
     def __init__(self, n: int, resamples: int, seed: int) -> None:
-        self.n, self.resamples = n, resamples
+        self.n, self.resamples, self._cancelled = n, resamples, False
         random = np.random.default_rng(seed)
         # an image is drawn once on average: more than 65,535 times is out of reach
         self._counts = np.empty((resamples, n), dtype=np.uint16)
         for row in self._counts:
             row[:] = np.bincount(random.integers(0, n, n), minlength=n) if n else 0
 
+    def cancel(self) -> None:
+        """Let whoever goes through ``weights``, in any thread, stop at the next block."""
+        self._cancelled = True
+
     def weights(self, rows: NDArray[np.intp] | slice) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of resamples, and their weights of these images: float64 (images, size of the block)."""
         for start in range(0, self.resamples, _CHUNK):
+            if self._cancelled:
+                raise CancelledError
             block = slice(start, min(start + _CHUNK, self.resamples))
             yield block, np.ascontiguousarray(self._counts[block, rows].T, dtype=np.float64)
 

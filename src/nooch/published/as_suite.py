@@ -63,7 +63,7 @@ def read_labels(path: str | Path) -> Labels:
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
     if missing:
         raise InputError(f"has no array {some_of(missing)}", where=path, allowed=_ARRAYS)
-    names = tuple(class_name(str(name)) for name in arrays["category_names"])
+    names = tuple(class_name(str(name), path) for name in np.atleast_1d(arrays["category_names"]))
     values = arrays["labels"]
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
@@ -71,8 +71,18 @@ def read_labels(path: str | Path) -> Labels:
 
 
 def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: Path) -> Labels:
-    if ids.dtype != pl.Int64:
-        raise InputError("image ids are text, the published ones are integers", where=path)
+    # digits as text stand for the number, as in predictions
+    numbers = ids.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        raise InputError(
+            f"image ids are text: {some_of(ids.filter(numbers.is_null()))}",
+            where=path,
+            allowed="integers, as published",
+        )
+    ids = numbers
+    if len(set(classes)) != len(classes):
+        twice = sorted({name for name in classes if list(classes).count(name) > 1})
+        raise InputError(f"classes occur more than once: {some_of(twice)}", where=path, allowed="each class once")
     if present.shape != (len(ids), len(classes)):
         raise InputError(
             f"labels have shape {present.shape} for {len(ids)} images and {len(classes)} classes",
@@ -81,7 +91,9 @@ def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], 
         )
     if ids.n_unique() != len(ids):
         raise InputError(
-            f"image ids occur more than once: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=path
+            f"image ids occur more than once: {some_of(ids.filter(ids.is_duplicated()).unique().sort())}",
+            where=path,
+            allowed="each image once",
         )
     order = ids.arg_sort().to_numpy()
     return Labels(ids.to_numpy()[order], present[order], tuple(classes), str(path))
@@ -114,9 +126,15 @@ def published_suite(published: Published, labels: Labels) -> Suite:
     }
     criteria = {name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)}
     splits = [split for split in ("valid", "test") if any(k[2] == split for k in keys)]
-    counts = {name: int(np.isin(ids, labels.image_ids).sum()) for name, ids in published.splits.items()}
+    counts = {name: _size(ids, labels, sets, name) for name, ids in published.splits.items()}
     record = DatasetRecord(_fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE])
     return Suite.of(sets, dataset=record, criteria=criteria, skipped=[], tasks=tasks, splits=splits)
+
+
+def _size(ids: NDArray[np.int64], labels: Labels, sets: Mapping[tuple[str, str, str], ChallengeSet], split: str) -> int:
+    """Images of a split that have a label, of any task."""
+    listed = [challenge.image_ids.to_numpy() for key, challenge in sets.items() if key[2] == split]
+    return len(np.unique(np.concatenate([ids[np.isin(ids, labels.image_ids)], *listed])))
 
 
 def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
@@ -136,15 +154,20 @@ def _set(
         raise InputError(
             f"there are no labels of {task}", where=labels.source, allowed=some_of(sorted(labels.classes), 12)
         )
-    if set(sides) != {"positive", "negative"} or split not in published.splits:
+    if len(sides) < 2:
+        raise InputError(f"has only the {', '.join(sides)} side", where=where, allowed="both sides, a file each")
+    if split not in published.splits:
         raise InputError(
-            f"has only the {', '.join(sides)} side or no split", where=where, allowed="both sides and the split"
+            f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=some_of(f"{name}_ids" for name in published.splits)
         )
     universe = published.splits[split]
     known = np.isin(labels.image_ids, universe)
     ids, present = labels.image_ids[known], labels.present[known, labels.classes.index(task)]
     for side, hard in sides.items():
         _check_side(where, side, hard, universe, ids, present)
+    both = np.intersect1d(sides["positive"], sides["negative"])
+    if len(both):
+        raise InputError(f"images are on both sides: {some_of(both)}", where=where, allowed="one side for each image")
     hard_ids = np.concatenate(list(sides.values()))
     every = np.union1d(ids, hard_ids)
     y = np.isin(every, sides["positive"])

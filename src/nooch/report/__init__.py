@@ -1,8 +1,8 @@
 """What people look at: scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
 
 from nooch.report.junit import junit_xml
-from nooch.report.score_files import SCORE_FILES, as_json, save_scores
-from nooch.report.score_tables import Shown, latex, markdown, tables_of
+from nooch.report.score_files import SCORE_FILES, as_json, save_scores, write_file
+from nooch.report.score_tables import Shown, latex, markdown, printable, tables_of
 from nooch.report.sweep_files import save_sweep
 
 __all__ = [
@@ -12,7 +12,9 @@ __all__ = [
     "junit_xml",
     "latex",
     "markdown",
+    "printable",
     "save_scores",
     "save_sweep",
     "tables_of",
+    "write_file",
 ]

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.errors import check_one_of
+from nooch.errors import OutputError, check_one_of
 from nooch.evaluation import Scores
 from nooch.files import check_output_file, replace_file
 from nooch.report.score_tables import latex, markdown, tables_of
 
-__all__ = ["SCORE_FILES", "as_json", "save_scores"]
+__all__ = ["SCORE_FILES", "as_json", "save_scores", "write_file"]
 
 
 def _parquet(table: pl.DataFrame) -> bytes:
@@ -76,6 +76,18 @@ def save_scores(
     for file in contents:
         check_output_file(file, overwrite=overwrite)
     for file, content in contents.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, content)
+        write_file(file, content)
     return list(contents)
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, and the folders that lead to it.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder: {error.strerror}", where=file.parent) from error
+    replace_file(file, content)

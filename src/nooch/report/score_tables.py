@@ -10,7 +10,7 @@ import polars as pl
 
 from nooch.evaluation import AVERAGE, Scores
 
-__all__ = ["Shown", "latex", "markdown", "tables_of"]
+__all__ = ["Shown", "latex", "markdown", "printable", "tables_of"]
 
 _COLUMNS = {
     # AUC where both classes are, the loss on each side: what the paper shows
@@ -24,6 +24,9 @@ _COLUMNS = {
 _NAMES = {"auc": "AUC", "auprc": "AUPRC", "nll": "NLL", "error": "error", "ece": "ECE", "ece_top": "ECE top"}
 _SHORT = {"hard_positive": "hard pos", "hard_negative": "hard neg"}
 
+# what moves a terminal's cursor, ends a line, or turns the direction of text
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -34,14 +37,17 @@ class Shown:
         columns: names; the first ``left`` are text.
         rows: texts.
         left: number of text columns.
-        notes: what a reader should know.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int
-    notes: Sequence[str] = ()
+
+
+def printable(text: str) -> str:
+    """The text on one line: control characters, which a name from a file may hold, are spelled out."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[Shown]:
@@ -60,7 +66,12 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[S
         found += _main(title, part, shown)
         found += _detailed(f"By context cue: {criterion} ({split})", part, "cue", shown)
         found += _detailed(f"By group: {criterion} ({split})", part, "group", shown)
-    return found + _differences(scores, shown)
+    return [_printable(table) for table in found + _differences(scores, shown)]
+
+
+def _printable(table: Shown) -> Shown:
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    return Shown(printable(table.title), [printable(column) for column in table.columns], rows, table.left)
 
 
 def _main(title: str, part: pl.DataFrame, metrics: Sequence[str]) -> list[Shown]:
@@ -135,18 +146,31 @@ def markdown(tables: Sequence[Shown]) -> str:
     return "\n".join(_markdown(table) for table in tables)
 
 
-def _markdown(table: Shown) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
+_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
+
+def _markdown(table: Shown) -> str:
+    def escaped(name: str) -> str:
+        return _MARKDOWN.sub(r"\\\g<0>", name)
+
+    def line(cells: Sequence[str], names: int) -> str:
+        # numbers with their intervals need nothing
+        return "| " + " | ".join([*map(escaped, cells[:names]), *cells[names:]]) + " |"
+
+    n = len(table.columns)
     rule = ["---" if column < table.left else "---:" for column in range(len(table.columns))]
-    return "\n".join([f"**{table.title}**", "", line(table.columns), line(rule), *map(line, table.rows), ""])
+    body = [line(row, table.left) for row in table.rows]
+    return "\n".join([f"**{escaped(table.title)}**", "", line(table.columns, n), line(rule, 0), *body, ""])
 
 
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "–": "--",
 }
 
 
@@ -156,8 +180,13 @@ def latex(tables: Sequence[Shown]) -> str:
 
 
 def _latex(table: Shown) -> str:
+    def escaped(text: str) -> str:
+        return "".join(_TEX.get(c, c) for c in text)
+
     def line(cells: Sequence[str]) -> str:
-        return " & ".join("".join(_TEX.get(c, c) for c in cell.replace("–", "--")) for cell in cells) + r" \\"
+        text = " & ".join(escaped(cell) for cell in cells) + r" \\"
+        # after the end of a row or a rule, a bracket or star would be an argument of it
+        return f"{{}}{text}" if text[0] in "[*" else text
 
     spec = "l" * table.left + "r" * (len(table.columns) - table.left)
     body = [line(row) for row in table.rows]
@@ -166,7 +195,7 @@ def _latex(table: Shown) -> str:
     head = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{line([table.title])[:-3]}}}",
+        rf"\caption{{{escaped(table.title)}}}",
         rf"\begin{{tabular}}{{{spec}}}",
     ]
     tail = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]

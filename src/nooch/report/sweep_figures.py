@@ -56,8 +56,8 @@ def shares_figure(grid: pl.DataFrame, split: str, task: str = POOLED) -> bytes:
 
 def _draw_equal(axes: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, Any]) -> None:
     difference = share["positive"] - share["negative"]
-    # a line of equality needs both signs and more than one row and column
-    if min(difference.shape) > 1 and np.nanmin(difference) < 0 < np.nanmax(difference):
+    # a line of equality needs both signs and more than one row and column; without a positive all is NaN
+    if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
         axes.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1)
 
 

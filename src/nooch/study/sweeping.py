@@ -19,7 +19,7 @@ from nooch.data import Dataset
 from nooch.errors import ParameterError
 from nooch.study.finding import resolve_tasks, splits_to_search, training_part
 
-__all__ = ["sweep_thresholds"]
+__all__ = ["grid_of", "sweep_thresholds"]
 
 Counts = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]
@@ -53,7 +53,7 @@ def sweep_thresholds(
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of range, tau without an embedding.
         InputError: unknown areas, an empty training split.
     """
-    alphas, betas, taus = (_grid(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
+    alphas, betas, taus = (grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
     if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
         raise ParameterError("nothing to sweep", allowed="alpha together with beta, tau, or all three")
     if len(taus) and embedding is None:
@@ -94,7 +94,8 @@ def _report(progress: Progress, split: str, total: int, done: int) -> None:
     progress(f"counting on {split}", done, total)
 
 
-def _grid(name: str, values: Sequence[float]) -> NDArray[np.float64]:
+def grid_of(name: str, values: Sequence[float]) -> NDArray[np.float64]:
+    """Thresholds ascending, each once. Raises ParameterError where one is out of range for ``alpha``, ``beta`` or ``tau``."""
     grid = np.unique(np.asarray(values, dtype=np.float64))
     low, high = (-1.0, 1.0) if name == "tau" else (0.0, np.inf)
     if not np.isfinite(grid).all() or (len(grid) and (grid[0] < low or grid[-1] > high)):

@@ -1,0 +1,461 @@
+"""evaluate as a user types it, and what it refuses."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import polars as pl
+import pytest
+from scored import FORMS, TASKS, arrays_of, logits, small_data, small_suite
+
+import nooch
+from nooch.challenge import save_suite
+from nooch.data import save_dataset
+
+NASTY = "[bold]x[/bold]|*<b>&\x1b[31m\n\x00"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The small suite, its dataset, and predictions of two runs, as files."""
+    folder = tmp_path_factory.mktemp("kept")
+    data = small_data()
+    save_dataset(data, folder / "dataset")
+    suite = small_suite(data, "../dataset")
+    save_suite(suite, folder / "suite")
+    for seed, name in enumerate("ab"):
+        logits(suite, seed=seed).write_parquet(folder / f"{name}.parquet")
+    logits(suite).write_csv(folder / "predictions.csv")
+    return folder
+
+
+@pytest.fixture
+def here(kept, tmp_path):
+    """A copy that a test may write to."""
+    return shutil.copytree(kept, tmp_path / "here")
+
+
+@pytest.fixture
+def long():
+    return logits(small_suite())
+
+
+def _refused(done, message, here, code=2):
+    assert done.code == code, done.out
+    assert message in " ".join(done.err.split()), done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    names = {file.name for file in here.iterdir()}
+    assert not {"out.parquet", "out.csv", "out.json", "junit.xml", "out-differences.parquet"} & names
+    assert not [name for name in names if "partial" in name]
+
+
+def test_the_exact_forms(here, run_cli):
+    done = run_cli("evaluate", "suite", "predictions.csv", "--split", "test", "--out", "scores.parquet", cwd=here)
+    assert done.code == 0, done.err
+    assert "Scores on ce challenge sets (test)" in done.out
+    scores = pl.read_parquet(here / "scores.parquet")
+    assert scores.columns == [
+        "run", "method", "seed", "criterion", "task", "split", "subset", "cue", "group", "metric", "value", "low", "high",
+        "n", "n_positive", "reason",
+    ]  # fmt: skip
+    assert set(scores["run"]) == {"predictions"}
+    done = run_cli("evaluate", "suite", "a.parquet", "b.parquet", "--split", "test", "--format", "json", cwd=here)
+    assert done.code == 0, done.err
+    assert {row["run"] for row in done.json["scores"]} == {"a", "b"}
+    assert {(row["run"], row["baseline"]) for row in done.json["differences"]} == {("b", "a")}
+    assert (done.json["conditions"], done.json["failed"]) == (0, [])
+
+
+def test_values_are_those_of_scikit_learn(here, run_cli, long):
+    from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+
+    done = run_cli("evaluate", here / "suite", here / "predictions.csv", "--format", "json")
+    values = {
+        (row["criterion"], row["task"], row["subset"], row["metric"]): row["value"]
+        for row in done.json["scores"]
+        if row["cue"] is None
+    }
+    suite = nooch.load_suite(here / "suite")
+    for criterion in ("ce", "~ce"):
+        for task in TASKS:
+            challenge = suite.set(criterion, task, "test")
+            ids = challenge.image_ids.to_list()
+            known = dict(long.filter(task=task).select("image_id", "logit").iter_rows())
+            for subset in ("hard", "easy"):
+                rows = [ids.index(image) for image in challenge.ids(subset)]
+                y, x = challenge.labels[rows], np.array([known[ids[row]] for row in rows])
+                got = {metric: values[criterion, task, subset, metric] for metric in ("auc", "auprc", "nll", "error")}
+                assert got["auc"] == pytest.approx(roc_auc_score(y, x), abs=1e-12)
+                assert got["auprc"] == pytest.approx(average_precision_score(y, x), abs=1e-12)
+                assert got["nll"] == pytest.approx(log_loss(y, 1 / (1 + np.exp(-x))), abs=1e-12)
+                assert got["error"] == pytest.approx(((x > 0) != y).mean(), abs=1e-12)
+
+
+def test_every_form_gives_the_same_bytes(here, run_cli, tmp_path):
+    """Integers and text, long and wide, files and Python: one table of scores, to the last bit."""
+    suite = nooch.load_suite(here / "suite")
+    # values that every type of float holds
+    frame = logits(suite).with_columns(logit=(pl.col("logit") * 4).round() / 4)
+    text = frame.with_columns(pl.col("image_id").cast(pl.String).str.zfill(12))
+    written = {}
+    for name, form in FORMS.items():
+        for kind, table in (("int", frame), ("text", text)):
+            file = tmp_path / f"{name}-{kind}" / f"run{form.ending}"
+            file.parent.mkdir()
+            form.write(table, file)
+            out = file.parent / "scores.parquet"
+            done = run_cli("evaluate", here / "suite", file, "--bootstrap", "20", *form.options, "--out", out)
+            assert done.code == 0, done.err
+            written[f"{name}-{kind}"] = out.read_bytes()
+    values, ids, tasks = arrays_of(frame)
+    sources = {"frame": {"run": frame}, "array": nooch.Predictions.of(values, ids, tasks, scale="logit", run="run")}
+    torch = pytest.importorskip("torch")
+    for kind in ("float16", "bfloat16", "float32"):
+        tensor = torch.tensor(values, dtype=getattr(torch, kind), requires_grad=True)
+        sources[kind] = nooch.Predictions.of(tensor, torch.tensor(ids), tasks, scale="logit", run="run")
+    for name, source in sources.items():
+        nooch.save_scores(nooch.evaluate(suite, source, bootstrap=20), tmp_path / f"{name}.parquet")
+        written[name] = (tmp_path / f"{name}.parquet").read_bytes()
+    assert len(written) == 2 * len(FORMS) + 5
+    differ = [name for name, content in written.items() if content != written["frame"]]
+    assert not differ
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
+    words = [
+        "evaluate",
+        here / "suite",
+        here / "a.parquet",
+        here / "b.parquet",
+        "--bootstrap",
+        "150",
+        "--format",
+        "json",
+    ]
+    assert run_cli(*words, "--threads", threads).out == run_cli(*words).out
+
+
+@pytest.mark.parametrize(
+    ("format", "words"),
+    [
+        ("text", "Differences from a on ce challenge sets (test)"),
+        ("markdown", "| task | run | hard pos |"),
+        ("latex", r"\begin{tabular}{llrrrrrrrr}"),
+        ("csv", "run,method,seed,criterion"),
+    ],
+)
+def test_formats(here, run_cli, format, words):
+    done = run_cli("evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--format", format)
+    assert done.code == 0, done.err
+    assert words in done.out
+    if format == "csv":
+        table = pl.read_csv(done.out.encode(), infer_schema_length=None)
+        assert (
+            table.height
+            == nooch.evaluate(nooch.load_suite(here / "suite"), [here / "a.parquet", here / "b.parquet"]).table.height
+        )
+
+
+def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
+    done = run_cli(
+        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--bootstrap", "50", "--average", "uniform",
+        "--metrics", "auc,nll,ece,error",
+    )  # fmt: skip
+    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average "))]
+    assert rows
+    assert all(line.count("[") == line.count("]") for line in rows)
+
+
+def test_options_that_narrow(here, run_cli):
+    done = run_cli(
+        "evaluate", here / "suite", here / "a.parquet", "--criterion", "ce", "--tasks", "car", "--metrics", "auc,nll,auc",
+        "--split", "test,test", "--by", "place", "--average", "valid", "--seed", "3", "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = done.json["scores"]
+    assert {(row["criterion"], row["task"], row["split"]) for row in rows} == {("ce", "car", "test")}
+    assert {row["group"] for row in rows} == {None, "place=street", "place=field", "place=None"}
+    assert {row["cue"] for row in rows} == {None, "road", "person"}
+    # what is named twice is taken once
+    keys = [tuple(row[c] for c in ("subset", "cue", "group", "metric")) for row in rows]
+    assert len(keys) == len(set(keys))
+    assert {key[3] for key in keys} == {"auc", "nll"}
+    (value,) = [row["value"] for row in rows if row["subset"] == "all" and row["metric"] == "auc" and not row["group"]]
+    assert value is not None
+
+
+def test_several_splits_and_the_baseline(here, run_cli):
+    suite = nooch.load_suite(here / "suite")
+    for seed, name in enumerate("ab"):
+        logits(suite, ["valid", "test"], seed=seed).write_parquet(here / f"{name}.parquet")
+    done = run_cli(
+        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--split", "valid, test", "--baseline", "b",
+        "--format", "json",
+    )  # fmt: skip
+    assert {row["split"] for row in done.json["scores"]} == {"valid", "test"}
+    assert {(row["run"], row["baseline"]) for row in done.json["differences"]} == {("a", "b")}
+
+
+def test_the_dataset_is_found_or_given(here, run_cli):
+    words = ["evaluate", here / "suite", here / "a.parquet", "--by", "place", "--format", "json"]
+    assert run_cli(*words).code == 0
+    (here / "dataset").rename(here / "moved")
+    _refused(run_cli(*words), "--by needs the dataset", here)
+    assert run_cli(*words, "--dataset", here / "moved").code == 0
+    _refused(run_cli(*words, "--dataset", here / "nowhere"), "is no dataset", here)
+
+
+def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli, long):
+    frames = [long.with_columns(run=pl.lit(name)) for name in (NASTY, "other")]
+    pl.concat(frames).write_parquet(here / "n.parquet")
+    for kind in ("text", "markdown", "latex"):
+        done = run_cli(
+            "evaluate", here / "suite", here / "n.parquet", "--format", kind, "--average", "[red]:hard_positive=1",
+            "--fail-if", "auc@hard<2", "--junit", here / f"{kind}.xml",
+        )  # fmt: skip
+        assert done.code == 1, done.err
+        for text in (done.out, done.err):
+            assert "\x1b" not in text
+            assert "\x00" not in text
+        root = ET.parse(here / f"{kind}.xml").getroot()
+        assert root.get("failures") == "8"
+        if kind == "text":
+            assert r"Differences from [bold]x[/bold]|*<b>&\x1b[31m\n\x00 on ce" in done.out
+            assert "AUC avg:[red]" in done.out
+    again = run_cli("evaluate", here / "suite", here / "n.parquet", "--format", "json")
+    assert {row["run"] for row in again.json["scores"]} == {NASTY, "other"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code"),
+    [
+        (["auc@all<0.01"], 0),
+        (["auc@all<0.01", "nll@hard>100"], 0),
+        (["auc@all<0.01", "auc@all<2"], 1),
+        (["auc@hard[ce]<1.1"], 1),
+        (["auc@hard[ce,car]<0"], 0),
+        (["auc@hard[*,car]<2"], 1),
+        (["auc@hard[ce,average]<2"], 1),
+        (["auc@hard_positive[ce,car]<0"], 1),
+    ],
+)
+def test_fail_if_and_its_report(here, run_cli, conditions, code):
+    words = [word for text in conditions for word in ("--fail-if", text)]
+    done = run_cli(
+        "evaluate", here / "suite", here / "a.parquet", *words, "--junit", here / "junit.xml", "--format", "json",
+        "--out", here / "out.csv",
+    )  # fmt: skip
+    assert done.code == code, done.err
+    assert (here / "out.csv").is_file()
+    root = ET.parse(here / "junit.xml").getroot()
+    assert int(root.get("tests")) == done.json["conditions"] == len(root.findall(".//testcase"))
+    assert int(root.get("failures")) == len(done.json["failed"]) == len(root.findall(".//failure"))
+    assert bool(done.json["failed"]) == (code == 1)
+    for failed in done.json["failed"]:
+        assert failed["reason"]
+        assert failed["condition"] in conditions
+    told = run_cli("evaluate", here / "suite", here / "a.parquet", *words)
+    assert told.code == code
+    assert ("note: failed: " in told.err) == (code == 1)
+    assert ("none of " in told.err) == (code == 0)
+
+
+def test_fail_if_without_predictions_of_the_task(here, run_cli, long):
+    long.filter(task="car").write_parquet(here / "car.parquet")
+    words = ["evaluate", here / "suite", here / "car.parquet", "--fail-if"]
+    done = run_cli(*words, "auc@all[ce,fire_hydrant]<0")
+    assert done.code == 1
+    assert "auc is undefined: it was not scored" in done.err
+    assert run_cli(*words, "auc@all<0").code == 0
+
+
+def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
+    words = ["evaluate", here / "suite", here / "a.parquet", "--criterion", "ce", "--fail-if", "auc@hard<0"]
+    assert run_cli(*words).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fail-if", "auc"], "'auc' is no condition"),
+        (["--fail-if", "auc@hard<x"], "'x' is no number"),
+        (["--fail-if", "auk@hard<1"], "'auk' is no metric"),
+        (["--fail-if", "auc@hrad<1"], "did you mean hard"),
+        (["--fail-if", "auc@hard[gist]<1"], "'gist' is no criterion of the suite"),
+        (["--fail-if", "auc@hard[ce,cra]<1"], "did you mean car"),
+        (["--fail-if", "auc@hard[ce,cow]<1"], "task cow has no ce set: no class has A(C, cow) > 0.05"),
+        (["--junit", "junit.xml"], "--junit: there is no condition"),
+        (["--fail-if", "auc@hard<1", "--junit", "out.parquet"], "--junit: is the file of --out"),
+        (["--bootstrap", "-1"], "--bootstrap"),
+        (["--bootstrap", "many"], "--bootstrap"),
+        (["--seed", "-1"], "--seed"),
+        (["--threads", "0"], "--threads"),
+        (["--format", "xml"], "--format"),
+        (["--split", "tset"], "did you mean test"),
+        (["--split", "train"], "'train' is no split of the suite"),
+        (["--split", "valid"], "16 of 16 images of split valid have no prediction"),
+        (["--criterion", "gist"], "'gist' is no criterion of the suite"),
+        (["--tasks", "cra"], "did you mean car"),
+        (["--tasks", "cow"], "there are no predictions for cow"),
+        (["--metrics", "acu"], "did you mean auc"),
+        (["--average", "unifrom"], "did you mean uniform"),
+        (["--average", "x:hard_positive=0.5"], "shares add up to 0.5"),
+        (["--average", "x:hard=1"], "'hard' is no cell"),
+        (["--baseline", "b"], "'b' is no run of the predictions"),
+        (["--by", "plaec"], "did you mean place"),
+        (["--scale", "logits"], "'logits' is no scale"),
+        (["--out", "out.txt"], "'.txt' is no ending of a scores file"),
+        (["--out", "suite"], "is a folder"),
+        (["--out", "a.parquet"], "exists already"),
+        (["--out", "a.parquet/out.csv"], "cannot make the folder"),
+        (["--fail-if", "auc@hard<1", "--junit", "a.parquet"], "exists already"),
+        (["--fail-if", "auc@hard<1", "--junit", "dataset"], "is a folder"),
+    ],
+)
+def test_wrong_options_end_with_code_2_and_leave_nothing(here, run_cli, words, message):
+    before = (here / "a.parquet").read_bytes()
+    out = [] if "--out" in words else ["--out", "out.parquet"]
+    done = run_cli("evaluate", "suite", "a.parquet", *words, *out, cwd=here)
+    _refused(done, message, here)
+    assert (here / "a.parquet").read_bytes() == before
+
+
+def _write(change):
+    return lambda frame, here: change(frame).write_csv(here / "bad.csv")
+
+
+@pytest.mark.parametrize(
+    ("write", "words", "message"),
+    [
+        (_write(lambda f: f[1:]), [], "1 of 24 images of split test have no prediction: 37"),
+        (_write(lambda f: pl.concat([f, f[:1]])), [], "1 predictions are repeated, such as image 37, task car"),
+        (_write(lambda f: f.with_columns(pl.col("image_id") + 20)), [], "images are not in the suite"),
+        (_write(lambda f: f.with_columns(logit=pl.lit(float("nan")))), [], "48 values are NaN"),
+        (_write(lambda f: f.with_columns(logit=pl.lit(float("inf")))), [], "NaN or infinite, such as inf"),
+        (_write(lambda f: f.with_columns(logit=pl.lit(None))), [], "column logit holds"),
+        (_write(lambda f: f.with_columns(logit=pl.lit("x"))), [], "holds String, such as 'x'"),
+        (_write(lambda f: f.with_columns(pl.col("task").str.replace("car", "cra"))), [], "did you mean car"),
+        (_write(lambda f: f.rename({"logit": "probability"})), [], "are no probability"),
+        (_write(lambda f: f.with_columns(probability=0.5)), [], "both a column logit and a column probability"),
+        (_write(lambda f: f.rename({"logit": "score"})), [], "neither logit nor probability"),
+        (_write(lambda f: f.pivot(on="task", index="image_id", values="logit")), [], "say it with --scale"),
+        (_write(lambda f: f.with_columns(label=pl.lit(1))), [], "labels disagree with the suite's"),
+        (_write(lambda f: f[:0]), [], "holds no row"),
+        (lambda _, here: (here / "bad.csv").write_bytes(b""), [], "cannot be read"),
+        (lambda _, here: (here / "bad.csv").mkdir(), [], "the folder holds no table"),
+        (lambda _, __: None, [], "no such file"),
+    ],
+)
+def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long, write, words, message):
+    write(long, here)
+    _refused(run_cli("evaluate", "suite", "bad.csv", *words, "--out", "out.csv", cwd=here), message, here)
+
+
+@pytest.mark.parametrize("name", ["bad.parquet", "bad.npz"])
+def test_broken_files_of_predictions(here, run_cli, name):
+    (here / name).write_bytes((here / "a.parquet").read_bytes()[:300])
+    _refused(run_cli("evaluate", "suite", name, "--out", "out.csv", cwd=here), "cannot be read", here)
+
+
+def test_a_repeated_run(here, run_cli):
+    done = run_cli("evaluate", "suite", "a.parquet", "./a.parquet", "--out", "out.csv", cwd=here)
+    _refused(done, "runs occur more than once", here)
+
+
+def test_suites_that_cannot_be_used(here, run_cli):
+    words = ["evaluate", here / "suite", here / "a.parquet", "--out", here / "out.parquet"]
+    header = json.loads((here / "suite" / "suite.json").read_text())
+    (here / "suite" / "suite.json").write_text(json.dumps({**header, "version": 99}))
+    _refused(run_cli(*words), "nooch-suite version 99", here)
+    (here / "suite" / "suite.json").write_text(json.dumps(header))
+    table = pl.read_parquet(here / "suite" / "challenge_sets.parquet")
+    table.with_columns(label=1 - pl.col("label")).write_parquet(here / "suite" / "challenge_sets.parquet")
+    _refused(run_cli(*words), "challenge_sets.parquet was altered", here)
+    (here / "suite" / "challenge_sets.parquet").unlink()
+    _refused(run_cli(*words), "challenge_sets.parquet is missing", here)
+    _refused(run_cli("evaluate", here / "dataset", *words[2:]), "is no suite", here)
+    _refused(run_cli("evaluate", here / "a.parquet", *words[2:]), "is no suite", here)
+
+
+def test_attributes_with_too_many_values(here, run_cli):
+    # 60 images have 60 names, which is few enough; 24 of them are scored
+    data = small_data()
+    many = pl.Series("number", [f"n{i}" for i in range(len(data))])
+    save_dataset(type(data).build(data.images.with_columns(many), data.classes, data.areas), here / "many")
+    words = ["evaluate", here / "suite", here / "a.parquet", "--by", "number", "--dataset", here / "many"]
+    assert run_cli(*words, "--format", "json").code == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--junit"])
+@pytest.mark.parametrize("path", ["/proc/nooch/out.csv", "/proc/out.csv"])
+def test_a_folder_that_may_not_be_written(here, run_cli, option, path):
+    # not even root may write there
+    done = run_cli("evaluate", "suite", "a.parquet", "--fail-if", "auc@all<0", option, path, cwd=here)
+    _refused(done, "/proc", here)
+
+
+def test_overwrite_replaces_and_the_second_file_too(here, run_cli):
+    words = ["evaluate", "suite", "a.parquet", "b.parquet", "--out", "out.csv"]
+    assert run_cli(*words, cwd=here).code == 0
+    before = (here / "out.csv").read_bytes()
+    assert run_cli(*words, cwd=here).code == 2
+    (here / "out.csv").unlink()
+    done = run_cli(*words, cwd=here)
+    assert done.code == 2
+    assert "out-differences.csv: exists already" in done.err
+    assert not (here / "out.csv").exists()
+    assert run_cli(*words, "--overwrite", cwd=here).code == 0
+    assert (here / "out.csv").read_bytes() == before
+
+
+_SLOW = """
+import sys, time
+from pathlib import Path
+from nooch.__main__ import run
+from nooch.evaluation import evaluating
+
+score = evaluating.score_task
+
+def slow(*words):
+    Path("reached").write_text("")
+    time.sleep(1)
+    return score(*words)
+
+evaluating.score_task = slow
+run()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interrupt_leaves_no_file(here, number, code):
+    words = [
+        "evaluate",
+        "suite",
+        "a.parquet",
+        "b.parquet",
+        "--bootstrap",
+        "100",
+        "--threads",
+        "1",
+        "--out",
+        "out.parquet",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SLOW, *words], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 60
+    while not (here / "reached").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert b"Traceback" not in err
+    assert out == b""
+    assert not [file.name for file in here.iterdir() if "out" in file.name]

@@ -1,0 +1,136 @@
+"""import-suite published: the official benchmark from the authors' 96 files, and folders that are not whole."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scored import small_data
+
+import nooch
+from nooch.data import save_dataset
+from nooch.published import NOOCH_TASKS, paper_tasks
+
+
+@pytest.fixture(scope="module")
+def official(shared_data):
+    """The 96 files and the labels of COCO 2017."""
+    labels = shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz"
+    return shared_data / "nooch-published", labels
+
+
+def test_the_official_benchmark(official, run_cli, tmp_path):
+    folder, labels = official
+    done = run_cli("import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite")
+    assert done.code == 0, done.err
+    assert "48 challenge sets" in done.out
+    suite = nooch.load_suite(tmp_path / "suite")
+    assert len(suite.keys) == 48
+    assert suite.tasks == NOOCH_TASKS
+    for task in paper_tasks().values():
+        for criterion in ("ce", "gist"):
+            counts = suite.record(criterion, task.task, "test")
+            assert (counts.hard_positives, counts.hard_negatives) == (task.hard_positives, task.hard_negatives)
+            assert (counts.positives, counts.positives + counts.negatives) == (task.positives, 24657)
+            assert suite.set(criterion, task.task, "test").support is None
+    verdicts = run_cli("verify", tmp_path / "suite", folder, "--format", "json").json
+    assert len(verdicts) == 96
+    assert all(v["jaccard"] == 1 and v["mislabelled"] == 0 and v["covered"] == v["published"] for v in verdicts)
+
+    # a random and a perfect predictor
+    random, ids = np.random.default_rng(0), suite.set("ce", "car", "test").image_ids
+    truth = np.array([suite.set("ce", task, "test").labels for task in suite.tasks]).T
+    frames = {"random": random.normal(size=truth.shape), "perfect": np.where(truth, 1.0, -1.0)}
+    for name, values in frames.items():
+        pl.DataFrame({"image_id": ids, **dict(zip(suite.tasks, values.T, strict=True))}).write_parquet(
+            tmp_path / f"{name}.parquet"
+        )
+    done = run_cli(
+        "evaluate", tmp_path / "suite", tmp_path / "random.parquet", tmp_path / "perfect.parquet", "--split", "test",
+        "--scale", "logit", "--out", tmp_path / "scores.parquet",
+        "--fail-if", "auc@hard[ce]<0.2", "--fail-if", "auc@hard[gist,average]<0.4",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    scores = pl.read_parquet(tmp_path / "scores.parquet").filter(metric="auc")
+    scores = scores.filter(pl.col("subset").is_in(["all", "hard", "easy"]))
+    assert scores.height == 2 * 2 * 13 * 3
+    assert set(scores.filter(run="perfect")["value"]) == {1.0}
+    for row in scores.filter(pl.col("task") != "average", run="random").iter_rows(named=True):
+        n, m = row["n_positive"], row["n"] - row["n_positive"]
+        # Mann-Whitney: its standard deviation where the outputs know nothing
+        assert abs(row["value"] - 0.5) < 5 * np.sqrt((n + m + 1) / (12 * n * m)), row
+
+
+def test_json_stands_alone(official, run_cli, tmp_path):
+    folder, labels = official
+    words = ["import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite", "--format", "json"]
+    done = run_cli(*words)
+    assert len(done.json["sets"]) == 48
+    shown = run_cli("show", tmp_path / "suite", "--format", "json").json
+    assert shown["sets"] == done.json["sets"]
+    before = (tmp_path / "suite" / "suite.json").read_bytes()
+    again = run_cli(*words)
+    assert again.code == 2
+    assert "exists already" in again.err
+    assert run_cli(*words, "--overwrite").code == 0
+    assert (tmp_path / "suite" / "suite.json").read_bytes() == before
+
+
+def _small(folder, **change):
+    """Published files of the small dataset: hard are the first images of either label in the test split."""
+    data = small_data()
+    part = data.select("test")
+    folder.mkdir()
+    ids, car = part.image_ids, part.labels("car")
+    files = {"CE_car_hard_positive_test": ids[car][:3], "CE_car_hard_negative_test": ids[~car][:3], **change}
+    for name, values in files.items():
+        if values is not None:
+            np.save(folder / f"nooch_ids_{name}.npy", np.array(values))
+    splits = {f"{name}_ids": data.select(name).image_ids for name in ("train", "valid", "test")}
+    np.savez(folder / "cocostuff_split_image_ids.npz", **splits)
+    save_dataset(data, folder.parent / "dataset")
+    return folder
+
+
+def test_labels_of_a_dataset(run_cli, tmp_path):
+    folder = _small(tmp_path / "p")
+    done = run_cli("import-suite", "published", folder, "--labels", tmp_path / "dataset", "--out", tmp_path / "suite")
+    assert done.code == 0, done.err
+    challenge = nooch.load_suite(tmp_path / "suite").set("ce", "car", "test")
+    assert challenge.labels.tolist() == small_data().select("test").labels("car").tolist()
+    assert len(challenge.ids("hard")) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"CE_car_hard_negative_test": None}, "has only the positive side"),
+        ({"CE_car_hard_negative_test": [1]}, "hard negatives are not in the split: 1"),
+        ({"CE_car_hard_negative_test": [40]}, "1 hard negatives have the other label: 40"),
+        ({"CE_car_hard_negative_test": [0.5]}, "integer image ids"),
+        ({"CE_kite_hard_positive_test": [37], "CE_kite_hard_negative_test": [38]}, "there are no labels of kite"),
+    ],
+)
+def test_folders_that_are_refused_leave_nothing(run_cli, tmp_path, change, message):
+    folder = _small(tmp_path / "p", **change)
+    done = run_cli("import-suite", "published", folder, "--labels", tmp_path / "dataset", "--out", tmp_path / "suite")
+    assert done.code == 2
+    assert message in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert {file.name for file in tmp_path.iterdir()} == {"p", "dataset"}
+
+
+def test_other_things_that_are_missing(run_cli, tmp_path):
+    folder = _small(tmp_path / "p")
+    (folder / "cocostuff_split_image_ids.npz").unlink()
+    for source, labels, message in (
+        (folder, tmp_path / "dataset", "no cocostuff_split_image_ids.npz"),
+        (tmp_path / "nowhere", tmp_path / "dataset", "no such folder"),
+        (tmp_path, tmp_path / "dataset", "holds no published set"),
+        (folder, tmp_path / "nowhere.npz", "cannot be read"),
+        (folder, folder, "is no dataset folder"),
+    ):
+        done = run_cli("import-suite", "published", source, "--labels", labels, "--out", tmp_path / "suite")
+        assert done.code == 2
+        assert message in " ".join(done.err.split())
+        assert not (tmp_path / "suite").exists()
+    assert run_cli("import-suite", "published", folder, "--out", tmp_path / "suite").code == 2

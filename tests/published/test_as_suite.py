@@ -1,0 +1,217 @@
+"""The published sets as a suite: labels from anywhere, in part, and those that contradict."""
+
+import numpy as np
+import polars as pl
+import pytest
+from oracles import dataset_of
+from refusals import fails
+
+from nooch.data import save_dataset
+from nooch.evaluation import Predictions, evaluate
+from nooch.published import published_suite, read_labels, read_published, verify
+
+IDS = list(range(1, 13))
+TEST, VALID = [1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12]
+TIE = [1, 2, 3, 9, 10]
+SETS = {
+    "CE_tie_hard_positive_test": [2, 3],
+    "CE_tie_hard_negative_test": [4],
+    "CE_tie_hard_positive_valid": [9],
+    "CE_tie_hard_negative_valid": [11, 12],
+    "gist_fire_hydrant_hard_positive_test": [5, 6],
+    "gist_fire_hydrant_hard_negative_test": [7],
+}
+HYDRANT = [5, 6, 8]
+
+
+def _published(folder, sets=None, splits=None):
+    folder.mkdir(exist_ok=True)
+    for name, ids in (SETS if sets is None else sets).items():
+        np.save(folder / f"nooch_ids_{name}.npy", np.array(ids, dtype=np.int64))
+    given = {"train": [99], "valid": VALID, "test": TEST} if splits is None else splits
+    if given:
+        arrays = {f"{name}_ids": np.array(ids) for name, ids in given.items()}
+        np.savez(folder / "cocostuff_split_image_ids.npz", **arrays)
+    return read_published(folder)
+
+
+def _arrays(ids=IDS):
+    labels = np.array([[i in TIE, i in HYDRANT] for i in ids], dtype=np.uint8)
+    return {"image_ids": np.array(ids), "labels": labels, "category_names": np.array(["tie", "fire hydrant"])}
+
+
+def _labels(tmp_path, **change):
+    np.savez(tmp_path / "labels.npz", **{**_arrays(), **change})
+    return read_labels(tmp_path / "labels.npz")
+
+
+def test_the_sets_are_the_files_and_easy_is_the_rest(tmp_path):
+    suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path))
+    assert list(suite.keys) == [("ce", "tie", "valid"), ("ce", "tie", "test"), ("gist", "fire_hydrant", "test")]
+    tie = suite.set("ce", "tie", "test")
+    assert tie.image_ids.to_list() == TEST
+    assert tie.labels.tolist() == [i in TIE for i in TEST]
+    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == ([2, 3], [4], [1, 5, 6, 7, 8])
+    assert tie.support is None
+    assert suite.header.dataset.splits == {"train": 0, "valid": 4, "test": 8}
+    assert (suite.tasks, suite.splits) == (("fire_hydrant", "tie"), ("valid", "test"))
+    assert suite.header.dataset.licenses
+    for verdict in verify(suite, _published(tmp_path / "p")):
+        assert (verdict.jaccard, verdict.mislabelled) == (1.0, 0)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float", "shuffled", "text ids", "dataset", "dataset with text"])
+def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
+    published = _published(tmp_path / "p")
+    expected = published_suite(published, _labels(tmp_path)).header
+    order = np.random.default_rng(0).permutation(len(IDS))
+    arrays = _arrays()
+    if kind.startswith("dataset"):
+        # an area of 0 is a presence too
+        images = [{name: 0.0 for name, of in (("tie", TIE), ("fire_hydrant", HYDRANT)) if i in of} for i in IDS]
+        ids = [f"{i:012d}" for i in IDS] if "text" in kind else IDS
+        save_dataset(dataset_of(images, ["other", "fire_hydrant", "tie"], ids=ids), tmp_path / "d")
+        labels = read_labels(tmp_path / "d")
+    else:
+        changes = {
+            "bool": {"labels": arrays["labels"].astype(bool)},
+            "float": {"labels": arrays["labels"].astype(float)},
+            "shuffled": {"image_ids": arrays["image_ids"][order], "labels": arrays["labels"][order]},
+            "text ids": {"image_ids": np.array([f"{i:012d}" for i in IDS])},
+        }
+        labels = _labels(tmp_path, **changes[kind])
+    assert published_suite(published, labels).header == expected
+
+
+def test_labels_of_a_part_keep_the_hard_images(tmp_path):
+    published = _published(tmp_path / "p")
+    part = [1, 2, 4, 9]
+    suite = published_suite(published, _labels(tmp_path, **_arrays(part)))
+    tie = suite.set("ce", "tie", "test")
+    assert tie.image_ids.to_list() == [1, 2, 3, 4]
+    assert tie.labels.tolist() == [True, True, True, False]
+    assert tie.ids("easy") == [1]
+    assert suite.set("ce", "tie", "valid").image_ids.to_list() == [9, 11, 12]
+    # 1 to 4, and 5 to 7, which are hard for the other task
+    assert suite.header.dataset.splits == {"train": 0, "valid": 3, "test": 7}
+    assert all(verdict.jaccard == 1 for verdict in verify(suite, published))
+
+
+@pytest.mark.parametrize("part", [[1, 2, 3, 4], [1, 5, 6, 7], [8], [1, 2, 3, 4, 5]])
+def test_sets_of_different_images_are_scored_each_on_its_own(tmp_path, part):
+    """Where the labels are a part, a task's set may be as large as the labelled part and hold other images."""
+    suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path, **_arrays(part)))
+    run = Predictions.of(
+        np.array([[1.0 if i in TIE else -1.0, 1.0 if i in HYDRANT else -1.0] for i in TEST]), TEST, ["tie", "fire_hydrant"],
+        scale="logit",
+    )  # fmt: skip
+    scores = evaluate(suite, run, ignore_unknown=True)
+    for criterion, task in (("ce", "tie"), ("gist", "fire_hydrant")):
+        assert scores.value("error", "all", criterion=criterion, task=task) == 0
+        assert scores.value("auc", "hard", criterion=criterion, task=task) == 1
+        row = scores.table.filter(criterion=criterion, task=task, subset="all", metric="auc")
+        assert row["n"].item() == len(suite.set(criterion, task, "test"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "flip", "parts"),
+    [
+        ([2], "tie", ["ce, tie, test", "1 hard positives have the other label: 2", "COCO 2017"]),
+        ([4], "tie", ["ce, tie, test", "1 hard negatives have the other label: 4"]),
+        ([11, 12], "tie", ["ce, tie, valid", "2 hard negatives have the other label: 11, 12"]),
+    ],
+)
+def test_labels_that_contradict(tmp_path, ids, flip, parts):
+    arrays = _arrays()
+    for image in ids:
+        arrays["labels"][IDS.index(image), ["tie", "fire hydrant"].index(flip)] ^= 1
+    labels = _labels(tmp_path, **arrays)
+    fails(lambda: published_suite(_published(tmp_path / "p"), labels), *parts)
+
+
+def _without(name):
+    return {key: ids for key, ids in SETS.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("sets", "splits", "parts"),
+    [
+        (_without("CE_tie_hard_negative_test"), None, ["ce, tie, test", "has only the positive side"]),
+        (_without("CE_tie_hard_positive_valid"), None, ["ce, tie, valid", "has only the negative side"]),
+        (SETS, {"valid": VALID}, ["has no test_ids", "valid_ids"]),
+        (SETS, {"test": TEST[:-1], "valid": VALID, "train": [3]}, []),
+        (SETS, {"test": TEST[3:], "valid": VALID}, ["ce, tie, test", "hard positives are not in the split: 2, 3"]),
+        (
+            {**SETS, "CE_cow_hard_positive_test": [1], "CE_cow_hard_negative_test": [2]},
+            None,
+            ["no labels of cow", "tie"],
+        ),
+        ({**SETS, "CE_tie_hard_negative_test": [3, 4]}, None, ["hard negatives have the other label: 3"]),
+    ],
+)
+def test_folders_that_are_not_whole(tmp_path, sets, splits, parts):
+    published = _published(tmp_path / "p", sets, splits)
+    labels = _labels(tmp_path)
+    if parts:
+        fails(lambda: published_suite(published, labels), *parts)
+    else:
+        assert published_suite(published, labels)
+
+
+def test_an_image_on_both_sides(tmp_path):
+    published = _published(tmp_path / "p", {**SETS, "CE_tie_hard_negative_test": [3, 4]})
+    labels = _labels(tmp_path, **_arrays([1, 2, 4]))
+    fails(lambda: published_suite(published, labels), "ce, tie, test", "on both sides: 3")
+
+
+def test_without_the_file_of_splits(tmp_path):
+    published = _published(tmp_path / "p", splits={})
+    fails(lambda: published_suite(published, _labels(tmp_path)), "cocostuff_split_image_ids.npz", helps=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"labels": np.full((12, 2), 2)}, ["more than 0 and 1"]),
+        ({"labels": np.full((12, 2), np.nan)}, ["more than 0 and 1"]),
+        ({"labels": np.full((12, 2), "1")}, ["more than 0 and 1"]),
+        ({"labels": np.zeros((12, 3))}, ["shape (12, 3) for 12 images and 2 classes"]),
+        ({"labels": np.zeros(12)}, ["shape (12,)"]),
+        ({"labels": np.zeros((11, 2))}, ["shape (11, 2)"]),
+        ({"image_ids": np.array([1, 1, *IDS[2:]])}, ["more than once: 1", "each image once"]),
+        ({"image_ids": np.array([f"img_{i}" for i in IDS])}, ["image ids are text: img_1", "integers"]),
+        ({"image_ids": np.array(IDS) + 0.5}, ["holds float64"]),
+        ({"image_ids": np.array([{}] * 12, dtype=object)}, ["cannot be read"]),
+        ({"category_names": np.array(["tie", "tie"])}, ["classes occur more than once: tie"]),
+        ({"category_names": np.array(["fire hydrant", "fire_hydrant"])}, ["more than once: fire_hydrant"]),
+        ({"category_names": np.array("tie")}, ["for 12 images and 1 classes"]),
+        ({"category_names": np.array(["tie", " "])}, ["empty name"]),
+    ],
+)
+def test_labels_that_are_refused(tmp_path, change, parts):
+    fails(lambda: _labels(tmp_path, **change), *parts, "labels.npz", helps="empty name" not in parts)
+
+
+def test_what_is_no_labels(tmp_path):
+    fails(lambda: read_labels(tmp_path), "is no dataset folder", ".npz")
+    fails(lambda: read_labels(tmp_path / "none.npz"), "cannot be read", "image_ids")
+    np.savez(tmp_path / "part.npz", image_ids=IDS)
+    fails(lambda: read_labels(tmp_path / "part.npz"), "has no array labels, category_names")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    fails(lambda: read_labels(tmp_path / "broken.npz"), "cannot be read")
+
+
+def test_ids_of_a_dataset_that_are_words(tmp_path):
+    save_dataset(dataset_of([{"tie": 0.1}], ["tie"], ids=["a"]), tmp_path / "d")
+    fails(lambda: read_labels(tmp_path / "d"), "image ids are text: a")
+
+
+def test_the_fingerprint_tells_suites_apart(tmp_path):
+    one = published_suite(_published(tmp_path / "p"), _labels(tmp_path)).header.dataset.fingerprint
+    same = published_suite(_published(tmp_path / "q"), _labels(tmp_path)).header.dataset.fingerprint
+    other = published_suite(
+        _published(tmp_path / "r", {**SETS, "CE_tie_hard_negative_test": [4, 5]}), _labels(tmp_path)
+    )
+    assert one == same != other.header.dataset.fingerprint
+    assert one.startswith("published-")
+    assert isinstance(other.set("ce", "tie", "test").image_ids, pl.Series)

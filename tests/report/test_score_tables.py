@@ -1,0 +1,151 @@
+"""Scores as tables for people: the right numbers in the right cells, and no name that breaks them."""
+
+import re
+
+import pytest
+from scored import logits, small_data, small_suite
+
+from nooch.evaluation import evaluate
+from nooch.report import latex, markdown, printable, tables_of
+
+NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return small_suite()
+
+
+@pytest.fixture(scope="module")
+def scores(suite):
+    runs = {"erm": logits(suite), "dro": logits(suite, seed=1)}
+    return evaluate(
+        suite, runs, bootstrap=50, averages=["uniform"], by=["place"], attributes=small_data().images, baseline="erm"
+    )
+
+
+def _cells(table):
+    """(task, run, ...) -> {column: cell}."""
+    return {
+        tuple(row[: table.left]): dict(zip(table.columns[table.left :], row[table.left :], strict=True))
+        for row in table.rows
+    }
+
+
+def test_which_tables_there_are(scores):
+    assert [table.title for table in tables_of(scores)] == [
+        "Scores on ce challenge sets (test)",
+        "By context cue: ce (test)",
+        "By group: ce (test)",
+        "Scores on ~ce challenge sets (test)",
+        "By group: ~ce (test)",
+        "Differences from erm on ce challenge sets (test)",
+        "Differences from erm on ~ce challenge sets (test)",
+    ]
+
+
+def test_every_cell_is_a_value_of_the_table(scores, suite):
+    table = tables_of(scores, ["auc", "nll", "ece"])[0]
+    cells = _cells(table)
+    assert list(cells) == [(t, r) for t in ("car", "fire_hydrant", "average") for r in ("erm", "dro")]
+    heads = {
+        "AUC hard": ("auc", "hard"),
+        "NLL hard neg": ("nll", "hard_negative"),
+        "AUC avg:uniform": ("auc", "avg:uniform"),
+        "ECE easy": ("ece", "easy"),
+    }
+    for (task, run), row in cells.items():
+        for head, (metric, subset) in heads.items():
+            wanted = scores.value(metric, subset, criterion="ce", task=task, run=run)
+            assert float(row[head].split()[0]) == pytest.approx(wanted, abs=5e-4)
+    counts = suite.record("ce", "car", "test")
+    assert cells["car", "erm"]["hard pos"] == str(counts.hard_positives)
+    assert cells["car", "erm"]["hard neg"] == str(counts.hard_negatives)
+
+
+def test_intervals_hold_their_value_and_drop_leading_zeros(scores):
+    cell = _cells(tables_of(scores)[0])["car", "erm"]["NLL easy"]
+    value, low, high = map(float, re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups())
+    assert low < value < high
+
+
+def test_undefined_is_a_dash_and_never_zero(scores):
+    by_cue = _cells(tables_of(scores)[1])
+    row = by_cue["car", "erm", "person"]
+    assert scores.value("auc", "hard", cue="person", run="erm", criterion="ce", task="car") is None
+    assert row["AUC hard"] == "–"
+
+
+def test_differences_have_signs(scores):
+    table = tables_of(scores)[-2]
+    assert [row[:2] for row in table.rows] == [["car", "dro"], ["fire_hydrant", "dro"], ["average", "dro"]]
+    for cell in (cell for row in table.rows for cell in row[2:]):
+        assert re.fullmatch(r"[+-]\d\.\d{3} \[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]|–|[+-]\d\.\d{3} \[.*\]", cell), cell
+
+
+def test_one_run_needs_no_column(suite):
+    table = tables_of(evaluate(suite, logits(suite)))[0]
+    assert list(table.columns[:2]) == ["task", "hard pos"]
+
+
+def test_metrics_that_were_not_taken_are_not_shown(suite):
+    (table, *_) = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
+    assert table.columns[3:] == ["error hard pos", "error hard neg", "error easy"]
+
+
+@pytest.fixture(scope="module")
+def nasty(suite):
+    runs = {NASTY: logits(suite), "*second": logits(suite, seed=1)}
+    return tables_of(evaluate(suite, runs, averages=["x<y:hard_positive=1"]))
+
+
+def test_control_characters_are_spelled_out(nasty):
+    assert printable("a\x1b[31m\tb\u202ec\N{LINE SEPARATOR}é") == r"a\x1b[31m\tb\u202ec\u2028é"
+    for table in nasty:
+        for text in [table.title, *table.columns, *(cell for row in table.rows for cell in row)]:
+            assert text.isprintable(), text
+    assert any(NASTY[:5] in row[1] for row in nasty[0].rows)
+
+
+def test_markdown_tables_keep_their_shape_whatever_the_names(nasty):
+    text = markdown(nasty)
+    for block in text.split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) <= 1
+    for line in text.splitlines():
+        # what is left of the escaped must hold nothing that means something
+        plain = re.sub(r"\\.", "", line)
+        assert "<" not in plain
+        assert "`" not in plain
+        assert "*" not in plain.removeprefix("**").removesuffix("**")
+    assert "fire_hydrant" in text
+
+
+def test_latex_escapes_everything_that_means_something(nasty):
+    text = latex(nasty)
+    for line in text.splitlines():
+        # what the names brought is escaped, so that & stands between columns alone
+        body = re.sub(r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}", "", line)
+        body = re.sub(r"\\(begin|end|caption|toprule|midrule|bottomrule|centering|\\)", "", body)
+        body = re.sub(r"\\[&%$#_{}]", "", body)
+        assert not re.search(r"[\\%$#_~^<>|]", body), line
+    for table, block in zip(nasty, text.split(r"\end{table}"), strict=False):
+        rows = [line for line in block.splitlines() if line.endswith(r"\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.columns) - 1}
+
+
+def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_one_before(suite):
+    tables = tables_of(evaluate(suite, logits(suite)))
+    for name in ("[1cm]", "*"):
+        rows = [[name, *row[1:]] for row in tables[0].rows]
+        made = latex([type(tables[0])(tables[0].title, tables[0].columns, rows, tables[0].left)])
+        assert not re.search(r"^[\[*]", made, re.MULTILINE)
+        assert f"{{}}{name} &" in made
+
+
+def test_the_average_has_a_line_above_it(scores):
+    text = latex(tables_of(scores)[:1])
+    lines = text.splitlines()
+    average = next(i for i, line in enumerate(lines) if line.startswith("average"))
+    assert lines[average - 1] == r"\midrule"
+    assert text.count(r"\midrule") == 2

@@ -1,0 +1,111 @@
+"""A sweep as a folder: tables, pictures, and a header, whole or not at all."""
+
+import json
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import polars as pl
+import pytest
+from oracles import dataset_of
+from refusals import fails
+from scored import small_data
+
+import nooch
+from nooch.errors import OutputError
+from nooch.report import save_sweep
+
+ALPHAS, BETAS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.2, 0.4]
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    return nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+
+
+def _gist_sweep():
+    data = small_data()
+    values = np.random.default_rng(0).normal(size=(len(data), 4))
+    return nooch.sweep_thresholds(data.with_embedding("e", values), tau=[-0.5, 0.0, 0.5], embedding="e")
+
+
+def test_what_the_folder_holds(sweep, tmp_path):
+    folder = save_sweep(sweep, tmp_path / "s", {"alpha": ALPHAS, "tasks": "all"})
+    names = {file.name for file in folder.iterdir()}
+    pictures = {"cues_by_alpha.svg", "hard_by_alpha_and_beta_valid.svg", "hard_by_alpha_and_beta_test.svg"}
+    assert names == {"sweep.json", "cues.parquet", "grid.parquet", "equal.parquet"} | pictures
+    for name in ("cues", "grid", "equal"):
+        assert pl.read_parquet(folder / f"{name}.parquet").equals(getattr(sweep, name))
+    header = json.loads((folder / "sweep.json").read_text())
+    assert (header["format"], header["version"], header["nooch"]) == ("nooch-sweep", 1, nooch.__version__)
+    assert (header["alpha"], header["tasks"]) == (ALPHAS, "all")
+    assert header["equal"] == sweep.equal.to_dicts()
+
+
+def test_pictures_are_xml_and_say_what_they_show(sweep, tmp_path):
+    folder = save_sweep(sweep, tmp_path / "s")
+    words = {"cues_by_alpha": "alpha", "hard_by_alpha_and_beta_test": "P(hard | positive), all tasks (test)"}
+    for name, text in words.items():
+        root = ET.parse(folder / f"{name}.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert text in {element.text for element in root.iter() if element.text}
+
+
+def test_gist_sweeps_have_their_own_picture(tmp_path):
+    folder = save_sweep(_gist_sweep(), tmp_path / "s")
+    assert {file.name for file in folder.iterdir()} == {
+        "sweep.json", "tau.parquet", "hard_by_tau_valid.svg", "hard_by_tau_test.svg",
+    }  # fmt: skip
+    ET.parse(folder / "hard_by_tau_test.svg")
+    assert json.loads((folder / "sweep.json").read_text())["equal"] == []
+
+
+@pytest.mark.parametrize("make", [lambda: nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS), _gist_sweep])
+def test_the_same_sweep_gives_the_same_bytes(make, tmp_path):
+    one, two = (save_sweep(make(), tmp_path / name) for name in "ab")
+    assert [file.name for file in sorted(one.iterdir())] == [file.name for file in sorted(two.iterdir())]
+    for file in one.iterdir():
+        assert file.read_bytes() == (two / file.name).read_bytes(), file.name
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [([0.05], [0.1]), ([0.05], BETAS), (ALPHAS, [0.1]), ([0.9], [0.9]), ([0.0, 0.9], [0.0, 0.9])]
+)
+def test_grids_of_any_shape_are_drawn(alpha, beta, tmp_path):
+    # warnings are errors: nothing is drawn over an empty range
+    save_sweep(nooch.sweep_thresholds(small_data(), alpha=alpha, beta=beta), tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        pytest.param([{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"A": 0.2}], id="no positive to count"),
+        pytest.param([{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"Y": 0.2}], id="no negative to count"),
+        pytest.param([{"A": 0.3}, {"A": 0.5}, {"Y": 0.2}], id="no positive to fit on"),
+    ],
+)
+def test_shares_that_are_undefined_are_drawn(images, tmp_path):
+    data = dataset_of(images, ["Y", "A"], ["train", "train", "test"])
+    folder = save_sweep(nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tasks=["Y"]), tmp_path / "s")
+    ET.parse(folder / "hard_by_alpha_and_beta_test.svg")
+
+
+def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
+    folder = save_sweep(sweep, tmp_path / "s")
+    fails(lambda: save_sweep(sweep, folder), "exists already", kind=OutputError)
+    (folder / "old").write_text("")
+    save_sweep(sweep, folder, overwrite=True)
+    assert not (folder / "old").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "suite.json").write_text("{}")
+    fails(lambda: save_sweep(sweep, tmp_path / "mine", overwrite=True), "sweep.json", kind=OutputError)
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["suite.json"]
+
+
+def test_a_sweep_that_cannot_be_drawn_leaves_nothing(sweep, tmp_path, monkeypatch):
+    def breaks(*_):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("nooch.report.sweep_files.shares_figure", breaks)
+    with pytest.raises(RuntimeError, match="no ink"):
+        save_sweep(sweep, tmp_path / "s")
+    assert not list(tmp_path.iterdir())

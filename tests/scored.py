@@ -1,0 +1,100 @@
+"""A small suite made by hand, predictions for it, and the ways in which people keep predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from oracles import dataset_of
+
+from nooch.challenge import Suite
+from nooch.criteria import CE, Combination
+from nooch.data import Dataset
+from nooch.study.finding import find
+
+N = 60
+TASKS = ("car", "fire_hydrant")
+"""Tasks with challenge sets; the suite has a third one, ``cow``, without."""
+
+
+def small_data(ids: Sequence[Any] | None = None) -> Dataset:
+    """Cars and fire hydrants with and without road and person in 60 images: 20 of train, 16 of valid, 24 of test."""
+    images = []
+    for i in range(N):
+        image: dict[str, float] = {}
+        if i % 2:
+            image["car"] = 0.2
+        if i % 5 in {0, 2}:
+            image["fire_hydrant"] = 0.05
+        if i % 3:
+            image["road"] = 0.08 * (i % 3)
+        if i % 4 == 1:
+            image["person"] = 0.3
+        if i % 7 == 0:
+            image["cow"] = 0.1
+        images.append(image)
+    splits = [("train", "valid", "test")[int(i >= 20) + int(i >= 36)] for i in range(N)]
+    data = dataset_of(images, ["car", "fire_hydrant", "road", "person", "cow"], splits, ids)
+    place = pl.Series("place", [("street", "field", None)[i % 3] for i in range(N)])
+    return Dataset.build(data.images.with_columns(place), data.classes, data.areas)
+
+
+def small_suite(data: Dataset | None = None, path: str | None = None) -> Suite:
+    """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none and therefore no set."""
+    cues = {"car": ("road", "person"), "fire_hydrant": ("road",)}
+    criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
+    return find(small_data() if data is None else data, criteria, tasks=[*TASKS, "cow"], path=path)
+
+
+def logits(
+    suite: Suite, split: str | Sequence[str] = "test", *, seed: int = 0, tasks: Sequence[str] = TASKS, **columns: Any
+) -> pl.DataFrame:
+    """Random outputs as a long table ``image_id, task, logit``, with ties, half knowing the answer; and constant columns."""
+    random = np.random.default_rng(seed)
+    frames = []
+    for name in [split] if isinstance(split, str) else split:
+        for task in tasks:
+            challenge = suite.set("ce", task, name)
+            values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
+            frames.append(pl.DataFrame({"image_id": challenge.image_ids, "task": task, "logit": values}))
+    return pl.concat(frames).with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+
+
+def wide(frame: pl.DataFrame) -> pl.DataFrame:
+    """A long table as ``image_id`` and a column for each task."""
+    return frame.pivot(on="task", index="image_id", values="logit")
+
+
+def arrays_of(frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """A long table as values (n, tasks), ids and tasks."""
+    table = wide(frame)
+    tasks = [name for name in table.columns if name != "image_id"]
+    return table.select(tasks).to_numpy(), np.array(table["image_id"].to_list()), tasks
+
+
+def _npz(frame: pl.DataFrame, path: Path) -> None:
+    values, ids, tasks = arrays_of(frame)
+    np.savez(path, image_ids=ids, tasks=np.array(tasks), logits=values)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to keep predictions: how it is written, and with which ending."""
+
+    ending: str
+    write: Callable[[pl.DataFrame, Path], object]
+    options: tuple[str, ...] = ()
+
+
+FORMS = {
+    "long-csv": Form(".csv", lambda frame, path: frame.write_csv(path)),
+    "long-tsv": Form(".tsv", lambda frame, path: frame.write_csv(path, separator="\t")),
+    "long-parquet": Form(".parquet", lambda frame, path: frame.write_parquet(path)),
+    "wide-csv": Form(".csv", lambda frame, path: wide(frame).write_csv(path), ("--scale", "logit")),
+    "wide-parquet": Form(".parquet", lambda frame, path: wide(frame).write_parquet(path), ("--scale", "logit")),
+    "npz": Form(".npz", _npz),
+}
