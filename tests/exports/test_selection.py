@@ -54,7 +54,7 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
         lambda: nooch.export(made.suite, "ownexport:write", "x", pitch=1), "'pitch' is no option", kind=ParameterError
     )
     for name in ("ownexport:nothing", "no_such_module_of_mine:write"):
-        fails(lambda name=name: exporter(name), name, "package.module:function", kind=ParameterError)
+        fails(lambda name=name: exporter(name), name, "package.module:Name", kind=ParameterError)
     sys.modules.pop("ownexport", None)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from nooch.challenge import load_suite
 from nooch.cli.parsing import parse_cues, split_names
@@ -22,6 +20,7 @@ from nooch.criteria import (
     preset,
 )
 from nooch.errors import ParameterError, check_one_of
+from nooch.named import imported
 
 __all__ = ["Options", "needed_names", "preset_text"]
 
@@ -74,11 +73,7 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
 
 def _own(name: str) -> Criterion:
     """A user's criterion, named ``package.module:Name`` on the command line, made without arguments."""
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ParameterError(f"criterion {name} cannot be imported: {error}", allowed="package.module:Name") from error
+    found = imported(name, f"criterion {name}")
     made: Criterion = found() if isinstance(found, type) else found
     return made
 

@@ -6,8 +6,6 @@ nor sentence-transformers.
 
 from __future__ import annotations
 
-import importlib
-import re
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +14,7 @@ from nooch.encoders.base import Encoder, Progress
 from nooch.encoders.captions import embed_captions
 from nooch.encoders.precomputed import load_embedding
 from nooch.errors import ParameterError, check_one_of
+from nooch.named import imported, is_named
 
 __all__ = ["ENCODERS", "Encoder", "Progress", "embed_captions", "encoder", "load_embedding"]
 
@@ -27,7 +26,6 @@ ENCODERS = MappingProxyType(
         "stsb-distilroberta-base-v2": "nooch.encoders.sbert:distilroberta",
     }
 )
-_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def encoder(name: str, **options: Any) -> Encoder:
@@ -44,7 +42,7 @@ def encoder(name: str, **options: Any) -> Encoder:
         ParameterError: a name or an option that there is not.
     """
     target = ENCODERS.get(name)
-    if target is None and _OBJECT.fullmatch(name):
+    if target is None and is_named(name):
         target = name
     if target is None and ("/" in name or Path(name).is_dir()):
         target, options = "nooch.encoders.sbert:SbertEncoder", {"source": name, **options}
@@ -54,11 +52,7 @@ def encoder(name: str, **options: Any) -> Encoder:
 
 
 def _make(target: str, name: str, options: dict[str, Any]) -> Encoder:
-    module, _, attribute = target.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ParameterError(f"encoder {name!r} cannot be imported: {error}", allowed="package.module:Name") from error
+    factory = imported(target, f"encoder {name!r}")
     try:
         made: Encoder = factory(**options)
     except TypeError as error:

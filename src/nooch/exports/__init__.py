@@ -5,13 +5,12 @@ Everything is written whole or not at all and carries the licences of the data.
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Callable
 from types import MappingProxyType
 
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import check_one_of
 from nooch.exports.base import Content, Exported, Key
+from nooch.named import imported, is_named
 
 __all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
 
@@ -27,8 +26,6 @@ EXPORTS = MappingProxyType(
 )
 """Name -> where the export is; imported when it is used."""
 
-_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
 
 def exporter(name: str) -> Callable[..., Exported]:
     """The function of a format: one of ``EXPORTS``, or the user's own ``package.module:function``.
@@ -36,12 +33,6 @@ def exporter(name: str) -> Callable[..., Exported]:
     Raises:
         ParameterError: there is no such format, or the user's own cannot be imported.
     """
-    target = name if _OBJECT.fullmatch(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
-    module, _, attribute = target.partition(":")
-    try:
-        found: Callable[..., Exported] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ParameterError(
-            f"export {name!r} cannot be imported: {error}", allowed="package.module:function"
-        ) from error
+    target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
+    found: Callable[..., Exported] = imported(target, f"export {name!r}")
     return found

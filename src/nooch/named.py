@@ -1,0 +1,27 @@
+"""Objects that a user names as ``package.module:Name``; names found inside a file are never imported."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+from nooch.errors import ParameterError
+
+__all__ = ["imported", "is_named"]
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def is_named(text: str) -> bool:
+    """Whether a text has the form ``package.module:Name``."""
+    return _OBJECT.fullmatch(text) is not None
+
+
+def imported(target: str, what: str) -> Any:
+    """The object of that name. Raises ParameterError, for ``what``, where it cannot be imported."""
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(f"{what} cannot be imported: {error}", allowed="package.module:Name") from error
