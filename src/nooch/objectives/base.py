@@ -91,6 +91,10 @@ class Objective(ABC):
             environments: int64 (m, H), 0 to C - 1.
         """
 
+    def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """The loss of validation images, (H,): as a call, but of no effect on any state."""
+        return self(logits, labels, environments)
+
     @abstractmethod
     def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
         """Loss (H,) and its derivative by the logits (m, H), in closed form: what many heads in one pass train by."""

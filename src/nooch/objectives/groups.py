@@ -67,6 +67,11 @@ class OnlineGDRO(_ByEnvironment):
         self._margin = self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
         self.q = self.counts.environments.new_full(self.counts.environments.shape, 1 / len(self.counts.environments))
 
+    def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
+        """Mean losses weighted by q as it is."""
+        means, counts, _ = self._means(losses(logits, labels), environments)
+        return (self.q.to(logits.dtype) * (means + self._margin) * (counts > 0)).sum(dim=0)
+
     def _step(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         means, counts, inside = self._means(losses(logits, labels), environments)
         # what is not in the batch has loss 0, as in the authors' code

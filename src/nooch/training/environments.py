@@ -1,0 +1,69 @@
+"""Environments: label x presence of the task's strongest context cue (paper, section 5), or label x an attribute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.criteria import FittedCE
+from nooch.data import Dataset
+from nooch.errors import InputError, UndefinedError, check_one_of
+
+__all__ = ["N_ENVIRONMENTS", "Environments"]
+
+N_ENVIRONMENTS = 4
+"""Of a task with a cue: absent or present, without or with the cue."""
+
+
+@dataclass(frozen=True)
+class Environments:
+    """How training images are grouped.
+
+    Attributes:
+        fitted: CE fitted on the training split, whose strongest cue counts whatever criterion the sets are of; or None.
+        attribute: a column of the dataset with two values, used instead; or None.
+    """
+
+    fitted: FittedCE | None = None
+    attribute: str | None = None
+
+    def undefined(self, task: str) -> str | None:
+        """Why a task has no environments, or None where it has."""
+        if self.attribute is not None:
+            return None
+        if self.fitted is None:
+            return "nothing says what its context is"
+        return None if self.fitted.cues(task) else self.fitted.undefined(task) or "it has no context cue"
+
+    def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
+        """2 x label + presence, uint8 (n_images,), 0 to 3.
+
+        Raises:
+            UndefinedError: the task has no context cue.
+            InputError: the attribute is missing somewhere, or has other than two values.
+        """
+        if reason := self.undefined(task):
+            raise UndefinedError(
+                f"task {task} has no environments: {reason}",
+                remedy="leave the methods out that need them, lower alpha, give cues by hand, or name an attribute",
+            )
+        if self.attribute is not None:
+            there = _two_values(data, self.attribute)
+        else:
+            assert self.fitted is not None  # noqa: S101 - else it is undefined
+            there = data.labels(self.fitted.cues(task)[0])
+        return np.asarray(2 * data.labels(task) + there, dtype=np.uint8)
+
+
+def _two_values(data: Dataset, attribute: str) -> NDArray[np.bool_]:
+    check_one_of("attribute", attribute, data.attributes, owner="the dataset")
+    column = data.images[attribute]
+    values = column.drop_nulls().unique().sort()
+    if column.null_count() or len(values) > 2:
+        raise InputError(
+            f"attribute {attribute} has {len(values)} values and is missing in {column.null_count()} images",
+            allowed="two values, one in every image",
+        )
+    return np.asarray((column == values[-1]).to_numpy(), dtype=bool) & (len(values) == 2)

@@ -1,0 +1,92 @@
+"""A job: one training of one task by one method with one setting and one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from nooch.errors import ParameterError
+from nooch.training.heads import Descent
+from nooch.training.methods import METHODS, Method
+
+__all__ = ["Job", "ProbeSettings"]
+
+CODE_FORMAT = 1
+"""Raised when the same configuration would give other results."""
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How heads on frozen features are trained.
+
+    Attributes:
+        descent: learning rate, momentum, weight decay.
+        batch: rows in a step.
+        epochs: at most.
+        patience: epochs without a lower validation value before a head stops.
+        stop_on: ``objective``, the method's own, or ``nll``.
+        variant: of the objectives: ``paper`` or ``released``.
+        block: steps that are worked off together; of no effect on results but for rounding.
+    """
+
+    descent: Descent = Descent()  # noqa: RUF009 - frozen
+    batch: int = 32
+    epochs: int = 100
+    patience: int = 3
+    stop_on: str = "objective"
+    variant: str = "paper"
+    block: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "epochs", "patience", "block"):
+            if getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)}", where="training", allowed="1 and more")
+        if self.stop_on not in {"objective", "nll"}:
+            raise ParameterError(f"stop_on is {self.stop_on!r}", where="training", allowed="objective or nll")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is trained.
+
+    Attributes:
+        task: the class.
+        method: name of the method; ``parameters`` its hyperparameters as (name, value).
+        seed: of the initialisation.
+        order: seed of the order of rows and of draws, a stream of its own.
+    """
+
+    task: str
+    method: str
+    parameters: tuple[tuple[str, float], ...]
+    seed: int
+    order: int
+
+    @property
+    def kind(self) -> Method:
+        """The method."""
+        return METHODS[self.method]
+
+    @property
+    def setting(self) -> str:
+        """The hyperparameters as text, such as ``K=30``; empty where there is none."""
+        return ",".join(f"{name}={value:g}" for name, value in self.parameters)
+
+    @property
+    def run(self) -> str:
+        """Name of its predictions: method, setting and seed."""
+        return "/".join([self.method, *([self.setting] if self.setting else []), str(self.seed)])
+
+    def identity(self, settings: ProbeSettings, data: dict[str, Any]) -> str:
+        """Hash of the job's configuration, of the code's format and of the data, 16 hexadecimal digits."""
+        content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _plain(settings), "data": data}
+        return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+
+
+def _plain(settings: ProbeSettings) -> dict[str, Any]:
+    # the block changes rounding alone: a machine may choose it
+    content: dict[str, Any] = msgspec.to_builtins(settings)
+    return {name: value for name, value in content.items() if name != "block"}

@@ -1,0 +1,284 @@
+"""Many heads in one pass against one plain PyTorch training after another."""
+
+from dataclasses import replace
+from zlib import crc32
+
+import numpy as np
+import pytest
+from refusals import fails
+
+from nooch.errors import ParameterError
+from nooch.objectives import OBJECTIVES, TrainingCounts, losses
+from nooch.training.heads import Coefficients, Descent, HeadState, run_epoch
+from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.methods import METHODS, PAPER_METHODS, grid_of_methods
+from nooch.training.probe import HeadPass, ProbeData
+from nooch.training.sampling import balanced_weights, drawn_counts, expected_weights
+
+torch = pytest.importorskip("torch")
+
+FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), batch=16, epochs=6, patience=2, block=4)
+
+
+def shortcut(n_train=600, n_other=300, d=12, seed=0):
+    """Two tasks: y moves one feature a little, the cue, which goes with y in training and against it in the hard half, another a lot."""
+    random = np.random.default_rng(seed)
+    n = n_train + 2 * n_other
+    rows = {
+        "train": np.arange(n_train),
+        "valid": np.arange(n_train, n_train + n_other),
+        "test": np.arange(n_train + n_other, n),
+    }
+    features = random.normal(size=(n, d)).astype(np.float32)
+    labels, environments = {}, {}
+    for number, task in enumerate(("car", "bowl")):
+        y = random.random(n) < 0.4
+        agrees = random.random(n) < np.where(np.arange(n) < n_train, 0.95, 0.5)
+        cue = np.where(agrees, y, ~y)
+        features[:, 2 * number] += 1.6 * y
+        features[:, 2 * number + 1] += 5 * cue
+        labels[task], environments[task] = y, (2 * y + cue).astype(np.uint8)
+    return ProbeData(features, rows, labels, environments)
+
+
+DATA = shortcut()
+
+
+def jobs_of(methods, tasks=("car",), seeds=(0,), order=0):
+    return [
+        Job(task, name, tuple(values.items()), seed, order)
+        for name, values in grid_of_methods(methods)
+        for task in tasks
+        for seed in seeds
+    ]
+
+
+def finished(data, jobs, settings=FAST):
+    trained = HeadPass(data, jobs, settings)
+    while not trained.finished:
+        trained.step()
+    return trained
+
+
+def alone(data, job, settings):
+    """Plain PyTorch: one Linear, autograd, torch.optim.SGD, batch after batch; best validation value, epoch and weights."""
+    d, kind, parameters = data.features.shape[1], job.kind, dict(job.parameters)
+    start = HeadState.initial([job.seed], d)
+    linear = torch.nn.Linear(d, 1)
+    with torch.no_grad():
+        linear.weight.copy_(start.weights[:, :1].T)
+        linear.bias.copy_(start.biases[:1])
+    train, valid = data.rows["train"], data.rows["valid"]
+    x, y = torch.from_numpy(data.features), torch.from_numpy(data.labels[job.task]).float()[:, None]
+    c = torch.from_numpy(data.environments[job.task]).long()[:, None]
+    counts = TrainingCounts(
+        torch.from_numpy(np.bincount(data.labels[job.task][train], minlength=2)).float()[:, None],
+        torch.from_numpy(np.bincount(data.environments[job.task][train], minlength=4)).float()[:, None],
+    )
+    objective = OBJECTIVES[kind.objective](
+        counts, **{n: v for n, v in parameters.items() if not kind.sampler}, variant=settings.variant
+    )
+    descent = settings.descent
+    optimiser = torch.optim.SGD(
+        linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
+    )
+    groups = data.labels[job.task] if kind.sampler == "labels" else data.environments[job.task]
+    groups = groups.astype(np.uint8)
+    name, best = crc32(f"{job.task} {job.method} {job.setting}".encode()), (np.inf, 0, None)
+    for epoch in range(settings.epochs):
+        order = np.random.default_rng([job.order, 0, epoch]).permutation(len(train))
+        weights = None
+        if kind.balanced:
+            weights = balanced_weights(groups[train], np.random.default_rng([job.order, 1, name]))
+        elif kind.sampler:
+            weights = drawn_counts(
+                groups[train], parameters["alpha"], np.random.default_rng([job.order, 2, name, epoch])
+            )
+        for begin in range(0, len(order), settings.batch):
+            places = order[begin : begin + settings.batch]
+            rows = train[places]
+            logits = linear(x[rows])
+            times = None if weights is None else torch.from_numpy(weights[places])[:, None]
+            drawn = None if times is None else (times * losses(logits, y[rows])).mean()
+            loss = objective(logits, y[rows], c[rows]) if drawn is None else drawn
+            optimiser.zero_grad()
+            loss.sum().backward()
+            optimiser.step()
+        with torch.no_grad():
+            logits = linear(x[valid])
+            if weights is None:
+                value = float(objective.measure(logits, y[valid], c[valid]))
+            else:
+                expected = expected_weights(groups[train], parameters.get("alpha", 1.0), groups[valid])
+                value = float((torch.from_numpy(expected)[:, None] * losses(logits, y[valid])).mean())
+        if value < best[0]:
+            best = value, epoch + 1, np.append(linear.weight.detach().numpy()[0], linear.bias.item())
+        if epoch + 1 - best[1] >= settings.patience:
+            break
+    return best
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
+    settings = replace(FAST, variant=variant)
+    jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
+    trained = finished(DATA, jobs, settings)
+    assert sorted(map(str, trained.jobs)) == sorted(map(str, jobs))
+    stopped = set()
+    for number, job in enumerate(trained.jobs):
+        if job.task == "bowl" and job.seed == 3:
+            continue
+        value, epoch, weights = alone(DATA, job, settings)
+        assert trained.best["value"][number] == pytest.approx(value, rel=1e-4), job
+        assert trained.best["epoch"][number] == epoch, job
+        # float32, and objectives with a sign or a largest one make more of its rounding
+        assert np.abs(trained.best_weights[number] - weights).max() < 1e-4 * max(1, np.abs(weights).max()), job
+        stopped.add(epoch)
+    # heads stop at different epochs, so that some went on without the others
+    assert len(stopped) > 1
+
+
+@pytest.mark.parametrize("block", [1, 3, 8, 100])
+@pytest.mark.parametrize("descent", [Descent(0.05, 0.0, 0.0), Descent(0.1, 0.9, 0.05), Descent(1e-4, 0.99, 1e-4)])
+def test_blocks_are_steps(block, descent):
+    """The block rule in float64 against steps, the last batch being smaller."""
+    random = np.random.default_rng(0)
+    n, d, heads, batch = 53, 5, 3, 8
+    x, y = random.normal(size=(n, d)), torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
+    states = [HeadState.initial(range(heads), d) for _ in range(2)]
+    states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
+    objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
+    x = x.astype(np.float32)
+
+    def gradient(rows):
+        return lambda logits, part: objective.gradient(logits, y[rows][part], None)
+
+    order = random.permutation(n)
+    for _ in range(2):
+        run_epoch(states[0], x, order, gradient, descent, batch=batch, block=block)
+    weights, momenta = states[1].weights[:, :heads].clone(), torch.zeros(d, heads, dtype=torch.float64)
+    bias, push = states[1].biases[:heads].clone(), torch.zeros(heads, dtype=torch.float64)
+    for _ in range(2):
+        for start in range(0, n, batch):
+            rows = order[start : start + batch]
+            inputs = torch.from_numpy(x[rows]).double()
+            _, derivative = objective.gradient(inputs @ weights + bias, y[rows], None)
+            momenta = descent.momentum * momenta + inputs.T @ derivative + descent.weight_decay * weights
+            push = descent.momentum * push + derivative.sum(dim=0) + descent.weight_decay * bias
+            weights, bias = weights - descent.lr * momenta, bias - descent.lr * push
+    assert torch.allclose(states[0].weights, torch.cat([weights, momenta], dim=1), atol=1e-10)
+    assert torch.allclose(states[0].biases, torch.cat([bias, push]), atol=1e-10)
+
+
+def test_the_same_bits_again_and_after_an_interruption():
+    jobs = jobs_of(
+        ["erm", "gdro", "online-gdro", "environment-undersample", "subg"], tasks=("car", "bowl"), seeds=(0, 1)
+    )
+    one, other = finished(DATA, jobs), HeadPass(DATA, jobs[::-1], FAST)
+    while not other.finished:
+        other.step()
+        saved = {name: array.copy() for name, array in other.state_dict().items()}
+        # a new process knows only what was saved
+        other = HeadPass(DATA, jobs, FAST)
+        other.load_state_dict(saved)
+    assert one.jobs == other.jobs
+    assert np.array_equal(one.best_weights, other.best_weights)
+    assert all(np.array_equal(one.best[name], other.best[name]) for name in one.best)
+    for a, b in zip(one.history, other.history, strict=True):
+        assert all(np.array_equal(a[name], b[name], equal_nan=True) for name in a)
+
+
+def hard_auc(trained, data, method, task="car"):
+    """Best AUC over settings and mean over seeds, on test images where label and cue disagree."""
+    from nooch.metrics import auc
+
+    rows = data.rows["test"]
+    y, c = data.labels[task][rows], data.environments[task][rows]
+    hard = (c == 1) | (c == 2)
+    found = {}
+    for number, job in enumerate(trained.jobs):
+        if job.method == method and job.task == task:
+            found.setdefault(job.setting, []).append(auc(y[hard], trained.logits(number, "test")[hard].astype(float)))
+    return max(float(np.mean(values)) for values in found.values())
+
+
+def test_environment_methods_resist_the_shortcut():
+    data = shortcut(n_train=3000, n_other=1000)
+    settings = ProbeSettings(Descent(lr=0.003, momentum=0.9, weight_decay=1e-4), epochs=12, patience=12)
+    methods = {
+        "erm": None,
+        "environment-reweight": {"alpha": [1, 2]},
+        "gdro": {"K": [0, 5]},
+        "subg": None,
+        "environment-undersample": {"alpha": 1},
+    }
+    trained = finished(data, jobs_of(methods, seeds=(0, 1)), settings)
+    erm = hard_auc(trained, data, "erm")
+    assert erm < 0.6
+    for method in methods:
+        if method != "erm":
+            assert hard_auc(trained, data, method) > erm + 0.15, method
+
+
+def test_a_seed_is_the_start_and_an_order_the_rows():
+    a, b = HeadState.initial([0, 1], 6), HeadState.initial([1, 0], 6)
+    assert torch.equal(a.weights[:, 0], b.weights[:, 1])
+    assert not torch.equal(a.weights[:, 0], a.weights[:, 1])
+    bound = 1 / 6**0.5
+    assert float(a.weights[:, :2].abs().max()) <= bound
+    assert not a.weights[:, 2:].any()
+    orders = [finished(DATA, jobs_of(["erm"], order=order), replace(FAST, epochs=1)).best_weights for order in (0, 1)]
+    assert not np.array_equal(*orders)
+
+
+def test_sampling_by_groups():
+    groups = np.array([0] * 900 + [1] * 90 + [3] * 10, dtype=np.uint8)
+    random = np.random.default_rng(0)
+    for alpha in (0.0, 0.5, 1.0):
+        draws = np.mean([drawn_counts(groups, alpha, random) for _ in range(300)], axis=0)
+        assert drawn_counts(groups, alpha, random).sum() == len(groups)
+        # P proportional to (1 / w)^alpha
+        chance = np.array([(1000 / size) ** alpha for size in (900, 90, 10)])
+        chance /= chance @ [900, 90, 10]
+        for group, p in zip((0, 1, 3), chance, strict=True):
+            assert draws[groups == group].mean() == pytest.approx(1000 * p, rel=0.05)
+            assert expected_weights(groups, alpha, np.array([group], np.uint8))[0] == pytest.approx(1000 * p, rel=1e-5)
+    kept = balanced_weights(groups, random)
+    assert [(kept[groups == g] > 0).sum() for g in (0, 1, 3)] == [10, 10, 10]
+    assert kept.mean() == pytest.approx(1)
+
+
+def test_table_8():
+    settings = grid_of_methods(None)
+    assert len(settings) == 32
+    assert {name for name, _ in settings} == set(PAPER_METHODS)
+    assert [v["K"] for name, v in settings if name == "gdro"] == [5, 30, 60, 240]
+    assert [v["alpha"] for name, v in settings if name == "environment-reweight"] == [0.5, 1, 1.5, 2]
+    assert [v["p"] for name, v in settings if name == "cvar"] == [0.05, 0.1, 0.15]
+    assert METHODS["erm"].sees == () == METHODS["focal"].sees
+    assert METHODS["gdro"].needs_environments
+    assert not METHODS["label-reweight"].needs_environments
+
+
+def test_what_is_refused():
+    fails(lambda: grid_of_methods(["gdor"]), "gdor", "gdro", kind=ParameterError)
+    fails(lambda: grid_of_methods({"gdro": {"k": 5}}), "'k'", "K", kind=ParameterError)
+    fails(lambda: grid_of_methods({"erm": {"K": 5}}), "K", kind=ParameterError)
+    fails(lambda: grid_of_methods({"gdro": {"K": [5, 5]}}), "different", kind=ParameterError)
+    fails(lambda: grid_of_methods({"gdro": {"K": "5"}}), "'5'", kind=ParameterError)
+    fails(lambda: grid_of_methods({"cvar": {"p": 2}}), "p is 2", kind=ParameterError)
+    fails(lambda: grid_of_methods({"gdro": 5}), "gdro", kind=ParameterError)
+    fails(lambda: Descent(lr=0), "lr 0", kind=ParameterError)
+    fails(lambda: Descent(momentum=1), "momentum 1", kind=ParameterError)
+    fails(lambda: ProbeSettings(batch=0), "batch is 0", kind=ParameterError)
+    fails(lambda: ProbeSettings(stop_on="auc"), "auc", kind=ParameterError)
+
+
+def test_coefficients_are_powers():
+    descent = Descent(0.1, 0.9, 0.01)
+    numbers = Coefficients(descent, 5)
+    w, v = 1.0, 0.0
+    for step in range(1, 6):
+        v = 0.9 * v + 0.01 * w
+        w -= 0.1 * v
+        assert numbers.powers[step] @ [1, 0] == pytest.approx([w, v])
