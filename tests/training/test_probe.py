@@ -41,7 +41,7 @@ def shortcut(n_train=600, n_other=300, d=12, seed=0):
     return ProbeData(features, rows, labels, environments)
 
 
-DATA = shortcut()
+DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
 
 
 def jobs_of(methods, tasks=("car",), seeds=(0,), order=0):
@@ -120,15 +120,16 @@ def alone(data, job, settings):
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
-    settings = replace(FAST, variant=variant)
+    # slow enough for IRM with its largest weight to stay where rounding does not grow
+    settings = replace(FAST, variant=variant, descent=Descent(lr=0.002, momentum=0.9, weight_decay=1e-3))
     jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
-    trained = finished(DATA, jobs, settings)
+    trained = finished(SMALL, jobs, settings)
     assert sorted(map(str, trained.jobs)) == sorted(map(str, jobs))
     stopped = set()
     for number, job in enumerate(trained.jobs):
-        if job.task == "bowl" and job.seed == 3:
+        if (job.task, job.seed) not in {("car", 0), ("bowl", 3)}:
             continue
-        value, epoch, weights = alone(DATA, job, settings)
+        value, epoch, weights = alone(SMALL, job, settings)
         assert trained.best["value"][number] == pytest.approx(value, rel=1e-4), job
         assert trained.best["epoch"][number] == epoch, job
         # float32, and objectives with a sign or a largest one make more of its rounding
@@ -195,10 +196,10 @@ def hard_auc(trained, data, method, task="car"):
     rows = data.rows["test"]
     y, c = data.labels[task][rows], data.environments[task][rows]
     hard = (c == 1) | (c == 2)
-    found = {}
+    outputs, found = trained.logits("test").astype(float), {}
     for number, job in enumerate(trained.jobs):
         if job.method == method and job.task == task:
-            found.setdefault(job.setting, []).append(auc(y[hard], trained.logits(number, "test")[hard].astype(float)))
+            found.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))
     return max(float(np.mean(values)) for values in found.values())
 
 

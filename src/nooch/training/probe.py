@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HeadPass", "ProbeData"]
 
+_BLOCK = 4096
+"""Images whose outputs are computed at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class ProbeData:
@@ -116,14 +119,13 @@ class HeadPass:
         self._judge(record)
         return record
 
-    def logits(self, job: int, split: str) -> NDArray[np.float32]:
-        """Outputs of a job's best epoch for a split's images, float32 (m,); the same bytes however many jobs there are."""
-        weights = self.best_weights[job]
+    def logits(self, split: str) -> NDArray[np.float32]:
+        """Outputs of every job's best epoch for a split's images, float32 (n_jobs, m); features are read once."""
         rows, outputs = self.data.rows[split], []
-        for start in range(0, len(rows), 4096):
-            block = np.asarray(self.data.features[rows[start : start + 4096]], dtype=np.float32)
-            outputs.append((block @ weights[:-1] + weights[-1]).astype(np.float32))
-        return np.concatenate(outputs) if outputs else np.empty(0, dtype=np.float32)
+        for start in range(0, len(rows), _BLOCK):
+            block = np.asarray(self.data.features[rows[start : start + _BLOCK]], dtype=np.float32)
+            outputs.append(self.best_weights[:, :-1] @ block.T + self.best_weights[:, -1:])
+        return np.concatenate(outputs, axis=1)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """All that changes, as arrays."""

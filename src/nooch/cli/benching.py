@@ -1,0 +1,186 @@
+"""``nooch bench``, ``status`` and ``collect``: a grid of trainings on frozen features, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.parsing import split_names
+from nooch.errors import ParameterError, check_one_of
+from nooch.files import check_output_file
+
+if TYPE_CHECKING:
+    from nooch.study.benching import Plan
+    from nooch.training.config import BenchConfig
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("bench")(bench_command)
+    app.command("status")(status_command)
+    app.command("collect")(collect_command)
+
+
+def bench_command(
+    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
+    features: Path = typer.Option(None, "--features", help="Folder of nooch features."),
+    embedding: str = typer.Option(None, "--embedding", help="An embedding of the dataset, instead of features."),
+    config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
+    set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
+    ),
+    format: Format = FormatOption,
+) -> None:
+    """Train all methods of a grid as heads on frozen features, many in one pass."""
+    from nooch.challenge import load_suite
+    from nooch.data import load_dataset
+    from nooch.study.benching import RowsOf, bench, plan_bench, status
+    from nooch.training.backbones import choose_device
+
+    if (features is None) == (embedding is None):
+        raise ParameterError("what are the heads trained on?", allowed="--features FOLDER, or --embedding NAME")
+    chosen, device = _config(config, set_), choose_device(device)
+    data, found = load_dataset(dataset), load_suite(suite)
+    if embedding is not None:
+        values: Any = data.embeddings[check_one_of("embedding", embedding, data.embeddings, owner="the dataset")]
+        name = f"embedding {embedding}"
+    else:
+        from nooch.training.features import load_features
+
+        loaded = load_features(features, data)
+        values, name = RowsOf(loaded), loaded.identity
+    plan = plan_bench(data, found, values, chosen, features_name=name)
+    if dry_run:
+        _print_plan(plan, chosen, format)
+        return
+    with progress() as update:
+        runs = bench(plan, chosen, out, device=device, progress=update)
+    if format is Format.json:
+        print_json({"runs": str(out), **status(runs)})
+        return
+    console().print(
+        f"{out}: {len(plan.jobs):,} jobs done; next: nooch collect {out} {suite} --out SCORES",
+        style="dim",
+        markup=False,
+    )
+
+
+def status_command(
+    runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."), format: Format = FormatOption
+) -> None:
+    """How far a bench is."""
+    from nooch.study.benching import status
+    from nooch.training.records import RunsFolder
+
+    facts = status(RunsFolder.open(runs))
+    if format is Format.json:
+        print_json(facts)
+        return
+    rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
+    console().print(table(f"{facts['done']:,} of {facts['jobs']:,} jobs done", ["method", "done", "jobs"], rows))
+    listed = [[number, p["jobs"], p["done"], p["epochs"], p["stopped"]] for number, p in enumerate(facts["passes"], 1)]
+    console().print(table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed))
+
+
+def collect_command(
+    runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite that was trained for."),
+    out: Path = typer.Option(..., "--out", help="Folder to write: scores.parquet and selected.csv."),
+    rules: str = typer.Option(
+        "worst-hard", help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle."
+    ),
+    bootstrap: int = typer.Option(0, min=0, help="Resamples for intervals of the scores."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    format: Format = FormatOption,
+) -> None:
+    """Score the jobs that are done, and choose each method's hyperparameters on the validation split."""
+    files = [check_output_file(out / name, overwrite=overwrite) for name in ("scores.parquet", "selected.csv")]
+    from nooch.challenge import load_suite
+    from nooch.files import replace_file
+    from nooch.report import save_scores
+    from nooch.selection import RULES
+    from nooch.study.benching import collect
+    from nooch.training.records import RunsFolder
+
+    wanted = split_names(rules)
+    for rule in wanted:
+        check_one_of("rule", rule, RULES)
+    with progress() as update:
+        scores, selected, notes = collect(
+            RunsFolder.open(runs), load_suite(suite), rules=wanted, bootstrap=bootstrap, progress=update
+        )
+    save_scores(scores, files[0], overwrite=overwrite)
+    replace_file(files[1], selected.write_csv().encode())
+    for text in notes:
+        note(text)
+    if format is Format.json:
+        print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
+        return
+    from nooch.study.benching import chosen_scores
+
+    for title, columns, rows in chosen_scores(scores, selected):
+        console().print(table(title, columns, rows))
+    console().print(f"{out}: scores.parquet, selected.csv", style="dim", markup=False)
+
+
+def _config(file: Path | None, given: list[str]) -> BenchConfig:
+    """The file with what the command line sets over it."""
+    import yaml
+
+    from nooch.training.config import read_config, read_yaml
+
+    content = {} if file is None else read_yaml(file)
+    for text in given:
+        name, sign, value = text.partition("=")
+        try:
+            content[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ParameterError(f"{value!r} is no YAML", where=f"--set {name}") from error
+        if not sign:
+            raise ParameterError(f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001")
+    return read_config(content)
+
+
+def _print_plan(plan: Plan, config: BenchConfig, format: Format) -> None:
+    """Jobs, passes, an estimate of time from a product that is timed now, and of disk."""
+    speed = _operations_per_second()
+    facts: dict[str, Any] = {
+        "jobs": len(plan.jobs),
+        "passes": [len(names) for names in plan.header.passes],
+        "tasks": list(dict.fromkeys(job.task for job in plan.jobs.values())),
+        "settings": len({(job.method, job.setting) for job in plan.jobs.values()}),
+        "seeds": list(config.seeds),
+        "seconds_per_epoch": plan.operations_per_epoch / speed,
+        "most_epochs": config.settings.epochs,
+        "disk_bytes": plan.disk_bytes,
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    rows = [
+        [key.replace("_", " "), value if isinstance(value, int | float) else ", ".join(map(str, value))]
+        for key, value in facts.items()
+    ]
+    console().print(table("What would be done", ["", ""], rows, left=2))
+    note("seconds are those of the matrix products alone, for all heads together; heads stop early")
+
+
+def _operations_per_second() -> float:
+    import numpy as np
+
+    left, right = np.ones((512, 2048), np.float32), np.ones((2048, 512), np.float32)
+    left @ right
+    started = time.perf_counter()
+    for _ in range(4):
+        left @ right
+    return 4 * 2 * 512 * 2048 * 512 / (time.perf_counter() - started)

@@ -1,0 +1,191 @@
+"""What a training leaves behind: a folder for each job, written whole; checkpoints of what is still running.
+
+``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch), ``predictions.parquet`` (valid and test) and ``done``.
+Times are in ``RUNS/timings.jsonl``, apart from what is the same in every run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.data import encode_header, load_header, read_arrays
+from nooch.errors import FormatError, InputError, OutputError
+from nooch.files import atomic_folder, replace_file
+from nooch.training.jobs import Job
+
+__all__ = ["RUNS_MARKER", "JobRecord", "RunsFolder", "RunsHeader", "passes_of"]
+
+RUNS_MARKER = "runs.json"
+VERSION = 1
+
+
+class RunsHeader(msgspec.Struct, frozen=True):
+    """What a folder of runs is of. ``data`` names and hashes what is trained on; ``passes`` lists jobs that train together."""
+
+    format: str
+    version: int
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    jobs: dict[str, Job]
+    passes: list[list[str]]
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """``config.json`` of a job: what was trained, its best epoch and what it stopped with.
+
+    ``environments`` are the mean losses of the validation images of each environment at the best epoch (null where there are none);
+    ``diverged`` says that no epoch had a finite validation value: there are no predictions then.
+    """
+
+    id: str
+    job: Job
+    settings: dict[str, Any]
+    data: dict[str, Any]
+    sees: list[str]
+    best_epoch: int
+    epochs: int
+    diverged: bool
+    environments: list[float | None]
+
+
+class RunsFolder:
+    """A folder of runs.
+
+    Args:
+        path: the folder.
+        header: what it is of.
+    """
+
+    def __init__(self, path: Path, header: RunsHeader) -> None:
+        self.path, self.header = path, header
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunsFolder:
+        """An existing folder. Raises FormatError where there is none, or it is of a newer version."""
+        path = Path(path)
+        header = load_header(
+            path / RUNS_MARKER,
+            RunsHeader,
+            name="runs",
+            version=VERSION,
+            make="make one with nooch bench",
+            again="begin anew",
+        )
+        return cls(path, header)
+
+    @classmethod
+    def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
+        """A new folder, or the one that was begun with the same configuration.
+
+        Raises:
+            OutputError: the folder holds something else, or runs of another configuration.
+        """
+        path = Path(path)
+        if (path / RUNS_MARKER).is_file():
+            found = cls.open(path)
+            if (found.header.data, found.header.settings, set(found.header.jobs)) != (
+                header.data,
+                header.settings,
+                set(header.jobs),
+            ):
+                raise OutputError(
+                    "holds runs of another configuration, dataset, suite or features",
+                    where=path,
+                    remedy="choose another folder, or go on with what it was begun with",
+                )
+            return found
+        try:
+            if path.exists() and any(path.iterdir()):
+                raise OutputError(f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder")
+            (path / "jobs").mkdir(parents=True, exist_ok=True)
+            (path / "passes").mkdir(exist_ok=True)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
+        # the composition of passes is decided once: a head's last bits depend on the heads beside it
+        replace_file(path / RUNS_MARKER, encode_header(header))
+        return cls(path, header)
+
+    def is_done(self, job: str) -> bool:
+        """Whether a job's folder is there, which it is whole or not at all."""
+        return (self.path / "jobs" / job / "done").is_file()
+
+    def done(self) -> list[str]:
+        """Jobs that are done, in the order of the header."""
+        return [job for job in self.header.jobs if self.is_done(job)]
+
+    def write_job(
+        self, record: JobRecord, history: Iterable[Mapping[str, float | None]], predictions: pl.DataFrame | None
+    ) -> None:
+        """A job's folder, whole."""
+        with atomic_folder(self.path / "jobs" / record.id, overwrite=True, marker="config.json") as partial:
+            (partial / "config.json").write_bytes(encode_header(record))
+            lines = [json.dumps(line, separators=(",", ":")) for line in history]
+            (partial / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            if predictions is not None:
+                predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
+            (partial / "done").write_bytes(b"")
+
+    def read_job(self, job: str) -> JobRecord:
+        """A job's record. Raises FormatError where it cannot be read."""
+        file = self.path / "jobs" / job / "config.json"
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=JobRecord)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise FormatError(
+                f"cannot be read: {error}", where=file, remedy="delete the job's folder; it is made again"
+            ) from error
+
+    def predictions(self, job: str) -> pl.DataFrame:
+        """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
+        file = self.path / "jobs" / job / "predictions.parquet"
+        try:
+            return pl.read_parquet(file, columns=["image_id", "split", "logit"], glob=False)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=file) from error
+
+    def checkpoint(self, number: int) -> dict[str, NDArray[Any]] | None:
+        """State of a pass, or None where it has none that is whole."""
+        file = self.path / "passes" / f"{number}.npz"
+        if not file.is_file():
+            return None
+        try:
+            return read_arrays(file, "arrays of a pass")
+        except InputError:
+            # only a file that was not written by replacing can be broken; the pass begins anew
+            return None
+
+    def save_checkpoint(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """State of a pass, replacing the one before."""
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        replace_file(self.path / "passes" / f"{number}.npz", buffer.getvalue())
+
+    def drop_checkpoint(self, number: int) -> None:
+        """Remove the state of a pass whose jobs are all done."""
+        (self.path / "passes" / f"{number}.npz").unlink(missing_ok=True)
+
+    def note_time(self, what: str, seconds: float, **more: Any) -> None:
+        """A line in ``timings.jsonl``."""
+        line = {"what": what, "seconds": round(seconds, 3), "at": round(time.time()), **more}
+        with (self.path / "timings.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def passes_of(jobs: Mapping[str, Job], most: int) -> list[list[str]]:
+    """Jobs that share an order of rows, in passes of at most ``most`` heads."""
+    by_order: dict[int, list[str]] = {}
+    for name, job in jobs.items():
+        by_order.setdefault(job.order, []).append(name)
+    return [names[start : start + most] for names in by_order.values() for start in range(0, len(names), most)]
