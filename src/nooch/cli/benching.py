@@ -109,7 +109,7 @@ def collect_command(
     from nooch.files import replace_file
     from nooch.report import save_scores
     from nooch.selection import RULES
-    from nooch.study.benching import collect
+    from nooch.study.collecting import chosen_scores, collect
     from nooch.training.records import RunsFolder
 
     wanted = split_names(rules)
@@ -126,8 +126,6 @@ def collect_command(
     if format is Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
         return
-    from nooch.study.benching import chosen_scores
-
     for title, columns, rows in chosen_scores(scores, selected):
         console().print(table(title, columns, rows))
     console().print(f"{out}: scores.parquet, selected.csv", style="dim", markup=False)

@@ -9,7 +9,18 @@ from types import FrameType
 
 import typer
 
-from nooch.cli import downloading, evaluating, exporting, finding, importing, published, showing, sweeping
+from nooch.cli import (
+    benching,
+    downloading,
+    evaluating,
+    exporting,
+    finding,
+    importing,
+    published,
+    showing,
+    sweeping,
+    training,
+)
 from nooch.cli.output import fail
 from nooch.errors import NoochError
 from nooch.version import __version__
@@ -26,7 +37,7 @@ app = typer.Typer(
 app.add_typer(importing.app, name="import")
 app.add_typer(published.app, name="import-suite")
 app.add_typer(downloading.app, name="download")
-for _module in (finding, showing, evaluating, sweeping, exporting):
+for _module in (finding, showing, evaluating, sweeping, exporting, training, benching):
     _module.register(app)
 
 

@@ -1,7 +1,7 @@
 """An objective turns a batch's logits, labels and environments into one loss for each head."""
 
 from nooch.objectives.adaptive import CVaR, Focal
-from nooch.objectives.base import VARIANTS, Objective, TrainingCounts, losses, residuals
+from nooch.objectives.base import VARIANTS, Objective, TrainingCounts, indicators, known_of, losses, residuals
 from nooch.objectives.groups import GDRO, IRM, OnlineGDRO, VREx
 from nooch.objectives.weighted import ERM, BalancedSoftmax, EnvironmentReweight, LabelReweight
 
@@ -26,6 +26,8 @@ __all__ = [
     "OnlineGDRO",
     "TrainingCounts",
     "VREx",
+    "indicators",
+    "known_of",
     "losses",
     "residuals",
 ]

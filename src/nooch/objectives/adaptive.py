@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from nooch.objectives.base import Objective, losses, residuals
+from nooch.objectives.base import Known, Objective, losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,12 +38,13 @@ class CVaR(Objective):
         values = losses(logits, labels)
         return (self._weights(values.detach()) * values).sum(dim=0)
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Residuals of the worst rows."""
-        del environments
-        values = losses(logits, labels)
-        weights = self._weights(values)
-        return (weights * values).sum(dim=0), weights * residuals(logits, labels)
+        known = known or self.known(logits, labels, environments)
+        weights = self._weights(known.losses)
+        return (weights * known.losses).sum(dim=0), weights * known.residuals
 
 
 class Focal(Objective):
@@ -65,11 +66,13 @@ class Focal(Objective):
         wrong = ((1 - 2 * labels) * logits).sigmoid()
         return (self._weights(labels) * wrong ** self.parameters["gamma"] * losses(logits, labels)).mean(dim=0)
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Closed form: by the margin t it is (1 - q)^gamma (gamma q log q - (1 - q))."""
-        del environments
-        sign = 2 * labels - 1
-        wrong, values = (-sign * logits).sigmoid(), losses(logits, labels)
+        known = known or self.known(logits, labels, environments)
+        # 1 - q is how far the probability is from the label
+        values, sign, wrong = known.losses, 2 * labels - 1, known.residuals.abs()
         damping = self._weights(labels) * wrong ** self.parameters["gamma"]
         slope = damping * (-self.parameters["gamma"] * (1 - wrong) * values - wrong)
         return (damping * values).mean(dim=0), sign * slope / len(logits)

@@ -12,7 +12,17 @@ from nooch.errors import ParameterError, check_one_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["VARIANTS", "Objective", "TrainingCounts", "losses", "means_by_environment", "residuals"]
+__all__ = [
+    "VARIANTS",
+    "Known",
+    "Objective",
+    "TrainingCounts",
+    "indicators",
+    "known_of",
+    "losses",
+    "means_by_environment",
+    "residuals",
+]
 
 VARIANTS = ("paper", "released")
 
@@ -38,6 +48,47 @@ class TrainingCounts:
             torch.tensor(classes, dtype=torch.float64)[:, None],
             torch.tensor(environments, dtype=torch.float64)[:, None],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What objectives have in common on a batch of m rows and H heads.
+
+    Attributes:
+        losses: (m, H), negative log-likelihoods.
+        residuals: (m, H), probability minus label.
+        inside: (C, m, H), 1 where a row is in an environment, else 0; or None where no head needs it.
+        counts: (C, H), rows of each environment; or None.
+        means: (C, H), mean losses of the environments, 0 where there is no row; or None.
+    """
+
+    losses: Tensor
+    residuals: Tensor
+    inside: Tensor | None = None
+    counts: Tensor | None = None
+    means: Tensor | None = None
+
+    def heads(self, which: slice) -> Known:
+        """The part of some heads."""
+        return Known(*(None if part is None else part[..., which] for part in self._parts()))  # type: ignore[arg-type]
+
+    def _parts(self) -> tuple[Tensor | None, ...]:
+        return self.losses, self.residuals, self.inside, self.counts, self.means
+
+    @property
+    def by_environment(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Means, counts and membership, which are there for objectives that need environments."""
+        assert self.means is not None and self.counts is not None and self.inside is not None  # noqa: S101, PT018
+        return self.means, self.counts, self.inside
+
+
+def known_of(logits: Tensor, labels: Tensor, inside: Tensor | None) -> Known:
+    """Losses, residuals, and what follows from membership in environments (C, m, H), for all heads at once."""
+    values = losses(logits, labels)
+    if inside is None:
+        return Known(values, residuals(logits, labels))
+    means, counts = means_by_environment(values, inside)
+    return Known(values, residuals(logits, labels), inside, counts, means)
 
 
 class Objective(ABC):
@@ -96,8 +147,18 @@ class Objective(ABC):
         return self(logits, labels, environments)
 
     @abstractmethod
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss (H,) and its derivative by the logits (m, H), in closed form: what many heads in one pass train by."""
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Loss (H,) and its derivative by the logits (m, H), in closed form: what many heads in one pass train by.
+
+        ``known`` is what ``known_of`` gives for these heads, where it has been computed for those of many objectives at once.
+        """
+
+    def known(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Known:
+        """What the gradient of these heads is made of."""
+        inside = indicators(environments, len(self.counts.environments), logits) if self.needs_environments else None
+        return known_of(logits, labels, inside)
 
 
 def losses(logits: Tensor, labels: Tensor) -> Tensor:

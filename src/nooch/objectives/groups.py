@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nooch.objectives.base import Objective, TrainingCounts, indicators, losses, means_by_environment, residuals
+from nooch.objectives.base import (
+    Known,
+    Objective,
+    TrainingCounts,
+    indicators,
+    losses,
+    means_by_environment,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,12 +52,15 @@ class GDRO(_ByEnvironment):
         means, counts, _ = self._means(losses(logits, labels), environments)
         return self._worst(means, counts)[0]
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Residuals of the worst environment's rows over their number."""
-        means, counts, _ = self._means(losses(logits, labels), environments)
+        known = known or self.known(logits, labels, environments)
+        means, counts, _ = known.by_environment
         worst, which = self._worst(means, counts)
         chosen = (environments == which).to(logits.dtype)
-        return worst, residuals(logits, labels) * chosen / counts.gather(0, which[None])
+        return worst, known.residuals * chosen / counts.gather(0, which[None])
 
 
 class OnlineGDRO(_ByEnvironment):
@@ -72,23 +82,26 @@ class OnlineGDRO(_ByEnvironment):
         means, counts, _ = self._means(losses(logits, labels), environments)
         return (self.q.to(logits.dtype) * (means + self._margin) * (counts > 0)).sum(dim=0)
 
-    def _step(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        means, counts, inside = self._means(losses(logits, labels), environments)
+    def _step(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
+        means, counts, inside = known.by_environment
         # what is not in the batch has loss 0, as in the authors' code
         adjusted = (means + self._margin) * (counts > 0)
-        q = self.q.to(logits.dtype) * (self.parameters["eta"] * adjusted.detach()).exp()
+        q = self.q.to(means.dtype) * (self.parameters["eta"] * adjusted.detach()).exp()
         self.q = q / q.sum(dim=0)
         return (self.q * adjusted).sum(dim=0), counts, inside
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """A step of the weights, then the weighted mean loss."""
-        return self._step(logits, labels, environments)[0]
+        return self._step(self.known(logits, labels, environments))[0]
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """A step of the weights, then residuals times each row's weight q_c / count_c."""
-        value, counts, inside = self._step(logits, labels, environments)
+        known = known or self.known(logits, labels, environments)
+        value, counts, inside = self._step(known)
         rows = (inside * (self.q / counts.clamp(min=1))[:, None]).sum(dim=0)
-        return value, residuals(logits, labels) * rows
+        return value, known.residuals * rows
 
 
 class IRM(_ByEnvironment):
@@ -100,11 +113,11 @@ class IRM(_ByEnvironment):
     name = "irm"
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"lambda_": (0.0, _INFINITY)}
 
-    def _parts(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        means, counts, inside = self._means(losses(logits, labels), environments)
-        # the derivative of the loss of w z by w, at w = 1
-        slopes, _ = means_by_environment(residuals(logits, labels) * logits, inside)
-        return means, slopes, counts, inside
+    @staticmethod
+    def _slopes(logits: Tensor, known: Known) -> Tensor:
+        """The derivative of each environment's mean loss of w z by w, at w = 1: (C, H)."""
+        _, counts, inside = known.by_environment
+        return (inside * (known.residuals * logits)).sum(dim=1) / counts.clamp(min=1)
 
     def _scale(self) -> Tensor | float:
         return 1 / self.parameters["lambda_"].clamp(min=1) if self.variant == "released" else 1.0
@@ -114,17 +127,21 @@ class IRM(_ByEnvironment):
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Losses and penalties of the environments in the batch."""
-        means, slopes, _, _ = self._parts(logits, labels, environments)
+        known = self.known(logits, labels, environments)
+        means, slopes = known.by_environment[0], self._slopes(logits, known)
         return self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Closed form: the slope's own derivative by a logit is (s - y) + z s (1 - s), over the environment's count."""
-        means, slopes, counts, inside = self._parts(logits, labels, environments)
+        known = known or self.known(logits, labels, environments)
+        (means, counts, inside), residual = known.by_environment, known.residuals
+        slopes = self._slopes(logits, known)
         value = self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
         of_penalty = 2 * slopes if self.variant == "released" else slopes.sign()
         rate = self._scale() * self.parameters["lambda_"] * of_penalty / counts.clamp(min=1)
-        probability = logits.sigmoid()
-        residual = probability - labels
+        probability = residual + labels
         bend = residual + logits * probability * (1 - probability)
         per_row = (inside * (self._scale() / counts.clamp(min=1))[:, None]).sum(dim=0)
         return value, residual * per_row + bend * (inside * rate[:, None]).sum(dim=0)
@@ -150,8 +167,11 @@ class VREx(_ByEnvironment):
         means, counts, _ = self._means(losses(logits, labels), environments)
         return self._risk(means, counts)[0]
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Residuals times each row's share in the value."""
-        means, counts, inside = self._means(losses(logits, labels), environments)
+        known = known or self.known(logits, labels, environments)
+        means, counts, inside = known.by_environment
         value, rate = self._risk(means, counts)
-        return value, residuals(logits, labels) * (inside * (rate / counts.clamp(min=1))[:, None]).sum(dim=0)
+        return value, known.residuals * (inside * (rate / counts.clamp(min=1))[:, None]).sum(dim=0)

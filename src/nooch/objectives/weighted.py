@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nooch.objectives.base import Objective, TrainingCounts, losses, residuals
+from nooch.objectives.base import Known, Objective, TrainingCounts, losses, residuals
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,10 +27,13 @@ class ERM(Objective):
         """Mean of the weighted losses."""
         return (self.weights(labels, environments) * losses(logits, labels)).mean(dim=0)
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Weighted residuals over the number of rows."""
+        known = known or self.known(logits, labels, environments)
         weights = self.weights(labels, environments)
-        return (weights * losses(logits, labels)).mean(dim=0), weights * residuals(logits, labels) / len(logits)
+        return (weights * known.losses).mean(dim=0), weights * known.residuals / len(logits)
 
 
 class LabelReweight(ERM):
@@ -86,7 +89,10 @@ class BalancedSoftmax(Objective):
         del environments
         return losses(self._shifted(logits), labels).mean(dim=0)
 
-    def gradient(self, logits: Tensor, labels: Tensor, environments: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(
+        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Residuals of the shifted logits over the number of rows."""
+        del environments, known
         shifted = self._shifted(logits)
-        return self(logits, labels, environments), residuals(shifted, labels) / len(logits)
+        return losses(shifted, labels).mean(dim=0), residuals(shifted, labels) / len(logits)

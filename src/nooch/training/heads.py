@@ -12,7 +12,8 @@ rate, momentum and weight decay alone. So a block needs four large products and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +130,7 @@ def run_epoch(
     descent: Descent,
     *,
     batch: int = 32,
-    block: int = 8,
+    block: int = 16,
 ) -> Tensor:
     """One epoch of all heads over the rows in ``order``; changes ``state`` and returns the mean loss of each head, (H,).
 
@@ -157,17 +158,31 @@ def run_epoch(
         gram = (x @ x.T + 1) * lags[: len(rows), : len(rows)]
         derivatives = torch.empty(len(rows), n, device=device, dtype=state.weights.dtype)
         of_batch, steps = gradient(rows), -(-len(rows) // batch)
-        for step in range(steps):
-            part = slice(step * batch, min((step + 1) * batch, len(rows)))
-            a, b = (float(value) for value in coefficients.powers[step][0])
-            logits = torch.add(begin[part, :n] * a, begin[part, n:], alpha=b)
-            if step:
-                logits.addmm_(gram[part, : part.start], derivatives[: part.start])
-            losses, derivatives[part] = of_batch(logits, torch.arange(part.start, part.stop))
-            total += losses
+        with _one_thread():
+            for step in range(steps):
+                part = slice(step * batch, min((step + 1) * batch, len(rows)))
+                a, b = (float(value) for value in coefficients.powers[step][0])
+                logits = torch.add(begin[part, :n] * a, begin[part, n:], alpha=b)
+                if step:
+                    logits.addmm_(gram[part, : part.start], derivatives[: part.start])
+                losses, derivatives[part] = of_batch(logits, torch.arange(part.start, part.stop))
+                total += losses
         _advance(state, x, derivatives, coefficients, steps, batch)
         n_steps += steps
     return total / max(n_steps, 1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small operations are faster in one thread: waking and waiting for others takes longer than the work."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _advance(
@@ -176,14 +191,19 @@ def _advance(
     """Weights and momenta after a block."""
     import torch
 
-    n, kind = state.n_heads, state.weights.dtype
+    kind = state.weights.dtype
     # a row's derivative has been carried on by the steps after its own
     lag = steps - 1 - np.arange(len(x)) // batch
     pushes = torch.from_numpy(coefficients.pushes[lag]).to(x.device, kind)
     moved = torch.cat([derivatives * pushes[:, :1], derivatives * pushes[:, 1:]], dim=1)
-    (ww, wv), (vw, vv) = coefficients.powers[steps].tolist()
-    for values, change in ((state.weights, x.T @ moved), (state.biases, moved.sum(dim=0))):
-        weights, momenta = values[..., :n].clone(), values[..., n:]
-        values[..., :n].mul_(ww).add_(momenta, alpha=wv)
-        values[..., n:].mul_(vv).add_(weights, alpha=vw)
-        values.add_(change)
+    powers = coefficients.powers[steps].tolist()
+    state.weights = _moved(x.T @ moved, state.weights, powers)
+    state.biases = _moved(moved.sum(dim=0), state.biases, powers)
+
+
+def _moved(change: Tensor, before: Tensor, powers: Sequence[Sequence[float]]) -> Tensor:
+    """M (W, V) + change, in the memory of ``change``; (..., 2 H) each."""
+    n = before.shape[-1] // 2
+    for part, (of_weights, of_momenta) in zip((change[..., :n], change[..., n:]), powers, strict=True):
+        part.add_(before[..., :n], alpha=of_weights).add_(before[..., n:], alpha=of_momenta)
+    return change

@@ -38,7 +38,7 @@ class ProbeSettings:
     patience: int = 3
     stop_on: str = "objective"
     variant: str = "paper"
-    block: int = 8
+    block: int = 16
 
     def __post_init__(self) -> None:
         for name in ("batch", "epochs", "patience", "block"):

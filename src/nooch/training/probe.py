@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, losses, residuals
+from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, indicators, known_of, losses
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.sampling import balanced_weights, drawn_counts, expected_weights
@@ -240,16 +240,25 @@ class HeadPass:
         environments = self._environments["train"][at].long()
         weights = [None if group.counts is None else group.counts[at] for group in self._groups]
 
+        n = self.data.n_environments
+        inside = (
+            indicators(environments, n, labels) if any(g.objective.needs_environments for g in self._groups) else None
+        )
+
         def of_batch(logits: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
             place = slice(int(part[0]), int(part[-1]) + 1)
+            # of all heads at once: most of the time of a step is the overhead of small operations
+            known = known_of(logits, labels[place], None if inside is None else inside[:, place])
             values, derivatives = [], []
             for group, weight in zip(self._groups, weights, strict=True):
-                z, y = logits[:, group.heads], labels[place, group.heads]
+                heads, of_group = group.heads, known.heads(group.heads)
                 if weight is None:
-                    value, derivative = group.objective.gradient(z, y, environments[place, group.heads])
+                    value, derivative = group.objective.gradient(
+                        logits[:, heads], labels[place, heads], environments[place, heads], of_group
+                    )
                 else:
-                    value = (weight[place] * losses(z, y)).mean(dim=0)
-                    derivative = weight[place] * residuals(z, y) / len(z)
+                    value = (weight[place] * of_group.losses).mean(dim=0)
+                    derivative = weight[place] * of_group.residuals / len(logits)
                 values.append(value)
                 derivatives.append(derivative)
             return torch.cat(values), torch.cat(derivatives, dim=1)

@@ -1,0 +1,145 @@
+"""384 probe jobs (8 methods x 4 values x 12 seeds of initialisation) in one pass against one job after another.
+
+86,302 x 2,048 made-up features, batch 32, SGD with momentum and weight decay, the same order of rows. The peer is a plain PyTorch loop:
+one Linear, autograd on the objective, ``torch.optim.SGD``; it is timed on a part of an epoch for one job of each method, which is also
+how its jobs per hour are counted. Both train the same steps: the weights after that part are compared.
+
+    python benchmarks/bench_probe.py [--images 86302] [--features 2048] [--runs 3] [--steps 200] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench_criteria import timed
+from measuring import Spread, machine, ratios, write_json
+
+from nooch.objectives import OBJECTIVES, TrainingCounts
+from nooch.training.heads import HeadState
+from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.methods import METHODS
+from nooch.training.probe import HeadPass, ProbeData
+
+VALUES = {
+    "label-reweight": (0.2, 0.5, 0.7, 1.0),
+    "environment-reweight": (0.5, 1.0, 1.5, 2.0),
+    "gdro": (5.0, 30.0, 60.0, 240.0),
+    "irm": (0.1, 1.0, 3.0, 10.0),
+    "cvar": (0.05, 0.1, 0.15, 0.3),
+    "focal": (0.2, 0.5, 0.7, 1.0),
+    "vrex": (0.5, 1.0, 3.0, 10.0),
+    "online-gdro": (0.001, 0.01, 0.05, 0.1),
+}
+SEEDS = 12
+SETTINGS = ProbeSettings(epochs=1)
+
+
+def made_up(n: int, d: int) -> ProbeData:
+    """Features of which one goes with the label and one with the context."""
+    random = np.random.default_rng(0)
+    features = random.standard_normal((n + 512, d), dtype=np.float32)
+    y = random.random(n + 512) < 0.05
+    cue = random.random(n + 512) < np.where(y, 0.8, 0.2)
+    features[:, 0] += y
+    features[:, 1] += cue
+    rows = {"train": np.arange(n), "valid": np.arange(n, n + 512), "test": np.arange(n, n + 512)}
+    return ProbeData(features, rows, {"car": y}, {"car": (2 * y + cue).astype(np.uint8)})
+
+
+def jobs() -> list[Job]:
+    """All 384."""
+    return [
+        Job("car", method, ((str(METHODS[method].parameter), value),), seed, 0)
+        for method, values in VALUES.items()
+        for value in values
+        for seed in range(SEEDS)
+    ]
+
+
+def one_pass(data: ProbeData, listed: list[Job], part: int) -> HeadPass:
+    """An epoch over the first ``part`` rows of the order, all jobs together."""
+    train = data.rows["train"]
+    order = np.random.default_rng([0, 0, 0]).permutation(len(train))[:part]
+    some = ProbeData(data.features, {**data.rows, "train": train[order]}, data.labels, data.environments)
+    trained = HeadPass(some, listed, SETTINGS)
+    trained.step()
+    return trained
+
+
+def alone(data: ProbeData, job: Job, rows: np.ndarray) -> torch.Tensor:
+    """The plain loop over some rows in their order; the weights after it."""
+    descent = SETTINGS.descent
+    x, y, c = torch.from_numpy(data.features), data.labels["car"], data.environments["car"]
+    labels, environments = torch.from_numpy(y).float()[:, None], torch.from_numpy(c).long()[:, None]
+    counts = TrainingCounts(
+        torch.from_numpy(np.bincount(y[rows], minlength=2)).float()[:, None],
+        torch.from_numpy(np.bincount(c[rows], minlength=4)).float()[:, None],
+    )
+    parameters: dict[str, Any] = dict(job.parameters)
+    objective = OBJECTIVES[job.kind.objective](counts, **parameters)
+    start = HeadState.initial([job.seed], x.shape[1])
+    linear = torch.nn.Linear(x.shape[1], 1)
+    with torch.no_grad():
+        linear.weight.copy_(start.weights[:, :1].T)
+        linear.bias.copy_(start.biases[:1])
+    optimiser = torch.optim.SGD(
+        linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
+    )
+    # one epoch of a pass permutes its rows anew
+    order = torch.from_numpy(rows[np.random.default_rng([0, 0, 0]).permutation(len(rows))])
+    for begin in range(0, len(order), SETTINGS.batch):
+        batch = order[begin : begin + SETTINGS.batch]
+        loss = objective(linear(x[batch]), labels[batch], environments[batch])
+        optimiser.zero_grad()
+        torch.autograd.backward(loss.sum())
+        optimiser.step()
+    return torch.cat([linear.weight.detach()[0], linear.bias.detach()])
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=86_302)
+    parser.add_argument("--features", type=int, default=2048)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    data, listed = made_up(arguments.images, arguments.features), jobs()
+    part = arguments.steps * SETTINGS.batch
+    rows = data.rows["train"][np.random.default_rng([0, 0, 0]).permutation(arguments.images)[:part]]
+    firsts = {method: next(job for job in listed if job.method == method) for method in VALUES}
+    check(one_pass(data, listed, part), {job: alone(data, job, rows) for job in firsts.values()})
+    seconds: dict[str, list[float]] = {"one pass": [], "one after another": []}
+    epochs = arguments.images / part
+    for _ in range(arguments.runs):
+        taken, _ = timed(lambda: one_pass(data, listed, arguments.images))
+        seconds["one pass"].append(taken)
+        taken = sum(timed(partial(alone, data, job, rows))[0] for job in firsts.values())
+        seconds["one after another"].append(taken * epochs * len(listed) / len(firsts))
+    ratio = ratios(seconds["one after another"], seconds["one pass"])
+    for name, values in seconds.items():
+        print(f"an epoch of {len(listed)} jobs, {name}: {Spread.of(values)} s")
+    print(f"jobs per hour in one pass against one after another: {ratio} times as many")
+    write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
+
+
+def check(trained: HeadPass, expected: dict[Job, torch.Tensor]) -> None:
+    """Stop where the weights differ by more than rounding."""
+    n = trained.state.n_heads
+    for number, job in enumerate(trained.jobs):
+        if job in expected:
+            ours = torch.cat([trained.state.weights[:, number], trained.state.biases[number : number + 1]])
+            apart = float((ours - expected[job]).abs().max())
+            if apart > 1e-5:
+                sys.exit(f"error: {job} differs by {apart} among {n}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Runs and a suite -> scores of all jobs, and the settings that a rule chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.errors import InputError, ParameterError
+from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.selection import select
+from nooch.study.benching import identity_of
+from nooch.training.methods import METHODS
+from nooch.training.records import JobRecord, RunsFolder
+
+__all__ = ["chosen_scores", "collect"]
+
+Progress = Callable[[str, int, int], None]
+
+
+def collect(
+    runs: RunsFolder,
+    suite: Suite,
+    *,
+    rules: Sequence[str] = ("worst-hard",),
+    bootstrap: int = 0,
+    progress: Progress = lambda _w, _d, _t: None,
+) -> tuple[Scores, pl.DataFrame, list[str]]:
+    """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
+
+    Returns:
+        The scores, the table of ``nooch.selection.select``, and notes: jobs that are missing or have diverged.
+
+    Raises:
+        ParameterError: another suite than the one that was trained for.
+        InputError: no job is done.
+    """
+    if runs.header.data["suite"] != identity_of(suite):
+        raise ParameterError("the suite is not the one that was trained for", where=runs.path)
+    done = runs.done()
+    if not done:
+        raise InputError("no job is done", where=runs.path, remedy="run nooch bench again; it goes on where it was")
+    records = [runs.read_job(name) for name in done]
+    kept = [record for record in records if not record.diverged]
+    notes = (
+        [f"{len(runs.header.jobs) - len(done)} of {len(runs.header.jobs)} jobs are not done"]
+        if len(done) < len(runs.header.jobs)
+        else []
+    )
+    notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
+    predictions = _predictions(runs, kept, progress)
+    splits = [split for split in ("valid", "test") if split in suite.splits]
+    scores = evaluate(suite, predictions, split=splits, bootstrap=bootstrap, ignore_unknown=True, progress=progress)
+    settings = pl.DataFrame([_setting(record) for record in kept], schema=_SETTING)
+    usable = [
+        rule for rule in rules if rule != "worst-environment" or settings["environment"].null_count() < settings.height
+    ]
+    # differences from whatever run comes first say nothing here
+    alone = replace(scores, differences=scores.differences.clear())
+    return alone, select(scores.table, settings, usable), notes
+
+
+_SETTING = {
+    "run": pl.String, "task": pl.String, "method": pl.String, "setting": pl.String, "seed": pl.Int64, "sees": pl.String,
+    "environment": pl.Float64,
+}  # fmt: skip
+
+
+def _setting(record: JobRecord) -> dict[str, Any]:
+    job = record.job
+    known = [value for value in record.environments if value is not None]
+    return {
+        "run": job.run, "task": job.task, "method": job.method, "setting": job.setting, "seed": job.seed,
+        "sees": ", ".join(record.sees) or "nothing", "environment": max(known) if known else None,
+    }  # fmt: skip
+
+
+def _predictions(runs: RunsFolder, records: Sequence[JobRecord], progress: Progress) -> list[Predictions]:
+    """Jobs of one method, setting and seed as one run over their tasks."""
+    of_run: dict[str, list[JobRecord]] = {}
+    for record in records:
+        of_run.setdefault(record.job.run, []).append(record)
+    found = []
+    for number, (run, members) in enumerate(of_run.items(), 1):
+        frames = [runs.predictions(record.id) for record in members]
+        ids = frames[0]["image_id"]
+        for record, frame in zip(members, frames, strict=True):
+            if not frame["image_id"].equals(ids):
+                raise InputError("has other images than the jobs beside it", where=runs.path / "jobs" / record.id)
+        values = np.array([frame["logit"].to_numpy() for frame in frames], dtype=np.float64)
+        job = members[0].job
+        found.append(Predictions(run, ids, tuple(r.job.task for r in members), values, "logit", job.method, job.seed))
+        progress("reading predictions", number, len(of_run))
+    return found
+
+
+def chosen_scores(
+    scores: Scores, selected: pl.DataFrame, split: str = "test"
+) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """For each rule and criterion a table: AUC on hard and easy images of the chosen settings, mean (sd) over seeds by task and method.
+
+    Returns:
+        (title, columns, rows); the last row is the mean over tasks.
+    """
+    found = []
+    plain = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null(), metric="auc", split=split)
+    for (rule, criterion), chosen in selected.partition_by(
+        ["rule", "criterion"], as_dict=True, maintain_order=True
+    ).items():
+        runs = plain.with_columns(setting=_setting_of(pl.col("run"))).join(
+            chosen, on=["criterion", "task", "method", "setting"], how="semi"
+        )
+        for subset in ("hard", "easy"):
+            means = runs.filter(subset=subset, criterion=criterion).group_by("task", "method", maintain_order=True).agg(
+                pl.col("value").mean(), sd=pl.col("value").std(ddof=1)
+            )  # fmt: skip
+            methods = [name for name in METHODS if name in means["method"].to_list()]
+            cells = {(task, method): (value, sd) for task, method, value, sd in means.rows()}
+            tasks = list(dict.fromkeys(means["task"].to_list()))
+            rows: list[list[Any]] = [
+                [task, *(_mean_sd(cells.get((task, method))) for method in methods)] for task in tasks
+            ]
+            averages = [[cells[task, m][0] for task in tasks if (task, m) in cells] for m in methods]
+            rows.append(["average", *(_mean_sd((float(np.mean(a)), None)) if None not in a else "–" for a in averages)])
+            found.append(
+                (f"AUC on {subset} {criterion} images ({split}), settings chosen by {rule}", ["task", *methods], rows)
+            )
+    return found
+
+
+def _setting_of(run: pl.Expr) -> pl.Expr:
+    """The part of a run's name between method and seed."""
+    parts = run.str.split("/")
+    return pl.when(parts.list.len() == 3).then(parts.list.get(1, null_on_oob=True)).otherwise(pl.lit(""))
+
+
+def _mean_sd(cell: tuple[float | None, float | None] | None) -> str:
+    if cell is None or cell[0] is None:
+        return "–"
+    return f"{cell[0]:.3f}" + (f" ({cell[1]:.3f})" if cell[1] is not None else "")

@@ -1,0 +1,59 @@
+"""Image folders as datasets, and tiny backbones with random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from PIL import Image
+from scipy.sparse import csr_array
+
+from nooch.data import Dataset
+
+PREPROCESSOR = {
+    "do_resize": True,
+    "size": {"height": 32, "width": 32},
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.4, 0.3],
+    "image_std": [0.5, 0.25, 0.2],
+}
+
+
+def smooth(seed: int, width: int, height: int) -> Image.Image:
+    """A picture with soft shapes, as photographs have them."""
+    coarse = np.random.default_rng(seed).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def image_dataset(folder: Path, count: int, *, text_ids: bool = False, size: tuple[int, int] = (64, 48)) -> Dataset:
+    """Pictures ``folder/images/N.jpg`` and the dataset of them."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    names = [f"{i:03d}.jpg" for i in range(count)]
+    for i, name in enumerate(names):
+        smooth(i, *size).save(folder / "images" / name, quality=92)
+    frame = pl.DataFrame(
+        {"image_id": [f"im-{i:03d}" for i in range(count)] if text_ids else range(count), "file_name": names}
+    )
+    return Dataset.build(frame, ["car"], csr_array((count, 1)), image_root=str(folder / "images"))
+
+
+def save_model(model, folder: Path, preprocessor: dict | None = PREPROCESSOR) -> Path:
+    """A folder as ``save_pretrained`` makes it, with an image processor's file."""
+    model.save_pretrained(folder)
+    if preprocessor is not None:
+        (folder / "preprocessor_config.json").write_text(json.dumps(preprocessor))
+    return folder
+
+
+def tiny_resnet(folder: Path, seed: int = 0) -> Path:
+    """A ResNet of two stages with random weights: 16 features of 32 x 32 pixels."""
+    import torch
+    from transformers import ResNetConfig, ResNetModel
+
+    torch.manual_seed(seed)
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    return save_model(ResNetModel(config), folder)
