@@ -21,6 +21,7 @@ SCRIPTS = {
     "Metrics: AUC of many subsets": ["bench_metrics.py"],
     "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],
+    "Probe: 384 jobs in one pass": ["bench_probe.py"],
     "Pixels: the cache built and read": ["bench_pixels.py"],
 }
 

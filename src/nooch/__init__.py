@@ -29,12 +29,18 @@ if TYPE_CHECKING:
     from nooch.readers.label_maps import read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.report import save_scores, save_sweep
+    from nooch.study.benching import bench, plan_bench
+    from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
     from nooch.study.exporting import export
     from nooch.study.finding import find
     from nooch.study.importing import with_split
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.sweeping import sweep_thresholds
+    from nooch.training.backbones import load_backbone
+    from nooch.training.config import read_config
+    from nooch.training.features import extract_features, load_features
+    from nooch.training.pixels import PixelCache, build_pixels
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
@@ -51,12 +57,18 @@ _HOME = {
     "nooch.readers.label_maps": ("read_label_maps",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
+    "nooch.study.benching": ("bench", "plan_bench"),
+    "nooch.study.collecting": ("collect",),
     "nooch.study.embedding": ("with_embedding",),
     "nooch.study.exporting": ("export",),
     "nooch.study.finding": ("find",),
     "nooch.study.importing": ("with_split",),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
+    "nooch.training.backbones": ("load_backbone",),
+    "nooch.training.config": ("read_config",),
+    "nooch.training.features": ("extract_features", "load_features"),
+    "nooch.training.pixels": ("PixelCache", "build_pixels"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -70,23 +82,32 @@ __all__ = [
     "Gist",
     "LocalEngine",
     "NoochError",
+    "PixelCache",
     "Predictions",
     "Scores",
     "SplitPlan",
     "Suite",
     "Sweep",
     "__version__",
+    "bench",
+    "build_pixels",
+    "collect",
     "evaluate",
     "explain",
     "export",
+    "extract_features",
     "find",
+    "load_backbone",
     "load_dataset",
+    "load_features",
     "load_suite",
     "overlaps",
+    "plan_bench",
     "preset",
     "published_suite",
     "read_boxes",
     "read_coco",
+    "read_config",
     "read_label_maps",
     "read_labels",
     "read_long_table",

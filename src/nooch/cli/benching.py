@@ -44,7 +44,7 @@ def bench_command(
     """Train all methods of a grid as heads on frozen features, many in one pass."""
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
-    from nooch.study.benching import RowsOf, bench, plan_bench, status
+    from nooch.study.benching import bench, plan_bench, status
     from nooch.training.backbones import choose_device
 
     if (features is None) == (embedding is None):
@@ -57,8 +57,7 @@ def bench_command(
     else:
         from nooch.training.features import load_features
 
-        loaded = load_features(features, data)
-        values, name = RowsOf(loaded), loaded.identity
+        values, name = load_features(features, data), ""
     plan = plan_bench(data, found, values, chosen, features_name=name)
     if dry_run:
         _print_plan(plan, chosen, format)

@@ -27,12 +27,12 @@ from nooch.training.methods import METHODS
 from nooch.training.probe import HeadPass, ProbeData
 from nooch.training.records import JobRecord, RunsFolder, RunsHeader, passes_of
 
-__all__ = ["Plan", "RowsOf", "bench", "identity_of", "plan_bench", "status"]
+__all__ = ["Plan", "bench", "identity_of", "plan_bench", "status"]
 
 Progress = Callable[[str, int, int], None]
 
 
-class RowsOf:
+class _RowsOf:
     """Features of a folder as an array of rows: what is asked for is read, nothing else."""
 
     def __init__(self, features: Features) -> None:
@@ -80,15 +80,17 @@ def plan_bench(
     Args:
         data: the dataset that the suite was found in.
         suite: its tasks are trained; CE fitted in it (or on the training split) gives the environments.
-        features: float (n_images, d), rows in the order of the dataset's images: an array or a memory map.
+        features: ``Features``, or float (n_images, d) with rows in the order of the dataset's images: an array or a memory map.
         config: the grid.
-        features_name: identity of the features, for the record.
+        features_name: identity of an array, for the record; ``Features`` have their own.
 
     Raises:
         ParameterError: tasks that the suite lacks, another dataset than the suite's.
         UndefinedError: a method that needs environments, on a task without a context cue.
         InputError: an empty split, features of another shape or not finite.
     """
+    if isinstance(features, Features):
+        features, features_name = _RowsOf(features), features.identity
     if data.fingerprint != suite.header.dataset.fingerprint:
         raise ParameterError("the dataset is not the one that the suite was found in", remedy="give that one")
     tasks = _tasks(suite, config)

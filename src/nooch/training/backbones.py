@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def choose_device(device: str = "auto") -> str:
 
 
 def load_backbone(
-    source: str = DEFAULT,
+    source: str | Path = DEFAULT,
     *,
     seed: int = 0,
     size: int | tuple[int, int] | None = None,
@@ -147,6 +148,7 @@ def load_backbone(
         ParameterError: no such device.
         MissingExtraError: torch or transformers is not installed.
     """
+    source = str(source)
     found = find_source(source)
     preprocessing = _preprocessing(found)
     if size is not None:
