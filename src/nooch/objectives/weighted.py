@@ -18,10 +18,10 @@ class ERM(Objective):
 
     name = "erm"
 
-    def weights(self, labels: Tensor, environments: Tensor) -> Tensor | float:
-        """Weight of each row and head."""
-        del labels, environments
-        return 1.0
+    def weights(self, labels: Tensor, environments: Tensor) -> Tensor:
+        """Weight of each row and head, (m, H), or (m, 1) where all heads have the same."""
+        del environments
+        return labels.new_ones(len(labels), 1)
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean of the weighted losses."""

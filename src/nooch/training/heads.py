@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Coefficients", "Descent", "Gradient", "HeadState", "run_epoch"]
 
-Gradient = Callable[["Tensor", "Tensor"], "tuple[Tensor, Tensor]"]
-"""(logits (m, H), positions of the batch's rows in the block's tables) -> losses (H,), derivatives by the logits (m, H)."""
+_GRAM_PARTS = 4
+"""Steps whose products with earlier ones are computed together."""
+
+Gradient = Callable[["Tensor", slice], "tuple[Tensor, Tensor]"]
+"""(logits (m, H), where the batch's rows are in the block's tables) -> losses (H,), derivatives by the logits (m, H)."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,7 @@ def run_epoch(
         rows = order[start : start + batch * block]
         x = torch.from_numpy(np.asarray(features[rows], dtype=np.float32)).to(device, state.weights.dtype)
         begin = torch.addmm(state.biases, x, state.weights)
-        # the bias is a feature that is always 1
-        gram = (x @ x.T + 1) * lags[: len(rows), : len(rows)]
+        gram = _gram(x, lags, _GRAM_PARTS * batch)
         derivatives = torch.empty(len(rows), n, device=device, dtype=state.weights.dtype)
         of_batch, steps = gradient(rows), -(-len(rows) // batch)
         with _one_thread():
@@ -165,11 +167,21 @@ def run_epoch(
                 logits = torch.add(begin[part, :n] * a, begin[part, n:], alpha=b)
                 if step:
                     logits.addmm_(gram[part, : part.start], derivatives[: part.start])
-                losses, derivatives[part] = of_batch(logits, torch.arange(part.start, part.stop))
+                losses, derivatives[part] = of_batch(logits, part)
                 total += losses
         _advance(state, x, derivatives, coefficients, steps, batch)
         n_steps += steps
     return total / max(n_steps, 1)
+
+
+def _gram(x: Tensor, lags: Tensor, rows: int) -> Tensor:
+    """Products of a block's rows with those before them, times what a step does by then; what comes after is not computed."""
+    gram = x.new_zeros(len(x), len(x))
+    for start in range(0, len(x), rows):
+        stop = min(start + rows, len(x))
+        # the bias is a feature that is always 1
+        gram[start:stop, :stop] = (x[start:stop] @ x[:stop].T + 1) * lags[start:stop, :stop]
+    return gram
 
 
 @contextmanager

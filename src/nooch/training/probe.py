@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, indicators, known_of, losses
+from nooch.objectives import ERM, OBJECTIVES, Objective, TrainingCounts, indicators, known_of, losses
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.sampling import balanced_weights, drawn_counts, expected_weights
@@ -77,10 +77,7 @@ class HeadPass:
 
     def __init__(self, data: ProbeData, jobs: Sequence[Job], settings: ProbeSettings, device: str = "cpu") -> None:
         self.data, self.settings, self.device = data, settings, device
-        # heads of one objective lie side by side
-        self.jobs = sorted(
-            jobs, key=lambda j: (j.kind.objective, j.kind.sampler or "", j.method, j.task, j.parameters, j.seed)
-        )
+        self.jobs = sorted(jobs, key=_place)
         self.epoch = 0
         self.active = np.arange(len(self.jobs))
         self.state = HeadState.initial([job.seed for job in self.jobs], data.features.shape[1], device)
@@ -238,27 +235,34 @@ class HeadPass:
         at = torch.from_numpy(rows).to(self.device)
         labels = self._labels["train"][at].float()
         environments = self._environments["train"][at].long()
-        weights = [None if group.counts is None else group.counts[at] for group in self._groups]
-
         n = self.data.n_environments
         inside = (
             indicators(environments, n, labels) if any(g.objective.needs_environments for g in self._groups) else None
         )
+        # heads whose rows have a fixed weight lie first, and differ in nothing else
+        first = [group for group in self._groups if isinstance(group.objective, ERM)]
+        others = self._groups[len(first) :]
+        weights = [
+            group.objective.weights(labels[:, group.heads], environments[:, group.heads])
+            if group.counts is None
+            else group.counts[at]
+            for group in first
+            if isinstance(group.objective, ERM)
+        ]
+        fixed = [w.expand(len(rows), g.heads.stop - g.heads.start) for w, g in zip(weights, first, strict=True)]
+        table = torch.cat(fixed, dim=1) if fixed else labels[:, :0]
 
-        def of_batch(logits: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
-            place = slice(int(part[0]), int(part[-1]) + 1)
+        def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
             # of all heads at once: most of the time of a step is the overhead of small operations
             known = known_of(logits, labels[place], None if inside is None else inside[:, place])
-            values, derivatives = [], []
-            for group, weight in zip(self._groups, weights, strict=True):
-                heads, of_group = group.heads, known.heads(group.heads)
-                if weight is None:
-                    value, derivative = group.objective.gradient(
-                        logits[:, heads], labels[place, heads], environments[place, heads], of_group
-                    )
-                else:
-                    value = (weight[place] * of_group.losses).mean(dim=0)
-                    derivative = weight[place] * of_group.residuals / len(logits)
+            width, times = table.shape[1], table[place]
+            values = [(times * known.losses[:, :width]).mean(dim=0)]
+            derivatives = [times * known.residuals[:, :width] / len(logits)]
+            for group in others:
+                heads = group.heads
+                value, derivative = group.objective.gradient(
+                    logits[:, heads], labels[place, heads], environments[place, heads], known.heads(heads)
+                )
                 values.append(value)
                 derivatives.append(derivative)
             return torch.cat(values), torch.cat(derivatives, dim=1)
@@ -329,6 +333,13 @@ class HeadPass:
 
         rows = self.data.rows[split]
         return torch.from_numpy(np.asarray(self.data.features[rows], dtype=np.float32)).to(self.device)
+
+
+def _place(job: Job) -> tuple[Any, ...]:
+    """Heads of one objective lie side by side, those with fixed weights of rows first."""
+    kind = job.kind
+    moving = not issubclass(OBJECTIVES[kind.objective], ERM)
+    return moving, kind.objective, kind.sampler or "", job.method, job.task, job.parameters, job.seed
 
 
 @dataclass(frozen=True)
