@@ -15,8 +15,6 @@ from nooch.metrics import METRICS
 
 __all__ = ["Scores", "differences_table", "scores_table"]
 
-_RANKED = ("auc", "auprc")
-
 
 @dataclass(frozen=True, eq=False)
 class Scores:

@@ -41,6 +41,11 @@ class Place:
     n_positive: NDArray[np.int64]
     tasks: int = 1
 
+    @property
+    def common(self) -> list[int]:
+        """Rows of the subsets that every task has: those that do not depend on its cues."""
+        return [row for row, subset in enumerate(self.subsets) if subset.cue is None]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -57,11 +62,6 @@ class Part:
     rows: NDArray[np.intp] | slice
     place: Place
     parts: Parts
-
-    @property
-    def common(self) -> list[int]:
-        """Rows of the subsets that every task has: those that do not depend on its cues."""
-        return [row for row, subset in enumerate(self.place.subsets) if subset.cue is None]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Averages:
 
     def add(self, run: str, part: Part, rows: Floats) -> None:
         """Add a task's (n_subsets, n_metrics, 1 + k): its values, then its replicates."""
-        key, rows = (run, part.place.criterion), rows[part.common]
+        key, rows = (run, part.place.criterion), rows[part.place.common]
         known = ~np.isnan(rows) & ~np.isnan(rows[..., :1])
         self._add(key, np.where(known, rows, 0.0), known.astype(np.float64), [part.place])
 
@@ -140,12 +140,10 @@ class Averages:
 
     def _place(self, key: tuple[str, str]) -> Place:
         places = self.places[key]
-        common = [row for row, subset in enumerate(places[0].subsets) if subset.cue is None]
         n, n_positive = (
-            np.sum([getattr(p, size)[[r for r, s in enumerate(p.subsets) if s.cue is None]] for p in places], axis=0)
-            for size in ("n", "n_positive")
+            np.sum([getattr(place, size)[place.common] for place in places], axis=0) for size in ("n", "n_positive")
         )
-        subsets = [places[0].subsets[row] for row in common]
+        subsets = [places[0].subsets[row] for row in places[0].common]
         return Place(key[1], AVERAGE, places[0].split, subsets, n, n_positive, len(places))
 
 

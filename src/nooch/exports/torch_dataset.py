@@ -10,7 +10,7 @@ from PIL import Image
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset, ImageId
-from nooch.errors import InputError, MissingExtraError, some_of
+from nooch.errors import InputError, MissingExtraError
 from nooch.readers.image_files import ImageIndex
 
 Item = tuple[Any, int, int, ImageId]
@@ -62,30 +62,10 @@ def torch_dataset(
     if _Base is object:
         raise MissingExtraError("torch", "train", "a torch Dataset")
     challenge = suite.set(criterion, task, split)
-    root = image_root or data.image_root
-    if root is None:
-        raise InputError(
-            "the dataset records no folder of images", remedy="import it with --images DIR, or give image_root"
-        )
-    return _ChallengeImages(_paths(challenge, data, ImageIndex(root)), challenge, transform)
-
-
-def _paths(challenge: ChallengeSet, data: Dataset, index: ImageIndex) -> list[Path]:
-    """Where the set's images are; the index holds no file that lies outside its folder."""
     named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-    names = [named.get(image_id) for image_id in challenge.image_ids]
-    missing = [
-        f"{image_id} ({name or 'no file name'})"
-        for image_id, name in zip(challenge.image_ids, names, strict=True)
-        if name not in index.paths
-    ]
-    if missing:
-        raise InputError(
-            f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}",
-            where=index.root,
-            remedy="give the folder that the dataset's file names are relative to as image_root",
-        )
-    return [index.root / str(name) for name in names]
+    ids = challenge.image_ids.to_list()
+    index = ImageIndex.of(data, image_root, "image_root")
+    return _ChallengeImages(index.all_of(ids, [named.get(i) for i in ids], "image_root"), challenge, transform)
 
 
 class _ChallengeImages(_Base):

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nooch.objectives.base import (
-    Known,
-    Objective,
-    TrainingCounts,
-    indicators,
-    losses,
-    means_by_environment,
-)
+from nooch.objectives.base import Known, Objective, TrainingCounts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,21 +15,11 @@ __all__ = ["GDRO", "IRM", "OnlineGDRO", "VREx"]
 _INFINITY = float("inf")
 
 
-class _ByEnvironment(Objective):
-    """What all of them share: mean losses of the environments that are in the batch."""
-
-    needs_environments = True
-
-    def _means(self, values: Tensor, environments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean of values by environment and counts, (C, H) each, and rows' membership (C, m, H)."""
-        inside = indicators(environments, len(self.counts.environments), values)
-        return (*means_by_environment(values, inside), inside)
-
-
-class GDRO(_ByEnvironment):
+class GDRO(Objective):
     """The largest of the environments' mean losses plus K / sqrt(n_c), over those in the batch (Eq. 5; Sagawa et al.)."""
 
     name = "gdro"
+    needs_environments = True
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"K": (0.0, _INFINITY)}
 
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
@@ -49,7 +32,7 @@ class GDRO(_ByEnvironment):
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """The worst environment's mean loss and adjustment."""
-        means, counts, _ = self._means(losses(logits, labels), environments)
+        means, counts, _ = self.known(logits, labels, environments).by_environment
         return self._worst(means, counts)[0]
 
     def gradient(
@@ -63,13 +46,14 @@ class GDRO(_ByEnvironment):
         return worst, known.residuals * chosen / counts.gather(0, which[None])
 
 
-class OnlineGDRO(_ByEnvironment):
+class OnlineGDRO(Objective):
     """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) and normalises it (Sagawa et al.).
 
     Each call is a step; the weights are part of the state of a training.
     """
 
     name = "online-gdro"
+    needs_environments = True
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"eta": (0.0, _INFINITY), "K": (0.0, _INFINITY)}
 
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
@@ -79,7 +63,7 @@ class OnlineGDRO(_ByEnvironment):
 
     def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean losses weighted by q as it is."""
-        means, counts, _ = self._means(losses(logits, labels), environments)
+        means, counts, _ = self.known(logits, labels, environments).by_environment
         return (self.q.to(logits.dtype) * (means + self._margin) * (counts > 0)).sum(dim=0)
 
     def _step(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,13 +88,14 @@ class OnlineGDRO(_ByEnvironment):
         return value, known.residuals * rows
 
 
-class IRM(_ByEnvironment):
+class IRM(Objective):
     """Sum over environments of mean loss and lambda x |derivative by a factor on the logits, at 1| (Eq. 6).
 
     Released: the derivative squared, and all divided by lambda where that is above 1.
     """
 
     name = "irm"
+    needs_environments = True
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"lambda_": (0.0, _INFINITY)}
 
     @staticmethod
@@ -147,10 +132,11 @@ class IRM(_ByEnvironment):
         return value, residual * per_row + bend * (inside * rate[:, None]).sum(dim=0)
 
 
-class VREx(_ByEnvironment):
+class VREx(Objective):
     """Mean over environments of their mean losses, plus beta x the variance of these (Krueger et al., 2021)."""
 
     name = "vrex"
+    needs_environments = True
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"beta": (0.0, _INFINITY)}
 
     def _risk(self, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,7 +150,7 @@ class VREx(_ByEnvironment):
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Over the environments in the batch."""
-        means, counts, _ = self._means(losses(logits, labels), environments)
+        means, counts, _ = self.known(logits, labels, environments).by_environment
         return self._risk(means, counts)[0]
 
     def gradient(

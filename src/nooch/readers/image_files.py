@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, some_of
 
 __all__ = ["IMAGE_ENDINGS", "ImageIndex"]
@@ -33,6 +34,40 @@ class ImageIndex:
             name = path.rsplit("/", 1)[-1]
             self._by_name.setdefault(name, []).append(path)
             self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
+
+    @classmethod
+    def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
+        """The files below ``images``, or below the folder that the dataset records; ``option`` is what names another one.
+
+        Raises:
+            InputError: neither, or no such folder.
+        """
+        root = images or data.image_root
+        if root is None:
+            raise InputError(
+                "the dataset records no folder of images", remedy=f"import it with --images DIR, or give {option}"
+            )
+        return cls(root)
+
+    def all_of(self, ids: Sequence[ImageId], names: Sequence[str | None], option: str) -> list[Path]:
+        """Where images are, by id and file name. Links that lead out of the folder count as missing.
+
+        Raises:
+            InputError: images that are not below the folder; several are named at once.
+        """
+        missing = [
+            f"{image_id} ({name or 'no file name'})"
+            for image_id, name in zip(ids, names, strict=True)
+            if name not in self.paths
+        ]
+        if missing:
+            raise InputError(
+                f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}",
+                where=self.root,
+                allowed="image files below this folder, under the dataset's file names; no links that lead out of it",
+                remedy=f"give the folder that the dataset's file names are relative to as {option}",
+            )
+        return [self.root / str(name) for name in names]
 
     def by_file_name(self, name: str) -> str | None:
         """Relative path of a file of this name: as given below the root, or in whatever one folder holds it."""

@@ -78,51 +78,43 @@ def _main(title: str, part: pl.DataFrame, metrics: Sequence[str]) -> list[Shown]
     rows = part.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
     wanted = [(m, s) for m in metrics for s in (*_COLUMNS[m], *extra)]
-    several = rows["run"].n_unique() > 1
-    columns = ["task", *(["run"] if several else []), "hard pos", "hard neg", *(_head(m, s) for m, s in wanted)]
-    listed = []
-    for (task, run), group in rows.partition_by(["task", "run"], as_dict=True, maintain_order=True).items():
-        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
-        n = {subset: row["n"] for (_, subset), row in cells.items()}
-        counts = [f"{n['hard_positive']:,}", f"{n['hard_negative']:,}"]
-        listed.append(
-            [str(task), *([str(run)] if several else []), *counts, *(_cell(cells.get(key)) for key in wanted)]
-        )
-    # all runs of a task together, the average last
-    listed.sort(key=lambda row: row[0] == AVERAGE)
-    return [Shown(title, columns, listed, 2 if several else 1)] if listed else []
+    keys = ["task", "run"] if rows["run"].n_unique() > 1 else ["task"]
+    return _table(title, rows, keys, wanted)
 
 
 def _detailed(title: str, part: pl.DataFrame, by: str, metrics: Sequence[str]) -> list[Shown]:
-    rows = part.filter(pl.col(by).is_not_null())
-    if not rows.height:
-        return []
     wanted = [(m, s) for m in metrics for s in _COLUMNS[m] if s != "all" or by == "group"]
-    listed = []
-    for (task, run, name), group in rows.partition_by(["task", "run", by], as_dict=True, maintain_order=True).items():
-        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
-        n = {subset: row["n"] for (_, subset), row in cells.items()}
-        counts = [f"{n['hard_positive']:,}", f"{n['hard_negative']:,}"]
-        listed.append([str(task), str(run), str(name), *counts, *(_cell(cells.get(key)) for key in wanted)])
-    listed.sort(key=lambda row: row[0] == AVERAGE)
-    return [Shown(title, ["task", "run", by, "hard pos", "hard neg", *(_head(m, s) for m, s in wanted)], listed, 3)]
+    return _table(title, part.filter(pl.col(by).is_not_null()), ["task", "run", by], wanted)
 
 
 def _differences(scores: Scores, metrics: Sequence[str]) -> list[Shown]:
     rows = scores.differences.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     wanted = [(m, s) for m in metrics for s in _COLUMNS[m]]
     found = []
-    for (criterion, split, baseline), part in rows.partition_by(
-        ["criterion", "split", "baseline"], as_dict=True, maintain_order=True
-    ).items():
-        listed = []
-        for (task, run), group in part.partition_by(["task", "run"], as_dict=True, maintain_order=True).items():
-            cells = {(r["metric"], r["subset"]): r for r in group.rename({"difference": "value"}).iter_rows(named=True)}
-            listed.append([str(task), str(run), *(_cell(cells.get(key), signed=True) for key in wanted)])
+    for (criterion, split, baseline), part in (
+        rows.rename({"difference": "value"})
+        .partition_by(["criterion", "split", "baseline"], as_dict=True, maintain_order=True)
+        .items()
+    ):
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
-        listed.sort(key=lambda row: row[0] == AVERAGE)
-        found.append(Shown(title, ["task", "run", *(_head(m, s) for m, s in wanted)], listed, 2))
+        found += _table(title, part, ["task", "run"], wanted, differences=True)
     return found
+
+
+def _table(
+    title: str, rows: pl.DataFrame, keys: list[str], wanted: Sequence[tuple[str, str]], *, differences: bool = False
+) -> list[Shown]:
+    """A line for each value of the keys: the counts of hard images, unless these are differences, and the values wanted."""
+    listed = []
+    for names, group in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
+        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
+        n = {subset: row["n"] for (_, subset), row in cells.items()}
+        counts = [] if differences else [f"{n[side]:,}" for side in _SHORT]
+        listed.append([*map(str, names), *counts, *(_cell(cells.get(key), signed=differences) for key in wanted)])
+    # all runs of a task together, the average last
+    listed.sort(key=lambda row: row[0] == AVERAGE)
+    columns = [*keys, *([] if differences else _SHORT.values()), *(_head(m, s) for m, s in wanted)]
+    return [Shown(title, columns, listed, len(keys))] if listed else []
 
 
 def _head(metric: str, subset: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -41,7 +42,7 @@ class ProbeData:
     labels: Mapping[str, NDArray[np.bool_]]
     environments: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def n_environments(self) -> int:
         """C."""
         return max((int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1)
@@ -61,6 +62,8 @@ class _Group:
     sampler: str | None
     counts: Tensor | None = None
     """Weights of training rows in this epoch, (n_train, h), where there is a sampler."""
+    expected: Tensor | None = None
+    """How often validation images would be drawn, by the frequencies of training, (n_valid, h), where there is a sampler."""
 
 
 class HeadPass:
@@ -165,7 +168,8 @@ class HeadPass:
         for (_, sampler), members in groupby(jobs, key=lambda j: (j.kind.objective, j.kind.sampler)):
             listed = list(members)
             heads = slice(start, start + len(listed))
-            self._groups.append(_Group(heads, self._objective(listed), sampler))
+            expected = self._expected(listed, sampler)
+            self._groups.append(_Group(heads, self._objective(listed), sampler, expected=expected))
             start = heads.stop
         self._labels = {split: self._table(jobs, split, "labels") for split in ("train", "valid")}
         self._environments = {split: self._table(jobs, split, "environments") for split in ("train", "valid")}
@@ -211,22 +215,29 @@ class HeadPass:
 
     def _drawn(self, group: _Group) -> Tensor | None:
         """Weights of training rows in this epoch."""
-        import torch
-
-        if group.sampler is None:
+        sampler = group.sampler
+        if sampler is None:
             return None
-        columns = []
-        for job in self._members(group):
-            groups = self.data.groups(job.task, group.sampler, "train")
+
+        def weights(job: Job) -> NDArray[np.float32]:
+            groups = self.data.groups(job.task, sampler, "train")
             # draws belong to the order of rows: they differ between jobs, and not between seeds of initialisation
             name = crc32(f"{job.task} {job.method} {job.setting}".encode())
-            stream = [job.order, 1, name] if job.kind.balanced else [job.order, 2, name, self.epoch]
-            random = np.random.default_rng(stream)
-            alpha = dict(job.parameters).get("alpha", 1.0)
-            columns.append(
-                balanced_weights(groups, random) if job.kind.balanced else drawn_counts(groups, alpha, random)
-            )
-        return torch.from_numpy(np.column_stack(columns)).to(self.device)
+            if job.kind.balanced:
+                return balanced_weights(groups, np.random.default_rng([job.order, 1, name]))
+            random = np.random.default_rng([job.order, 2, name, self.epoch])
+            return drawn_counts(groups, dict(job.parameters).get("alpha", 1.0), random)
+
+        return self._columns(self._members(group), weights)
+
+    def _columns(self, jobs: Sequence[Job], weights: Callable[[Job], NDArray[np.float32]]) -> Tensor:
+        """A column for each job; jobs that differ in their seed alone have the same one, which is computed once."""
+        import torch
+
+        found = {(job.task, job.method, job.parameters): job for job in jobs}
+        columns = {key: weights(job) for key, job in found.items()}
+        table = np.column_stack([columns[job.task, job.method, job.parameters] for job in jobs])
+        return torch.from_numpy(table).to(self.device)
 
     def _gradient(self, rows: NDArray[np.intp]) -> Gradient:
         """For the rows of a block: losses and derivatives of its batches, group by group."""
@@ -280,24 +291,24 @@ class HeadPass:
             nll, own = plain.mean(dim=0), []
             for group in self._groups:
                 part = group.heads
-                if group.sampler is None:
+                if group.expected is None:
                     environments = self._environments["valid"][:, part].long()
                     own.append(group.objective.measure(logits[:, part], labels[:, part], environments))
                 else:
-                    own.append((self._expected(group) * plain[:, part]).mean(dim=0))
+                    own.append((group.expected * plain[:, part]).mean(dim=0))
             value = nll if self.settings.stop_on == "nll" else torch.cat(own)
         return value.double().cpu().numpy(), nll.double().cpu().numpy()
 
-    def _expected(self, group: _Group) -> Tensor:
-        """How often validation images would be drawn, by the frequencies of training."""
-        import torch
+    def _expected(self, jobs: Sequence[Job], sampler: str | None) -> Tensor | None:
+        if sampler is None:
+            return None
 
-        columns = []
-        for job in self._members(group):
+        def weights(job: Job) -> NDArray[np.float32]:
             alpha = 1.0 if job.kind.balanced else dict(job.parameters).get("alpha", 1.0)
-            parts = [self.data.groups(job.task, str(group.sampler), split) for split in ("train", "valid")]
-            columns.append(expected_weights(parts[0], alpha, parts[1]))
-        return torch.from_numpy(np.column_stack(columns)).to(self.device)
+            train, valid = (self.data.groups(job.task, sampler, split) for split in ("train", "valid"))
+            return expected_weights(train, alpha, valid)
+
+        return self._columns(jobs, weights)
 
     def _judge(self, record: Mapping[str, NDArray[np.float64]]) -> None:
         """Keep the weights of heads that are better than ever; let those go that have not been for too long."""
