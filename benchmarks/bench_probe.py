@@ -20,11 +20,12 @@ import torch
 from bench_criteria import timed
 from measuring import Spread, machine, ratios, write_json
 
-from nooch.objectives import OBJECTIVES, TrainingCounts
+from nooch.objectives import TrainingCounts
 from nooch.training.heads import HeadState
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
-from nooch.training.probe import HeadPass, ProbeData
+from nooch.training.probe import HeadPass
+from nooch.training.tasks import TrainingData
 
 VALUES = {
     "label-reweight": (0.2, 0.5, 0.7, 1.0),
@@ -40,7 +41,7 @@ SEEDS = 12
 SETTINGS = ProbeSettings(epochs=1)
 
 
-def made_up(n: int, d: int) -> ProbeData:
+def made_up(n: int, d: int) -> TrainingData:
     """Features of which one goes with the label and one with the context."""
     random = np.random.default_rng(0)
     features = random.standard_normal((n + 512, d), dtype=np.float32)
@@ -49,40 +50,40 @@ def made_up(n: int, d: int) -> ProbeData:
     features[:, 0] += y
     features[:, 1] += cue
     rows = {"train": np.arange(n), "valid": np.arange(n, n + 512), "test": np.arange(n, n + 512)}
-    return ProbeData(features, rows, {"car": y}, {"car": (2 * y + cue).astype(np.uint8)})
+    return TrainingData(features, rows, {"car": y}, {"car": (2 * y + cue).astype(np.uint8)})
 
 
 def jobs() -> list[Job]:
     """All 384."""
     return [
-        Job("car", method, ((str(METHODS[method].parameter), value),), seed, 0)
+        Job("car", method, ((METHODS[method].parameters[0][0], value),), seed, 0)
         for method, values in VALUES.items()
         for value in values
         for seed in range(SEEDS)
     ]
 
 
-def one_pass(data: ProbeData, listed: list[Job], part: int) -> HeadPass:
+def one_pass(data: TrainingData, listed: list[Job], part: int) -> HeadPass:
     """An epoch over the first ``part`` rows of the order, all jobs together."""
     train = data.rows["train"]
     order = np.random.default_rng([0, 0, 0]).permutation(len(train))[:part]
-    some = ProbeData(data.features, {**data.rows, "train": train[order]}, data.labels, data.environments)
+    some = TrainingData(data.inputs, {**data.rows, "train": train[order]}, data.labels, data.environments)
     trained = HeadPass(some, listed, SETTINGS)
     trained.step()
     return trained
 
 
-def alone(data: ProbeData, job: Job, rows: np.ndarray) -> torch.Tensor:
+def alone(data: TrainingData, job: Job, rows: np.ndarray) -> torch.Tensor:
     """The plain loop over some rows in their order; the weights after it."""
     descent = SETTINGS.descent
-    x, y, c = torch.from_numpy(data.features), data.labels["car"], data.environments["car"]
+    x, y, c = torch.from_numpy(data.inputs), data.labels["car"], data.environments["car"]
     labels, environments = torch.from_numpy(y).float()[:, None], torch.from_numpy(c).long()[:, None]
     counts = TrainingCounts(
         torch.from_numpy(np.bincount(y[rows], minlength=2)).float()[:, None],
         torch.from_numpy(np.bincount(c[rows], minlength=4)).float()[:, None],
     )
     parameters: dict[str, Any] = dict(job.parameters)
-    objective = OBJECTIVES[job.kind.objective](counts, **parameters)
+    objective = job.kind.objective_class(counts, **parameters)
     start = HeadState.initial([job.seed], x.shape[1])
     linear = torch.nn.Linear(x.shape[1], 1)
     with torch.no_grad():

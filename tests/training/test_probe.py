@@ -1,106 +1,71 @@
 """Many heads in one pass against one plain PyTorch training after another."""
 
 from dataclasses import replace
-from zlib import crc32
 
 import numpy as np
 import pytest
 from refusals import fails
+from shortcuts import finished, hard_auc, jobs_of, shortcut
 
 from nooch.errors import ParameterError
 from nooch.objectives import OBJECTIVES, TrainingCounts, losses
 from nooch.training.heads import Coefficients, Descent, HeadState, run_epoch
-from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS, grid_of_methods
-from nooch.training.probe import HeadPass, ProbeData
-from nooch.training.sampling import balanced_weights, drawn_counts, expected_weights
+from nooch.training.probe import HeadPass
+from nooch.training.sampling import Balance, Draws, Redraw, row_weights
+from nooch.training.tasks import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
 
 FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), batch=16, epochs=6, patience=2, block=4)
 
 
-def shortcut(n_train=600, n_other=300, d=12, seed=0):
-    """Two tasks: y moves one feature a little, the cue, which goes with y in training and against it in the hard half, another a lot."""
-    random = np.random.default_rng(seed)
-    n = n_train + 2 * n_other
-    rows = {
-        "train": np.arange(n_train),
-        "valid": np.arange(n_train, n_train + n_other),
-        "test": np.arange(n_train + n_other, n),
-    }
-    features = random.normal(size=(n, d)).astype(np.float32)
-    labels, environments = {}, {}
-    for number, task in enumerate(("car", "bowl")):
-        y = random.random(n) < 0.4
-        agrees = random.random(n) < np.where(np.arange(n) < n_train, 0.95, 0.5)
-        cue = np.where(agrees, y, ~y)
-        features[:, 2 * number] += 1.6 * y
-        features[:, 2 * number + 1] += 5 * cue
-        labels[task], environments[task] = y, (2 * y + cue).astype(np.uint8)
-    return ProbeData(features, rows, labels, environments)
-
-
 DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
 
 
-def jobs_of(methods, tasks=("car",), seeds=(0,), order=0):
-    return [
-        Job(task, name, tuple(values.items()), seed, order)
-        for name, values in grid_of_methods(methods)
-        for task in tasks
-        for seed in seeds
-    ]
-
-
-def finished(data, jobs, settings=FAST):
-    trained = HeadPass(data, jobs, settings)
-    while not trained.finished:
-        trained.step()
-    return trained
-
-
-def alone(data, job, settings):
+def alone(data, job, settings, last=False):
     """Plain PyTorch: one Linear, autograd, torch.optim.SGD, batch after batch; best validation value, epoch and weights."""
-    d, kind, parameters = data.features.shape[1], job.kind, dict(job.parameters)
+    d, kind, parameters = data.inputs.shape[1], job.kind, dict(job.parameters)
     start = HeadState.initial([job.seed], d)
     linear = torch.nn.Linear(d, 1)
     with torch.no_grad():
         linear.weight.copy_(start.weights[:, :1].T)
         linear.bias.copy_(start.biases[:1])
     train, valid = data.rows["train"], data.rows["valid"]
-    x, y = torch.from_numpy(data.features), torch.from_numpy(data.labels[job.task]).float()[:, None]
+    x, y = torch.from_numpy(data.inputs), torch.from_numpy(data.labels[job.task]).float()[:, None]
     c = torch.from_numpy(data.environments[job.task]).long()[:, None]
     counts = TrainingCounts(
         torch.from_numpy(np.bincount(data.labels[job.task][train], minlength=2)).float()[:, None],
         torch.from_numpy(np.bincount(data.environments[job.task][train], minlength=4)).float()[:, None],
     )
-    objective = OBJECTIVES[kind.objective](
-        counts, **{n: v for n, v in parameters.items() if not kind.sampler}, variant=settings.variant
+    objective = kind.objective_class(
+        counts, **{n: v for n, v in parameters.items() if n in kind.objective_class.ranges}, variant=settings.variant
     )
     descent = settings.descent
     optimiser = torch.optim.SGD(
         linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
     )
-    groups = data.labels[job.task] if kind.sampler == "labels" else data.environments[job.task]
-    groups = groups.astype(np.uint8)
-    name, best = crc32(f"{job.task} {job.method} {job.setting}".encode()), (np.inf, 0, None)
+    best, first = (np.inf, 0, None), None
+    if kind.first:
+        plain = replace(settings, epochs=kind.first.epochs(parameters), patience=1000)
+        head = alone(data, replace(job, method="erm", parameters=()), plain, last=True)
+        first = {split: data.inputs[data.rows[split]] @ head[:-1] + head[-1] for split in ("train", "valid")}
     for epoch in range(settings.epochs):
         order = np.random.default_rng([job.order, 0, epoch]).permutation(len(train))
-        weights = None
-        if kind.balanced:
-            weights = balanced_weights(groups[train], np.random.default_rng([job.order, 1, name]))
-        elif kind.sampler:
-            weights = drawn_counts(
-                groups[train], parameters["alpha"], np.random.default_rng([job.order, 2, name, epoch])
-            )
+        taken, mixture = counts_of(data, job, epoch, first), mixture_of(data, job, epoch)
+        weights = None if taken is None else row_weights(taken)
         for begin in range(0, len(order), settings.batch):
             places = order[begin : begin + settings.batch]
             rows = train[places]
-            logits = linear(x[rows])
+            inputs, labels = x[rows], y[rows]
+            if mixture is not None:
+                other, share = train[mixture.partners[places]], torch.from_numpy(mixture.weights[places])[:, None]
+                inputs, labels = (share * a[rows] + (1 - share) * a[other] for a in (x, y))
+            logits = linear(inputs)
             times = None if weights is None else torch.from_numpy(weights[places])[:, None]
-            drawn = None if times is None else (times * losses(logits, y[rows])).mean()
-            loss = objective(logits, y[rows], c[rows]) if drawn is None else drawn
+            drawn = None if times is None else (times * losses(logits, labels)).mean()
+            loss = objective(logits, labels, c[rows]) if drawn is None else drawn
             optimiser.zero_grad()
             loss.sum().backward()
             optimiser.step()
@@ -109,12 +74,14 @@ def alone(data, job, settings):
             if weights is None:
                 value = float(objective.measure(logits, y[valid], c[valid]))
             else:
-                expected = expected_weights(groups[train], parameters.get("alpha", 1.0), groups[valid])
-                value = float((torch.from_numpy(expected)[:, None] * losses(logits, y[valid])).mean())
+                expected = torch.from_numpy(expected_of(data, job, first))[:, None]
+                value = float((expected * losses(logits, y[valid])).mean())
         if value < best[0]:
             best = value, epoch + 1, np.append(linear.weight.detach().numpy()[0], linear.bias.item())
         if epoch + 1 - best[1] >= settings.patience:
             break
+    if last:
+        return np.append(linear.weight.detach().numpy()[0], linear.bias.item())
     return best
 
 
@@ -123,10 +90,14 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
     # slow enough for IRM with its largest weight to stay where rounding does not grow
     settings = replace(FAST, variant=variant, descent=Descent(lr=0.002, momentum=0.9, weight_decay=1e-3))
     jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
-    trained = finished(SMALL, jobs, settings)
-    assert sorted(map(str, trained.jobs)) == sorted(map(str, jobs))
-    stopped = set()
-    for number, job in enumerate(trained.jobs):
+    shared, stopped, done = {}, set(), []
+    for job in jobs:
+        shared.setdefault(job.shares, []).append(job)
+    # mixup and LISA have rows of their own
+    assert len(shared) == 1 + 2 + 2 * 3
+    passes = [finished(SMALL, members, settings) for members in shared.values()]
+    for trained, number, job in ((t, *pair) for t in passes for pair in enumerate(t.jobs)):
+        done.append(job)
         if (job.task, job.seed) not in {("car", 0), ("bowl", 3)}:
             continue
         value, epoch, weights = alone(SMALL, job, settings)
@@ -135,6 +106,7 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
         # float32, and objectives with a sign or a largest one make more of its rounding
         assert np.abs(trained.best_weights[number] - weights).max() < 1e-4 * max(1, np.abs(weights).max()), job
         stopped.add(epoch)
+    assert sorted(map(str, done)) == sorted(map(str, jobs))
     # heads stop at different epochs, so that some went on without the others
     assert len(stopped) > 1
 
@@ -173,9 +145,11 @@ def test_blocks_are_steps(block, descent):
 
 def test_the_same_bits_again_and_after_an_interruption():
     jobs = jobs_of(
-        ["erm", "gdro", "online-gdro", "environment-undersample", "subg"], tasks=("car", "bowl"), seeds=(0, 1)
+        ["erm", "gdro", "online-gdro", "environment-undersample", "subg", "jtt", "afr"],
+        tasks=("car", "bowl"),
+        seeds=(0, 1),
     )
-    one, other = finished(DATA, jobs), HeadPass(DATA, jobs[::-1], FAST)
+    one, other = finished(DATA, jobs, FAST), HeadPass(DATA, jobs[::-1], FAST)
     while not other.finished:
         other.step()
         saved = {name: array.copy() for name, array in other.state_dict().items()}
@@ -187,20 +161,6 @@ def test_the_same_bits_again_and_after_an_interruption():
     assert all(np.array_equal(one.best[name], other.best[name]) for name in one.best)
     for a, b in zip(one.history, other.history, strict=True):
         assert all(np.array_equal(a[name], b[name], equal_nan=True) for name in a)
-
-
-def hard_auc(trained, data, method, task="car"):
-    """Best AUC over settings and mean over seeds, on test images where label and cue disagree."""
-    from nooch.metrics import auc
-
-    rows = data.rows["test"]
-    y, c = data.labels[task][rows], data.environments[task][rows]
-    hard = (c == 1) | (c == 2)
-    outputs, found = trained.logits("test").astype(float), {}
-    for number, job in enumerate(trained.jobs):
-        if job.method == method and job.task == task:
-            found.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))
-    return max(float(np.mean(values)) for values in found.values())
 
 
 def test_environment_methods_resist_the_shortcut():
@@ -224,8 +184,8 @@ def test_environment_methods_resist_the_shortcut():
 def redrawn(data, alpha, order, settings, task="car"):
     """Undersampling by the letter (Eq. 3): n rows drawn with replacement each epoch, their losses weighted equally."""
     train, groups = data.rows["train"], data.environments[task].astype(np.int64)
-    start = HeadState.initial([0], data.features.shape[1])
-    linear = torch.nn.Linear(data.features.shape[1], 1)
+    start = HeadState.initial([0], data.inputs.shape[1])
+    linear = torch.nn.Linear(data.inputs.shape[1], 1)
     with torch.no_grad():
         linear.weight.copy_(start.weights[:, :1].T)
         linear.bias.copy_(start.biases[:1])
@@ -236,7 +196,7 @@ def redrawn(data, alpha, order, settings, task="car"):
     sizes = np.bincount(groups[train])
     chance = (len(train) / sizes[groups[train]]) ** alpha
     random = np.random.default_rng([order, 99])
-    x, y = torch.from_numpy(data.features), torch.from_numpy(data.labels[task]).float()[:, None]
+    x, y = torch.from_numpy(data.inputs), torch.from_numpy(data.labels[task]).float()[:, None]
     for _ in range(settings.epochs):
         drawn = train[random.choice(len(train), len(train), p=chance / chance.sum())]
         for begin in range(0, len(drawn), settings.batch):
@@ -264,7 +224,7 @@ def test_row_weights_come_out_where_redrawing_does(alpha):
         # the last epoch of both, not the best of one
         n = trained.state.n_heads if len(trained.active) else 0
         assert n == 1
-        z = trained.state.logits(torch.from_numpy(data.features[rows]))[:, 0].numpy().astype(float)
+        z = trained.state.logits(torch.from_numpy(data.inputs[rows]))[:, 0].numpy().astype(float)
         for values, found in ((z, ours), (redrawn(data, alpha, order, settings), theirs)):
             found.append((auc(y[hard], values[hard]), auc(y[~hard], values[~hard]), nll(y, values)))
     # AUC of hard images varies by several hundredths between orders of drawing, of either kind
@@ -287,17 +247,19 @@ def test_a_seed_is_the_start_and_an_order_the_rows():
 
 def test_sampling_by_groups():
     groups = np.array([0] * 900 + [1] * 90 + [3] * 10, dtype=np.uint8)
-    random = np.random.default_rng(0)
     for alpha in (0.0, 0.5, 1.0):
-        draws = np.mean([drawn_counts(groups, alpha, random) for _ in range(300)], axis=0)
-        assert drawn_counts(groups, alpha, random).sum() == len(groups)
+        sampler, given = Redraw("labels"), {"alpha": alpha}
+        drawn = [sampler.counts(groups, given, Draws(0, "a", epoch)) for epoch in range(300)]
+        draws = np.mean(drawn, axis=0)
+        assert {counts.sum() for counts in drawn} == {len(groups)}
         # P proportional to (1 / w)^alpha
         chance = np.array([(1000 / size) ** alpha for size in (900, 90, 10)])
         chance /= chance @ [900, 90, 10]
         for group, p in zip((0, 1, 3), chance, strict=True):
             assert draws[groups == group].mean() == pytest.approx(1000 * p, rel=0.05)
-            assert expected_weights(groups, alpha, np.array([group], np.uint8))[0] == pytest.approx(1000 * p, rel=1e-5)
-    kept = balanced_weights(groups, random)
+            expected = sampler.expected(groups, given, np.array([group], np.uint8))[0]
+            assert expected == pytest.approx(1000 * p, rel=1e-5)
+    kept = row_weights(Balance("labels").counts(groups, {}, Draws(0, "a")))
     assert [(kept[groups == g] > 0).sum() for g in (0, 1, 3)] == [10, 10, 10]
     assert kept.mean() == pytest.approx(1)
 
@@ -324,6 +286,8 @@ def test_what_is_refused():
     fails(lambda: grid_of_methods({"gdro": 5}), "gdro", kind=ParameterError)
     fails(lambda: Descent(lr=0), "lr 0", kind=ParameterError)
     fails(lambda: Descent(momentum=1), "momentum 1", kind=ParameterError)
+    fails(lambda: HeadPass(SMALL, [*jobs_of(["erm"]), *jobs_of(["mixup"])], FAST), "Job.shares", kind=ParameterError)
+    fails(lambda: HeadPass(SMALL, [], FAST), "Job.shares", kind=ParameterError)
     fails(lambda: ProbeSettings(batch=0), "batch is 0", kind=ParameterError)
     fails(lambda: ProbeSettings(stop_on="auc"), "auc", kind=ParameterError)
 

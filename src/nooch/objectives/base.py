@@ -146,14 +146,23 @@ class Objective(ABC):
         """The loss of validation images, (H,): as a call, but of no effect on any state."""
         return self(logits, labels, environments)
 
-    @abstractmethod
     def gradient(
         self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Loss (H,) and its derivative by the logits (m, H), in closed form: what many heads in one pass train by.
+        """Loss (H,) and its derivative by the logits (m, H): what many heads in one pass train by.
 
-        ``known`` is what ``known_of`` gives for these heads, where it has been computed for those of many objectives at once.
+        By automatic differentiation, unless an objective knows a closed form. ``known`` is what ``known_of`` gives for these
+        heads, where it has been computed for those of many objectives at once.
         """
+        import torch
+
+        del known
+        with torch.enable_grad():
+            # heads do not depend on each other, so that the sum's derivative is each one's own
+            leaf = logits.detach().requires_grad_()
+            values = self(leaf, labels, environments)
+            (derivative,) = torch.autograd.grad(values.sum(), leaf)
+        return values.detach(), derivative
 
     def known(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Known:
         """What the gradient of these heads is made of."""

@@ -24,8 +24,9 @@ from nooch.training.environments import Environments
 from nooch.training.features import Features
 from nooch.training.jobs import Job
 from nooch.training.methods import METHODS
-from nooch.training.probe import HeadPass, ProbeData
+from nooch.training.probe import HeadPass
 from nooch.training.records import JobRecord, RunsFolder, RunsHeader, passes_of
+from nooch.training.tasks import TrainingData
 
 __all__ = ["Plan", "bench", "identity_of", "plan_bench", "status"]
 
@@ -56,7 +57,7 @@ class Plan:
 
     jobs: Mapping[str, Job]
     data: Dataset
-    probe: ProbeData
+    probe: TrainingData
     header: RunsHeader
 
     @property
@@ -67,7 +68,7 @@ class Plan:
     @property
     def operations_per_epoch(self) -> float:
         """Multiplications and additions of an epoch of all jobs."""
-        d = self.probe.features.shape[1]
+        d = self.probe.inputs.shape[1]
         # four products of two operations for each row, feature and head
         return 8.0 * len(self.probe.rows["train"]) * int(d) * len(self.jobs)
 
@@ -106,7 +107,7 @@ def plan_bench(
         raise InputError(f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)")
     jobs = config.jobs(tasks)
     environments = _environments(data, suite, config, jobs)
-    probe = ProbeData(features, rows, {task: data.labels(task) for task in tasks}, environments)
+    probe = TrainingData(features, rows, {task: data.labels(task) for task in tasks}, environments)
     described = {
         "dataset": data.fingerprint,
         "suite": identity_of(suite),
@@ -169,6 +170,7 @@ def _train(
             len(jobs) - len(trained.active),
             len(jobs),
         )
+    trained.refit()
     outputs = {split: trained.logits(split) for split in ("valid", "test")}
     for place, job in enumerate(trained.jobs):
         if not runs.is_done(jobs[job]):
@@ -211,7 +213,7 @@ def _write(
     runs.write_job(record, lines, predictions)
 
 
-def _by_environment(probe: ProbeData, task: str, logits: NDArray[np.float32]) -> list[float | None]:
+def _by_environment(probe: TrainingData, task: str, logits: NDArray[np.float32]) -> list[float | None]:
     """Mean loss of the validation images of each environment."""
     if task not in probe.environments:
         return []

@@ -11,6 +11,7 @@ import msgspec
 from nooch.errors import ParameterError
 from nooch.training.heads import Descent
 from nooch.training.methods import METHODS, Method
+from nooch.training.sampling import Draws
 
 __all__ = ["Job", "ProbeSettings"]
 
@@ -69,6 +70,17 @@ class Job:
     def kind(self) -> Method:
         """The method."""
         return METHODS[self.method]
+
+    @property
+    def shares(self) -> tuple[Any, ...]:
+        """What the jobs of a pass have in common: the order of rows, and what rows are mixed with."""
+        mixing = self.kind.mixing
+        mixed = () if mixing is None else (self.method, self.parameters, self.task if mixing.of_task else "")
+        return self.order, *mixed
+
+    def draws(self, epoch: int = 0) -> Draws:
+        """Its random streams in an epoch."""
+        return Draws(self.order, f"{self.task} {self.method} {self.setting}", epoch)
 
     @property
     def setting(self) -> str:

@@ -1,15 +1,23 @@
-"""Methods: what a name on the command line stands for, with its hyperparameter, its usual values, and what it may see."""
+"""Methods: what a name on the command line stands for. A method is stages x sampler x batch transform x objective."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.objectives import OBJECTIVES
+from nooch.named import imported
+from nooch.objectives import OBJECTIVES, Objective
+from nooch.training.mixing import Lisa, Mixing, Mixup
+from nooch.training.refitting import AFR, DFR, LogisticRegression, Refit
+from nooch.training.sampling import Balance, Part, Redraw, Sampler
 
-__all__ = ["METHODS", "PAPER_METHODS", "SIGHTS", "Method", "grid_of_methods"]
+__all__ = ["METHODS", "PAPER_METHODS", "SIGHTS", "Errors", "Method", "add_method", "grid_of_methods"]
 
 SIGHTS = ("labels", "environments in training", "environments in validation")
 """What a method may look at beside the batch's images and labels: class frequencies, and environments."""
@@ -18,53 +26,114 @@ _ENVIRONMENTS = SIGHTS[1:]
 
 
 @dataclass(frozen=True)
+class Errors:
+    """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; the main training takes the images that it gets wrong ``up`` times."""
+
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"epochs": (1, 1000), "up": (1, 1e6)}
+
+    @staticmethod
+    def epochs(parameters: Mapping[str, float]) -> int:
+        """Of the first stage."""
+        return round(parameters["epochs"])
+
+    @staticmethod
+    def counts(
+        labels: NDArray[np.bool_], logits: NDArray[np.floating], parameters: Mapping[str, float]
+    ) -> NDArray[np.int64]:
+        """How often each image is taken, int64 (n,), given what the first stage says of it."""
+        return np.where((logits > 0) == labels, 1, round(parameters["up"])).astype(np.int64)
+
+
+@dataclass(frozen=True)
 class Method:
     """A way of training.
 
     Attributes:
         name: what it is called.
-        objective: name of the objective that it minimises.
-        parameter: its hyperparameter, or None.
-        values: the hyperparameter's usual values (the paper's Table 8 for the paper's methods).
-        sampler: by what rows are drawn, ``labels`` or ``environments``, or None for every row once an epoch.
-        balanced: whether as many rows of each label or environment are kept, those of the rarest one (SUBY, SUBG).
+        objective: what it minimises: a name out of ``OBJECTIVES``, or a class of your own.
+        parameters: its hyperparameters with their usual values (the paper's Table 8 for the paper's methods).
+        sampler: how often rows are taken in an epoch; every row once by default.
+        mixing: what rows are mixed with, if anything.
+        first: the stage before the main training, if any.
+        refit: the stage after it, if any: a new last layer.
+        frozen: whether it is of use on frozen features only.
         fixed: values of the objective's other hyperparameters.
         sees: what it may look at, out of ``SIGHTS``; empty for nothing.
         source: where it is from.
     """
 
     name: str
-    objective: str
-    parameter: str | None = None
-    values: tuple[float, ...] = ()
-    sampler: str | None = None
-    balanced: bool = False
+    objective: str | type[Objective] = "erm"
+    parameters: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    sampler: Sampler | None = None
+    mixing: Mixing | None = None
+    first: Errors | None = None
+    refit: Refit | None = None
+    frozen: bool = False
     fixed: tuple[tuple[str, float], ...] = ()
     sees: tuple[str, ...] = ()
     source: str = "paper"
+
+    def __post_init__(self) -> None:
+        for sight in self.sees:
+            check_one_of("sight", sight, SIGHTS, owner=f"method {self.name}")
+        if isinstance(self.objective, str):
+            check_one_of("objective", self.objective, OBJECTIVES, owner=f"method {self.name}")
+
+    @property
+    def objective_class(self) -> type[Objective]:
+        """What it minimises."""
+        return OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
 
     @property
     def needs_environments(self) -> bool:
         """Whether a task without environments cannot be trained so."""
         return bool(set(self.sees) & set(_ENVIRONMENTS))
 
+    def range(self, parameter: str) -> tuple[float, float]:
+        """Smallest and largest value of a hyperparameter."""
+        parts = (self.objective_class, self.sampler, self.mixing, self.first, self.refit)
+        found = [part.ranges[parameter] for part in parts if part is not None and parameter in part.ranges]
+        return found[0] if found else (0.0, float("inf"))
 
-_ALPHA = (0.2, 0.5, 0.7, 1.0)
+
+_ALPHA = (("alpha", (0.2, 0.5, 0.7, 1.0)),)
 _LISTED = (
-    Method("erm", "erm"),
-    Method("label-reweight", "label-reweight", "alpha", _ALPHA, sees=("labels",)),
-    Method("label-undersample", "erm", "alpha", _ALPHA, sampler="labels", sees=("labels",)),
-    Method("environment-reweight", "environment-reweight", "alpha", (0.5, 1.0, 1.5, 2.0), sees=_ENVIRONMENTS),
-    Method("environment-undersample", "erm", "alpha", _ALPHA, sampler="environments", sees=_ENVIRONMENTS),
-    Method("gdro", "gdro", "K", (5.0, 30.0, 60.0, 240.0), sees=_ENVIRONMENTS),
-    Method("irm", "irm", "lambda_", (0.1, 1.0, 3.0, 10.0), sees=_ENVIRONMENTS),
-    Method("cvar", "cvar", "p", (0.05, 0.1, 0.15)),
-    Method("focal", "focal", "gamma", _ALPHA),
-    Method("online-gdro", "online-gdro", "eta", (0.01, 0.1), sees=_ENVIRONMENTS, source="Sagawa et al., 2020"),
-    Method("vrex", "vrex", "beta", (1.0, 10.0, 100.0), sees=_ENVIRONMENTS, source="Krueger et al., 2021"),
+    Method("erm"),
+    Method("label-reweight", "label-reweight", _ALPHA, sees=("labels",)),
+    Method("label-undersample", "erm", _ALPHA, Redraw("labels"), sees=("labels",)),
+    Method("environment-reweight", "environment-reweight", (("alpha", (0.5, 1.0, 1.5, 2.0)),), sees=_ENVIRONMENTS),
+    Method("environment-undersample", "erm", _ALPHA, Redraw("environments"), sees=_ENVIRONMENTS),
+    Method("gdro", "gdro", (("K", (5.0, 30.0, 60.0, 240.0)),), sees=_ENVIRONMENTS),
+    Method("irm", "irm", (("lambda_", (0.1, 1.0, 3.0, 10.0)),), sees=_ENVIRONMENTS),
+    Method("cvar", "cvar", (("p", (0.05, 0.1, 0.15)),)),
+    Method("focal", "focal", (("gamma", (0.2, 0.5, 0.7, 1.0)),)),
+    Method("online-gdro", "online-gdro", (("eta", (0.01, 0.1)),), sees=_ENVIRONMENTS, source="Sagawa et al., 2020"),
+    Method("vrex", "vrex", (("beta", (1.0, 10.0, 100.0)),), sees=_ENVIRONMENTS, source="Krueger et al., 2021"),
     Method("balanced-softmax", "balanced-softmax", sees=("labels",), source="Ren et al., 2020"),
-    Method("suby", "erm", sampler="labels", balanced=True, sees=("labels",), source="Idrissi et al., 2022"),
-    Method("subg", "erm", sampler="environments", balanced=True, sees=_ENVIRONMENTS, source="Idrissi et al., 2022"),
+    Method("suby", sampler=Balance("labels"), sees=("labels",), source="Idrissi et al., 2022"),
+    Method("subg", sampler=Balance("environments"), sees=_ENVIRONMENTS, source="Idrissi et al., 2022"),
+    Method("mixup", "erm", (("alpha", (0.2, 1.0)),), mixing=Mixup(), source="Zhang et al., 2018"),
+    Method("lisa", "erm", (("p", (0.0, 0.5, 1.0)),), mixing=Lisa(), sees=_ENVIRONMENTS[:1], source="Yao et al., 2022"),
+    Method("jtt", "erm", (("epochs", (1.0, 3.0)), ("up", (5.0, 20.0))), first=Errors(), source="Liu et al., 2021"),
+    Method("dfr", refit=DFR(), sees=_ENVIRONMENTS[1:], source="Kirichenko et al., 2023"),
+    Method(
+        "afr",
+        "erm",
+        (("gamma", (4.0, 8.0, 16.0)), ("lambda_", (0.0, 0.1))),
+        sampler=Part(),
+        refit=AFR(),
+        sees=("labels",),
+        source="Qiu et al., 2023",
+    ),
+    Method(
+        "logistic",
+        "erm",
+        (("C", (0.01, 0.1, 1.0)),),
+        refit=LogisticRegression(),
+        frozen=True,
+        source="paper, appendix A",
+    ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _LISTED}
 """Name -> method."""
@@ -72,8 +141,21 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 """The paper's nine methods; with the values of its Table 8 they make 32 settings."""
 
 
+def add_method(name: str) -> Method:
+    """Make a method of your own known in this process, ``package.module:Name``; it is called by that whole name.
+
+    Raises:
+        ParameterError: there is no such method, or it is none.
+    """
+    method = imported(name, "a method")
+    if not isinstance(method, Method):
+        raise ParameterError(f"{name} is a {type(method).__name__}", allowed="a nooch.Method")
+    METHODS[name] = method
+    return method
+
+
 def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tuple[str, dict[str, float]]]:
-    """Settings: (method, hyperparameters).
+    """Settings: (method, hyperparameters), all combinations of the hyperparameters' values.
 
     Args:
         asked: method -> hyperparameter -> value or list of values; or names, or a mapping to nothing, for the usual values; the
@@ -86,7 +168,7 @@ def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tup
     settings = []
     for name, given in named.items():
         method = METHODS[check_one_of("method", str(name), METHODS)]
-        settings += [(method.name, values) for values in _settings(method, given)]
+        settings += [(str(name), values) for values in _settings(method, given)]
     return settings
 
 
@@ -95,25 +177,23 @@ def _settings(method: Method, given: Any) -> list[dict[str, float]]:
         raise ParameterError(
             f"method {method.name} has {given!r}", allowed="hyperparameter: value, or a list of values"
         )
+    usual = dict(method.parameters)
     for name in given or ():
-        check_one_of("hyperparameter", str(name), [method.parameter] if method.parameter else [], owner=method.name)
-    if method.parameter is None:
-        return [{}]
-    listed = (given or {}).get(method.parameter, method.values)
-    listed = listed if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed]
-    values = [_number(method, value) for value in listed]
+        check_one_of("hyperparameter", str(name), usual, owner=method.name)
+    listed = {name: _values(method, name, (given or {}).get(name, values)) for name, values in usual.items()}
+    return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
+
+
+def _values(method: Method, name: str, given: Any) -> list[float]:
+    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    values = [_number(method, name, value) for value in listed]
     if not values or len(set(values)) != len(values):
-        raise ParameterError(
-            f"{method.parameter} has {listed}", where=method.name, allowed="different numbers, one at least"
-        )
-    return [{method.parameter: value} for value in values]
+        raise ParameterError(f"{name} has {listed}", where=method.name, allowed="different numbers, one at least")
+    return values
 
 
-def _number(method: Method, value: Any) -> float:
-    # a sampler's alpha is no hyperparameter of its objective: any exponent from 0 on
-    low, high = OBJECTIVES[method.objective].ranges.get(str(method.parameter), (0.0, float("inf")))
+def _number(method: Method, name: str, value: Any) -> float:
+    low, high = method.range(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ParameterError(
-            f"{method.parameter} is {value!r}", where=method.name, allowed=f"a number, {low:g} to {high:g}"
-        )
+        raise ParameterError(f"{name} is {value!r}", where=method.name, allowed=f"a number, {low:g} to {high:g}")
     return float(value)

@@ -3,54 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import ERM, OBJECTIVES, Objective, TrainingCounts, indicators, known_of, losses
+from nooch.errors import ParameterError
+from nooch.objectives import ERM, Objective, indicators, known_of, losses
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.sampling import balanced_weights, drawn_counts, expected_weights
+from nooch.training.mixing import Mixture
+from nooch.training.sampling import in_order, row_weights
+from nooch.training.tasks import (
+    Outputs,
+    TrainingData,
+    counts_of,
+    expected_of,
+    mixture_of,
+    objective_of,
+    refitted,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HeadPass", "ProbeData"]
+__all__ = ["HeadPass"]
 
 _BLOCK = 4096
 """Images whose outputs are computed at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class ProbeData:
-    """Frozen features with what is to be learnt from them.
-
-    Attributes:
-        features: float (n, d), array or memory map.
-        rows: split -> int (m,), rows of ``features``.
-        labels: task -> bool (n,).
-        environments: task -> uint8 (n,), 0 to C - 1; tasks without environments are missing.
-    """
-
-    features: Any
-    rows: Mapping[str, NDArray[np.intp]]
-    labels: Mapping[str, NDArray[np.bool_]]
-    environments: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
-
-    @cached_property
-    def n_environments(self) -> int:
-        """C."""
-        return max((int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1)
-
-    def groups(self, task: str, by: str, split: str) -> NDArray[np.uint8]:
-        """Labels or environments of a split's images, uint8."""
-        values = self.labels[task] if by == "labels" else self.environments[task]
-        return np.asarray(values[self.rows[split]], dtype=np.uint8)
 
 
 @dataclass
@@ -59,11 +41,10 @@ class _Group:
 
     heads: slice
     objective: Objective
-    sampler: str | None
     counts: Tensor | None = None
-    """Weights of training rows in this epoch, (n_train, h), where there is a sampler."""
+    """Weights of training rows in this epoch, (n_train, h), where rows are not taken once each."""
     expected: Tensor | None = None
-    """How often validation images would be drawn, by the frequencies of training, (n_valid, h), where there is a sampler."""
+    """How often validation images would be taken on average, (n_valid, h), likewise."""
 
 
 class HeadPass:
@@ -72,40 +53,76 @@ class HeadPass:
     Everything that an epoch needs is in ``state_dict``, so a pass goes on after ``load_state_dict`` as if it had never stopped.
 
     Args:
-        data: features, labels, environments.
-        jobs: in any order; they must share ``order``.
+        data: its inputs are frozen features.
+        jobs: in any order; what they share (``Job.shares``) must be the same.
         settings: of the training.
         device: where it is computed.
+
+    Raises:
+        ParameterError: no job, or jobs that cannot share a pass.
     """
 
-    def __init__(self, data: ProbeData, jobs: Sequence[Job], settings: ProbeSettings, device: str = "cpu") -> None:
+    def __init__(self, data: TrainingData, jobs: Sequence[Job], settings: ProbeSettings, device: str = "cpu") -> None:
         self.data, self.settings, self.device = data, settings, device
         self.jobs = sorted(jobs, key=_place)
+        if len({job.shares for job in jobs}) != 1:
+            raise ParameterError(
+                "jobs with several orders of rows, or ways of mixing them", where="a pass", allowed="jobs of one Job.shares"
+            )
         self.epoch = 0
         self.active = np.arange(len(self.jobs))
-        self.state = HeadState.initial([job.seed for job in self.jobs], data.features.shape[1], device)
+        self.state = HeadState.initial([job.seed for job in self.jobs], data.inputs.shape[1], device)
         n = len(self.jobs)
         self.best = {"value": np.full(n, np.inf), "epoch": np.zeros(n, dtype=np.int64)}
-        self.best_weights = np.zeros((n, data.features.shape[1] + 1), dtype=np.float32)
+        self.best_weights = np.zeros((n, data.inputs.shape[1] + 1), dtype=np.float32)
         self.history: list[dict[str, NDArray[np.float64]]] = []
         self._valid = self._features("valid")
-        self._adopt()
+        self._mixture: Mixture | None = None
+        self._first: dict[Job, Outputs] = {}
+        self._groups: list[_Group] | None = None
 
     @property
     def finished(self) -> bool:
         """Whether every head has stopped."""
         return not len(self.active) or self.epoch >= self.settings.epochs
 
+    @property
+    def groups(self) -> list[_Group]:
+        """Of the heads that are active."""
+        assert self._groups is not None  # noqa: S101 - made by the first step, or by loading
+        return self._groups
+
+    def _first_stage(self) -> dict[Job, Outputs]:
+        """Outputs of the jobs' first stages: heads trained by ERM for as many epochs as each asks."""
+        asking = [job for job in self.jobs if job.kind.first is not None]
+        found: dict[Job, Outputs] = {}
+        if not asking:
+            return found
+        epochs = {job: job.kind.first.epochs(dict(job.parameters)) for job in asking if job.kind.first is not None}
+        plain = {job: Job(job.task, "erm", (), job.seed, job.order) for job in asking}
+        first = HeadPass(self.data, list(dict.fromkeys(plain.values())), _without_stopping(self.settings), self.device)
+        for epoch in range(1, max(epochs.values()) + 1):
+            first.step()
+            asked = [job for job in asking if epochs[job] == epoch]
+            if asked:
+                outputs = {split: first.current(split) for split in ("train", "valid")}
+                place = {job: number for number, job in enumerate(first.jobs)}
+                found |= {job: {s: values[place[plain[job]]] for s, values in outputs.items()} for job in asked}
+        return found
+
     def step(self) -> dict[str, NDArray[np.float64]]:
         """One epoch; returns, and appends to ``history``, ``train``, ``valid`` and ``nll`` of each job, NaN where it has stopped."""
+        if self._groups is None:
+            self._first = self._first_stage()
+            self._adopt()
         train = self.data.rows["train"]
-        order = np.random.default_rng([self.jobs[0].order, 0, self.epoch]).permutation(len(train))
-        for group in self._groups:
-            group.counts = self._drawn(group)
+        self._mixture = mixture_of(self.data, self.jobs[0], self.epoch)
+        for group in self.groups:
+            group.counts = self._columns(self._members(group), self._taken)
         loss = run_epoch(
             self.state,
-            _Rows(self.data.features, train),
-            order,
+            _Rows(self.data.inputs, train, self._mixture),
+            in_order(len(train), self.jobs[0].order, self.epoch),
             self._gradient,
             self.settings.descent,
             batch=self.settings.batch,
@@ -121,11 +138,31 @@ class HeadPass:
 
     def logits(self, split: str) -> NDArray[np.float32]:
         """Outputs of every job's best epoch for a split's images, float32 (n_jobs, m); features are read once."""
-        rows, outputs = self.data.rows[split], []
-        for start in range(0, len(rows), _BLOCK):
-            block = np.asarray(self.data.features[rows[start : start + _BLOCK]], dtype=np.float32)
-            outputs.append(self.best_weights[:, :-1] @ block.T + self.best_weights[:, -1:])
-        return np.concatenate(outputs, axis=1)
+        return self._outputs(self.best_weights, split)
+
+    def current(self, split: str) -> NDArray[np.float32]:
+        """Outputs of the heads as they are, float32 (n_active, m)."""
+        return self._outputs(self._weights(), split)
+
+    def refit(self) -> None:
+        """The last stages of the jobs whose methods have one, after the last step: new weights in the place of their best ones."""
+        for number, job in enumerate(self.jobs):
+            if self.best["epoch"][number]:
+                self.best_weights[number] = refitted(self.data, job, self.best_weights[number], self._read)
+
+    def _read(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        return np.asarray(self.data.inputs[rows], dtype=np.float32)
+
+    def _outputs(self, weights: NDArray[np.float32], split: str) -> NDArray[np.float32]:
+        rows = self.data.rows[split]
+        blocks = (self._read(rows[start : start + _BLOCK]) for start in range(0, len(rows), _BLOCK))
+        return np.concatenate([weights[:, :-1] @ block.T + weights[:, -1:] for block in blocks], axis=1)
+
+    def _weights(self) -> NDArray[np.float32]:
+        """Weights and biases of the active heads, float32 (n_active, d + 1)."""
+        n = self.state.n_heads
+        both = [self.state.weights[:, :n].cpu().numpy(), self.state.biases[None, :n].cpu().numpy()]
+        return np.concatenate(both).T
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """All that changes, as arrays."""
@@ -139,9 +176,11 @@ class HeadPass:
         }
         for name in ("train", "valid", "nll"):
             arrays[f"history_{name}"] = np.array([record[name] for record in self.history]).reshape(-1, len(self.jobs))
-        for number, group in enumerate(self._groups):
+        for number, group in enumerate(self.groups):
             if hasattr(group.objective, "q"):
                 arrays[f"q_{number}"] = group.objective.q.cpu().numpy()
+        for number, job in enumerate(self.jobs):
+            arrays |= {f"first_{number}_{split}": values for split, values in self._first.get(job, {}).items()}
         return arrays
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -156,56 +195,37 @@ class HeadPass:
         self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
         names = ("train", "valid", "nll")
         self.history = [{name: arrays[f"history_{name}"][epoch] for name in names} for epoch in range(self.epoch)]
+        self._first = {
+            job: {split: arrays[f"first_{number}_{split}"] for split in ("train", "valid")}
+            for number, job in enumerate(self.jobs)
+            if job.kind.first is not None
+        }
         self._adopt()
-        for number, group in enumerate(self._groups):
+        for number, group in enumerate(self.groups):
             if f"q_{number}" in arrays:
                 group.objective.q = torch.from_numpy(arrays[f"q_{number}"].copy()).to(self.device)  # type: ignore[attr-defined]
 
     def _adopt(self) -> None:
         """Objectives and tables for the heads that are active."""
         jobs = [self.jobs[number] for number in self.active]
-        self._groups, start = [], 0
-        for (_, sampler), members in groupby(jobs, key=lambda j: (j.kind.objective, j.kind.sampler)):
+        groups: list[_Group] = []
+        start = 0
+        for _, members in groupby(jobs, key=_alike):
             listed = list(members)
             heads = slice(start, start + len(listed))
-            expected = self._expected(listed, sampler)
-            self._groups.append(_Group(heads, self._objective(listed), sampler, expected=expected))
+            objective = objective_of(self.data, listed, self.settings.variant, self.device)
+            groups.append(_Group(heads, objective, expected=self._columns(listed, self._expected)))
             start = heads.stop
+        self._groups = groups
         self._labels = {split: self._table(jobs, split, "labels") for split in ("train", "valid")}
         self._environments = {split: self._table(jobs, split, "environments") for split in ("train", "valid")}
-
-    def _objective(self, jobs: Sequence[Job]) -> Objective:
-        import torch
-
-        def counts(by: str, n: int) -> Tensor:
-            columns = [self._counts(job, by, n) for job in jobs]
-            return torch.tensor(np.array(columns).T, dtype=torch.float32, device=self.device)
-
-        kind = OBJECTIVES[jobs[0].kind.objective]
-        given = [dict(job.parameters) | dict(job.kind.fixed) for job in jobs]
-        named = [name for name in kind.ranges if name in given[0]]
-        values = {
-            name: torch.tensor([g[name] for g in given], dtype=torch.float32, device=self.device) for name in named
-        }
-        sizes = TrainingCounts(counts("labels", 2), counts("environments", self.data.n_environments))
-        return kind(sizes, variant=self.settings.variant, **values)
-
-    def _counts(self, job: Job, by: str, n: int) -> NDArray[np.int64]:
-        if by == "environments" and job.task not in self.data.environments:
-            return np.ones(n, dtype=np.int64)
-        return np.bincount(self.data.groups(job.task, by, "train"), minlength=n)
 
     def _table(self, jobs: Sequence[Job], split: str, by: str) -> Tensor:
         """Labels or environments by row and head, uint8 (m, H)."""
         import torch
 
         m = len(self.data.rows[split])
-        of_task = {
-            task: self.data.groups(task, by, split)
-            if by == "labels" or task in self.data.environments
-            else np.zeros(m, dtype=np.uint8)
-            for task in {job.task for job in jobs}
-        }
+        of_task = {task: self.data.groups(task, by, split) for task in {job.task for job in jobs}}
         columns = [of_task[job.task] for job in jobs]
         table = np.column_stack(columns) if columns else np.empty((m, 0), dtype=np.uint8)
         return torch.from_numpy(np.ascontiguousarray(table)).to(self.device)
@@ -213,31 +233,27 @@ class HeadPass:
     def _members(self, group: _Group) -> list[Job]:
         return [self.jobs[number] for number in self.active[group.heads]]
 
-    def _drawn(self, group: _Group) -> Tensor | None:
-        """Weights of training rows in this epoch."""
-        sampler = group.sampler
-        if sampler is None:
-            return None
+    def _taken(self, job: Job) -> NDArray[np.float32] | None:
+        """Weights of training rows in this epoch, (n_train,)."""
+        counts = counts_of(self.data, job, self.epoch, self._first.get(job))
+        return None if counts is None else row_weights(counts)
 
-        def weights(job: Job) -> NDArray[np.float32]:
-            groups = self.data.groups(job.task, sampler, "train")
-            # draws belong to the order of rows: they differ between jobs, and not between seeds of initialisation
-            name = crc32(f"{job.task} {job.method} {job.setting}".encode())
-            if job.kind.balanced:
-                return balanced_weights(groups, np.random.default_rng([job.order, 1, name]))
-            random = np.random.default_rng([job.order, 2, name, self.epoch])
-            return drawn_counts(groups, dict(job.parameters).get("alpha", 1.0), random)
+    def _expected(self, job: Job) -> NDArray[np.float32] | None:
+        return expected_of(self.data, job, self._first.get(job))
 
-        return self._columns(self._members(group), weights)
+    def _columns(self, jobs: Sequence[Job], weights: Callable[[Job], NDArray[np.float32] | None]) -> Tensor | None:
+        """A column for each job; or None where rows are taken once each, which is so for all of them or none.
 
-    def _columns(self, jobs: Sequence[Job], weights: Callable[[Job], NDArray[np.float32]]) -> Tensor:
-        """A column for each job; jobs that differ in their seed alone have the same one, which is computed once."""
+        Jobs that differ in their seed alone have the same weights, which are computed once; but not after a first stage.
+        """
         import torch
 
-        found = {(job.task, job.method, job.parameters): job for job in jobs}
-        columns = {key: weights(job) for key, job in found.items()}
-        table = np.column_stack([columns[job.task, job.method, job.parameters] for job in jobs])
-        return torch.from_numpy(table).to(self.device)
+        if not _weighs(jobs[0]):
+            return None
+        names = [(job.task, job.method, job.parameters, job.seed if job.kind.first else 0) for job in jobs]
+        columns = {name: weights(job) for name, job in dict(zip(names, jobs, strict=True)).items()}
+        listed = [column for name in names if (column := columns[name]) is not None]
+        return torch.from_numpy(np.column_stack(listed)).to(self.device)
 
     def _gradient(self, rows: NDArray[np.intp]) -> Gradient:
         """For the rows of a block: losses and derivatives of its batches, group by group."""
@@ -245,14 +261,18 @@ class HeadPass:
 
         at = torch.from_numpy(rows).to(self.device)
         labels = self._labels["train"][at].float()
+        if self._mixture is not None:
+            share = torch.from_numpy(self._mixture.weights[rows]).to(self.device)[:, None]
+            partners = torch.from_numpy(self._mixture.partners[rows]).to(self.device)
+            labels = share * labels + (1 - share) * self._labels["train"][partners].float()
         environments = self._environments["train"][at].long()
         n = self.data.n_environments
         inside = (
-            indicators(environments, n, labels) if any(g.objective.needs_environments for g in self._groups) else None
+            indicators(environments, n, labels) if any(g.objective.needs_environments for g in self.groups) else None
         )
         # heads whose rows have a fixed weight lie first, and differ in nothing else
-        first = [group for group in self._groups if isinstance(group.objective, ERM)]
-        others = self._groups[len(first) :]
+        first = [group for group in self.groups if isinstance(group.objective, ERM)]
+        others = self.groups[len(first) :]
         weights = [
             group.objective.weights(labels[:, group.heads], environments[:, group.heads])
             if group.counts is None
@@ -289,7 +309,7 @@ class HeadPass:
             labels = self._labels["valid"].float()
             plain = losses(logits, labels)
             nll, own = plain.mean(dim=0), []
-            for group in self._groups:
+            for group in self.groups:
                 part = group.heads
                 if group.expected is None:
                     environments = self._environments["valid"][:, part].long()
@@ -299,30 +319,17 @@ class HeadPass:
             value = nll if self.settings.stop_on == "nll" else torch.cat(own)
         return value.double().cpu().numpy(), nll.double().cpu().numpy()
 
-    def _expected(self, jobs: Sequence[Job], sampler: str | None) -> Tensor | None:
-        if sampler is None:
-            return None
-
-        def weights(job: Job) -> NDArray[np.float32]:
-            alpha = 1.0 if job.kind.balanced else dict(job.parameters).get("alpha", 1.0)
-            train, valid = (self.data.groups(job.task, sampler, split) for split in ("train", "valid"))
-            return expected_weights(train, alpha, valid)
-
-        return self._columns(jobs, weights)
-
     def _judge(self, record: Mapping[str, NDArray[np.float64]]) -> None:
         """Keep the weights of heads that are better than ever; let those go that have not been for too long."""
         values = record["valid"][self.active]
         better = values < self.best["value"][self.active]
         chosen = self.active[better]
         self.best["value"][chosen], self.best["epoch"][chosen] = values[better], self.epoch
-        n = self.state.n_heads
-        weights = np.concatenate([self.state.weights[:, :n].cpu().numpy(), self.state.biases[None, :n].cpu().numpy()])
-        self.best_weights[chosen] = weights.T[better]
+        self.best_weights[chosen] = self._weights()[better]
         going = np.flatnonzero(self.epoch - self.best["epoch"][self.active] < self.settings.patience)
         if len(going) < len(self.active):
-            kept = [getattr(group.objective, "q", None) for group in self._groups]
-            gone = [group.heads for group in self._groups]
+            kept = [getattr(group.objective, "q", None) for group in self.groups]
+            gone = [group.heads for group in self.groups]
             self.active, self.state = self.active[going], self.state.keep(going)
             self._adopt()
             self._carry(kept, gone, going)
@@ -335,30 +342,48 @@ class HeadPass:
             if q is not None
         ]
         states = iter([q for q in left if q.shape[1]])
-        for group in self._groups:
+        for group in self.groups:
             if hasattr(group.objective, "q"):
                 group.objective.q = next(states)
 
     def _features(self, split: str) -> Tensor:
         import torch
 
-        rows = self.data.rows[split]
-        return torch.from_numpy(np.asarray(self.data.features[rows], dtype=np.float32)).to(self.device)
+        return torch.from_numpy(self._read(self.data.rows[split])).to(self.device)
+
+
+def _without_stopping(settings: ProbeSettings) -> ProbeSettings:
+    """A first stage has a fixed number of epochs."""
+    return replace(settings, epochs=1_000_000, patience=1_000_000)
+
+
+def _weighs(job: Job) -> bool:
+    """Whether its rows are not taken once each."""
+    return job.kind.sampler is not None or job.kind.first is not None
+
+
+def _alike(job: Job) -> tuple[Any, ...]:
+    """Heads of one objective and one way of weighting rows are one group; those with fixed weights of rows come first."""
+    objective = job.kind.objective_class
+    moving = not issubclass(objective, ERM)
+    return moving, f"{objective.__module__}.{objective.__qualname__}", _weighs(job)
 
 
 def _place(job: Job) -> tuple[Any, ...]:
-    """Heads of one objective lie side by side, those with fixed weights of rows first."""
-    kind = job.kind
-    moving = not issubclass(OBJECTIVES[kind.objective], ERM)
-    return moving, kind.objective, kind.sampler or "", job.method, job.task, job.parameters, job.seed
+    return *_alike(job), job.method, job.task, job.parameters, job.seed
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows of an array, read when they are asked for."""
+    """Some rows of an array, mixed or as they are, read when they are asked for."""
 
     whole: Any
     rows: NDArray[np.intp]
+    mixture: Mixture | None
 
     def __getitem__(self, places: NDArray[np.intp]) -> Any:
-        return self.whole[self.rows[places]]
+        own = self.whole[self.rows[places]]
+        if self.mixture is None:
+            return own
+        share = self.mixture.weights[places][:, None]
+        return share * own + (1 - share) * self.whole[self.rows[self.mixture.partners[places]]]

@@ -184,8 +184,8 @@ class RunsFolder:
 
 
 def passes_of(jobs: Mapping[str, Job], most: int) -> list[list[str]]:
-    """Jobs that share an order of rows, in passes of at most ``most`` heads."""
-    by_order: dict[int, list[str]] = {}
+    """Jobs that share an order of rows and what they are mixed with, in passes of at most ``most`` heads."""
+    shared: dict[Any, list[str]] = {}
     for name, job in jobs.items():
-        by_order.setdefault(job.order, []).append(name)
-    return [names[start : start + most] for names in by_order.values() for start in range(0, len(names), most)]
+        shared.setdefault(job.shares, []).append(name)
+    return [names[start : start + most] for names in shared.values() for start in range(0, len(names), most)]

@@ -1,51 +1,160 @@
-"""Samplers as row weights: how often each training row is drawn in an epoch, for heads that share one order of rows.
+"""Samplers: how often each training row is taken in an epoch.
 
-Drawing rows anew for each head would give each its own batches. In a pass of many heads a row keeps its place, and its loss is
-multiplied by the number of times that it would have been drawn: the expected step is the same, the batch is not.
+Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of rows, a row keeps its place and
+its loss is multiplied by that number (divided by the mean): the expected step is the same, the batch is not.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from zlib import crc32
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["balanced_weights", "drawn_counts", "expected_weights"]
+__all__ = ["Balance", "Draws", "Part", "Redraw", "Sampler", "in_order", "row_weights"]
 
 
-def probabilities(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
-    """Chance of each group at each draw: a row's is proportional to (1 / w)^alpha, w the frequency of its group (Eq. 3)."""
+@dataclass(frozen=True)
+class Draws:
+    """Random streams of one job's draws. They belong to the order of rows: they differ between jobs, and not between seeds.
+
+    Attributes:
+        order: seed of the order of rows.
+        name: what draws.
+        epoch: from 0.
+    """
+
+    order: int
+    name: str
+    epoch: int = 0
+
+    def fixed(self) -> np.random.Generator:
+        """The same in every epoch."""
+        return np.random.default_rng([self.order, 1, crc32(self.name.encode())])
+
+    def anew(self) -> np.random.Generator:
+        """Another one in each epoch."""
+        return np.random.default_rng([self.order, 2, crc32(self.name.encode()), self.epoch])
+
+
+class Sampler(ABC):
+    """How often each of n training rows is taken in an epoch."""
+
+    by: ClassVar[str | None] = None
+    """What groups are of: ``labels``, ``environments``, or None where it does not look at groups."""
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Hyperparameter -> smallest and largest value; any number from 0 on by default."""
+
+    @abstractmethod
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """How often each row is taken, int64 (n,); ``groups`` (n,) are labels or environments."""
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """How often rows of groups ``of`` would be taken on average, over the mean row: float32 (len(of),)."""
+        del groups, parameters
+        return np.ones(len(of), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Redraw(Sampler):
+    """n draws with replacement, the chance of a row proportional to (1 / w)^alpha, w the frequency of its group (Eq. 3).
+
+    Attributes:
+        by: ``labels`` or ``environments``.
+    """
+
+    by: str  # type: ignore[misc]
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """Of a multinomial draw, anew in each epoch."""
+        random = draws.anew()
+        drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
+        counts = np.zeros(len(groups), dtype=np.int64)
+        for group, number in enumerate(drawn):
+            rows = np.flatnonzero(groups == group)
+            if number:
+                counts[rows] = np.bincount(random.integers(0, len(rows), number), minlength=len(rows))
+        return counts
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """By group; 0 for groups that training does not have."""
+        return _expected(groups, parameters["alpha"], of)
+
+
+@dataclass(frozen=True)
+class Balance(Sampler):
+    """As many rows of each group as the rarest one has, always the same ones (SUBY, SUBG; Idrissi et al., 2022).
+
+    Attributes:
+        by: ``labels`` or ``environments``.
+    """
+
+    by: str  # type: ignore[misc]
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """1 for rows that are kept, else 0."""
+        del parameters
+        random, present = draws.fixed(), np.unique(groups)
+        least = min(int((groups == group).sum()) for group in present)
+        kept = np.concatenate([random.permutation(np.flatnonzero(groups == group))[:least] for group in present])
+        return np.bincount(kept, minlength=len(groups))
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """Every group weighs the same, as when redrawing with alpha = 1."""
+        del parameters
+        return _expected(groups, 1.0, of)
+
+
+@dataclass(frozen=True)
+class Part(Sampler):
+    """A part of the rows, always the same ones; the others are left for a later stage.
+
+    Attributes:
+        share: of the rows that are taken.
+    """
+
+    share: float = 0.8
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """1 for rows that are taken, else 0."""
+        del parameters
+        taken = draws.fixed().permutation(len(groups))[: max(1, round(self.share * len(groups)))]
+        return np.bincount(taken, minlength=len(groups))
+
+
+def row_weights(counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Counts as weights of rows with mean 1, float32 (n,)."""
+    return np.asarray(counts / counts.mean(), dtype=np.float32)
+
+
+def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray[np.intp]:
+    """Rows of an epoch in random order: each as often as ``counts`` says, or n rows once each."""
+    rows = counts if isinstance(counts, int) else np.repeat(np.arange(len(counts)), counts)
+    return np.random.default_rng([order, 0, epoch]).permutation(rows)
+
+
+def _chances(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
+    """Chance of each group at each draw."""
     counts = np.bincount(groups).astype(np.float64)
     with np.errstate(divide="ignore"):
         mass = np.where(counts > 0, counts * (len(groups) / np.maximum(counts, 1)) ** alpha, 0.0)
     return np.asarray(mass / mass.sum())
 
 
-def expected_weights(groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]) -> NDArray[np.float32]:
-    """How often a row of each group of training is drawn on average, for rows of groups ``of``: float32 (len(of),)."""
+def _expected(groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]) -> NDArray[np.float32]:
     counts = np.bincount(groups, minlength=int(of.max(initial=0)) + 1)
     chance = np.zeros(len(counts))
-    found = probabilities(groups, alpha)
+    found = _chances(groups, alpha)
     chance[: len(found)] = found
     weights = chance * len(groups) / np.maximum(counts, 1)
     return np.asarray(weights[of], dtype=np.float32)
-
-
-def drawn_counts(groups: NDArray[np.integer], alpha: float, random: np.random.Generator) -> NDArray[np.float32]:
-    """How often each of n rows is drawn in n draws with replacement: float32 (n,), summing to n."""
-    drawn = random.multinomial(len(groups), probabilities(groups, alpha))
-    counts = np.zeros(len(groups), dtype=np.float32)
-    for group, number in enumerate(drawn):
-        rows = np.flatnonzero(groups == group)
-        if number:
-            counts[rows] = np.bincount(random.integers(0, len(rows), number), minlength=len(rows))
-    return counts
-
-
-def balanced_weights(groups: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.float32]:
-    """Weights that keep as many rows of each group as the rarest one has, and no other: float32 (n,), with mean 1."""
-    present = np.unique(groups)
-    least = min(int((groups == group).sum()) for group in present)
-    kept = np.concatenate([random.permutation(np.flatnonzero(groups == group))[:least] for group in present])
-    weights = np.zeros(len(groups), dtype=np.float32)
-    weights[kept] = len(groups) / len(kept)
-    return weights

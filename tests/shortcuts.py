@@ -1,0 +1,58 @@
+"""Data with a planted shortcut, and jobs on it."""
+
+import numpy as np
+
+from nooch.metrics import auc
+from nooch.training.jobs import Job
+from nooch.training.methods import grid_of_methods
+from nooch.training.probe import HeadPass
+from nooch.training.tasks import TrainingData
+
+
+def shortcut(n_train=600, n_other=300, d=12, seed=0):
+    """Two tasks: y moves one feature a little, the cue, which goes with y in training and against it in the hard half, another a lot."""
+    random = np.random.default_rng(seed)
+    n = n_train + 2 * n_other
+    rows = {
+        "train": np.arange(n_train),
+        "valid": np.arange(n_train, n_train + n_other),
+        "test": np.arange(n_train + n_other, n),
+    }
+    features = random.normal(size=(n, d)).astype(np.float32)
+    labels, environments = {}, {}
+    for number, task in enumerate(("car", "bowl")):
+        y = random.random(n) < 0.4
+        agrees = random.random(n) < np.where(np.arange(n) < n_train, 0.95, 0.5)
+        cue = np.where(agrees, y, ~y)
+        features[:, 2 * number] += 1.6 * y
+        features[:, 2 * number + 1] += 5 * cue
+        labels[task], environments[task] = y, (2 * y + cue).astype(np.uint8)
+    return TrainingData(features, rows, labels, environments)
+
+
+def jobs_of(methods, tasks=("car",), seeds=(0,), order=0):
+    return [
+        Job(task, name, tuple(values.items()), seed, order)
+        for name, values in grid_of_methods(methods)
+        for task in tasks
+        for seed in seeds
+    ]
+
+
+def finished(data, jobs, settings):
+    trained = HeadPass(data, jobs, settings)
+    while not trained.finished:
+        trained.step()
+    return trained
+
+
+def hard_auc(trained, data, method, task="car"):
+    """Best AUC over settings and mean over seeds, on test images where label and cue disagree."""
+    rows = data.rows["test"]
+    y, c = data.labels[task][rows], data.environments[task][rows]
+    hard = (c == 1) | (c == 2)
+    outputs, found = trained.logits("test").astype(float), {}
+    for number, job in enumerate(trained.jobs):
+        if job.method == method and job.task == task:
+            found.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))
+    return max(float(np.mean(values)) for values in found.values())

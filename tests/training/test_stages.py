@@ -1,0 +1,201 @@
+"""Samplers, mixing, first and last stages: what each does to rows and heads, and what they recover."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import fails
+from shortcuts import finished, hard_auc, jobs_of, shortcut
+
+from nooch.errors import ParameterError
+from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, losses
+from nooch.training.heads import Descent
+from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
+from nooch.training.mixing import Lisa, Mixup
+from nooch.training.probe import HeadPass
+from nooch.training.refitting import AFR, DFR, LogisticRegression, Trained
+from nooch.training.sampling import Balance, Draws, Part, Redraw, in_order, row_weights
+
+torch = pytest.importorskip("torch")
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.floats(0, 3), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_counts_are_rows(groups, alpha, seed):
+    groups = np.array(groups, dtype=np.uint8)
+    draws = Draws(seed, "a job", 2)
+    for sampler in (Redraw("labels"), Balance("environments"), Part(0.7)):
+        counts = sampler.counts(groups, {"alpha": alpha}, draws)
+        assert np.array_equal(counts, sampler.counts(groups, {"alpha": alpha}, draws))
+        rows = in_order(counts, seed, 1)
+        assert np.array_equal(np.bincount(rows, minlength=len(groups)), counts)
+        assert row_weights(counts).mean() == pytest.approx(1, rel=1e-5)
+    assert Redraw("labels").counts(groups, {"alpha": alpha}, draws).sum() == len(groups)
+    balanced = Balance("labels").counts(groups, {}, draws)
+    assert len({int(balanced[groups == g].sum()) for g in np.unique(groups)}) == 1
+    assert sorted(in_order(len(groups), seed, 1)) == list(range(len(groups)))
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.floats(0, 1), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_lisa_mixes_as_it_says(environments, p, seed):
+    c = np.array(environments, dtype=np.uint8)
+    y = c >= 2
+    mixture = Lisa()(y, c, {"p": p}, np.random.default_rng(seed))
+    partner = c[mixture.partners]
+    changed = mixture.partners != np.arange(len(c))
+    # of one label and another context, or of one context and another label: never both, never neither
+    same_label, same_context = (partner >= 2) == y, partner % 2 == c % 2
+    assert (same_label != same_context)[changed].all()
+    assert (mixture.weights[~changed] == 1).all()
+    assert ((mixture.weights >= 0) & (mixture.weights <= 1)).all()
+    if p in {0, 1}:
+        assert (same_label == bool(p))[changed].all()
+
+
+def test_mixup_permutes():
+    mixture = Mixup()(np.zeros(500, bool), None, {"alpha": 0.2}, np.random.default_rng(0))
+    assert sorted(mixture.partners) == list(range(500))
+    # Beta(.2, .2) has most of its mass near 0 and 1
+    assert ((mixture.weights < 0.1) | (mixture.weights > 0.9)).mean() == pytest.approx(0.71, abs=0.06)
+
+
+def test_errors_of_the_first_stage_are_taken_more_often():
+    counts = Errors.counts(np.array([True, True, False, False]), np.array([1.0, -1, 1, -1]), {"up": 5.0})
+    assert counts.tolist() == [1, 5, 5, 1]
+
+
+def trained_on(n=400, d=6, seed=0):
+    random = np.random.default_rng(seed)
+    y = random.random(n) < 0.4
+    c = (2 * y + (random.random(n) < np.where(y, 0.8, 0.2))).astype(np.uint8)
+    x = random.normal(size=(n, d)).astype(np.float32)
+    x[:, 0] += 2 * y
+    x[:, 1] += 3 * (c % 2)
+    return Trained(x * 5 + 3, y, c, random.normal(size=d + 1).astype(np.float32))
+
+
+def test_logistic_regression_is_scikit_learns_on_standardised_features():
+    from sklearn.linear_model import LogisticRegression as Peer
+    from sklearn.preprocessing import StandardScaler
+
+    trained = trained_on()
+    head = LogisticRegression()(trained, {"C": 0.1}, Draws(0, "a"))
+    scaler = StandardScaler().fit(trained.features)
+    peer = Peer(C=0.1, max_iter=1000).fit(scaler.transform(trained.features), trained.labels)
+    expected = peer.decision_function(scaler.transform(trained.features))
+    assert np.abs(trained.features @ head[:-1] + head[-1] - expected).max() < 1e-3
+
+
+def test_afr_stays_where_it_was_or_follows_the_weights():
+    trained = trained_on()
+    held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, Draws(0, "a"))
+    assert np.abs(held - trained.head).max() < 1e-3
+    free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, Draws(0, "a"))
+    # without pull and with equal weights it is balanced logistic regression: the gradient by the bias vanishes
+    z = trained.features.astype(float) @ free[:-1] + free[-1]
+    residual = 1 / (1 + np.exp(-z)) - trained.labels
+    weights = np.where(trained.labels, 1 / trained.labels.sum(), 1 / (~trained.labels).sum())
+    assert abs(weights @ residual) < 1e-3
+    assert np.abs((weights * residual) @ trained.features).max() < 1e-2
+
+
+def test_afr_leaves_its_first_stage_what_it_does_not_use():
+    draws = Draws(3, "a job")
+    taken = Part().counts(np.zeros(100, np.uint8), {}, draws)
+    places = AFR().places(100, draws)
+    assert len(places) == 20
+    assert not taken[places].any()
+
+
+def test_dfr_does_not_look_at_the_cue():
+    trained = trained_on(n=2000)
+    head = DFR(subsets=3)(trained, {}, Draws(0, "a"))
+    plain = LogisticRegression()(trained, {"C": 1.0}, Draws(0, "a"))
+    assert plain[1] > 0.5 * plain[0]
+    assert head[0] > 0
+    assert abs(head[1]) < 0.2 * head[0]
+
+
+def test_dfr_of_a_few_images():
+    trained = trained_on(n=12)
+    few = Trained(
+        trained.features[:4], np.array([True, False, False, False]), np.array([2, 0, 1, 0], np.uint8), trained.head
+    )
+    assert np.isfinite(DFR()(few, {}, Draws(0, "a"))).all()
+
+
+@pytest.mark.parametrize("method", ["jtt", "dfr", "afr", "lisa"])
+def test_stages_resist_the_shortcut(method):
+    """As the environment methods do in test_probe: ERM's AUC on hard images is below 0.6 there."""
+    data = shortcut(n_train=3000, n_other=1000)
+    settings = ProbeSettings(Descent(lr=0.003, momentum=0.9, weight_decay=1e-4), epochs=12, patience=12)
+    asked = {"jtt": {"epochs": 1, "up": 20}, "dfr": None, "afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
+    found = {}
+    for name in ("erm", method):
+        trained = finished(data, jobs_of({name: asked.get(name)}, seeds=(0, 1)), settings)
+        trained.refit()
+        found[name] = hard_auc(trained, data, name)
+    assert found["erm"] < 0.6
+    assert found[method] > found["erm"] + 0.1, found
+
+
+class Squared(Objective):
+    """A user's own objective without a closed form of its derivative."""
+
+    name = "squared"
+    ranges = {"power": (1.0, 4.0)}  # noqa: RUF012 - as a user would write it
+
+    def __call__(self, logits, labels, _environments):
+        return (losses(logits, labels) ** self.parameters["power"]).mean(dim=0)
+
+
+OWN = Method("squared", Squared, (("power", (2.0,)),), source="a test")
+NONE = 5
+
+
+def test_a_method_of_ones_own():
+    name = f"{__name__}:OWN"
+    try:
+        assert add_method(name) is OWN
+        jobs = jobs_of({name: {"power": [1, 2]}, "erm": None})
+        trained = HeadPass(shortcut(n_train=200, n_other=100), jobs, ProbeSettings(Descent(lr=0.01), epochs=3))
+        trained.step()
+        # to the power of one it is ERM
+        first = {job.setting: trained.history[0]["train"][n] for n, job in enumerate(trained.jobs)}
+        assert first["power=1"] == pytest.approx(first[""], rel=1e-5)
+        assert first["power=2"] != pytest.approx(first[""], rel=1e-2)
+        fails(lambda: grid_of_methods({name: {"power": 5}}), "power is 5", "1 to 4", kind=ParameterError)
+    finally:
+        METHODS.pop(name, None)
+    fails(lambda: add_method(f"{__name__}:NONE"), "a int", "nooch.Method", kind=ParameterError)
+    fails(lambda: add_method(f"{__name__}:MISSING"), "MISSING", kind=ParameterError)
+    fails(lambda: Method("a", "no-such"), "no-such", kind=ParameterError)
+    fails(lambda: Method("a", sees=("everything",)), "everything", kind=ParameterError)
+
+
+@pytest.mark.parametrize("name", list(OBJECTIVES))
+def test_automatic_derivatives_are_the_closed_forms(name):
+    random = np.random.default_rng(0)
+    z = torch.from_numpy(random.normal(size=(16, 3)))
+    y = torch.from_numpy((random.random((16, 3)) < 0.5).astype(float))
+    c = torch.from_numpy(random.integers(0, 4, (16, 3)))
+    counts = TrainingCounts(torch.full((2, 3), 10.0, dtype=torch.float64), torch.full((4, 3), 5.0, dtype=torch.float64))
+    kind = OBJECTIVES[name]
+    values = {parameter: min(max(0.5, low), high) for parameter, (low, high) in kind.ranges.items()}
+    closed = kind(counts, **values).gradient(z, y, c)
+    automatic = Objective.gradient(kind(counts, **values), z, y, c)
+    for a, b in zip(closed, automatic, strict=True):
+        assert torch.allclose(a, b, atol=1e-10)
+
+
+def test_what_is_refused():
+    fails(lambda: grid_of_methods({"lisa": {"p": 1.5}}), "p is 1.5", "0 to 1", kind=ParameterError)
+    fails(lambda: grid_of_methods({"jtt": {"up": 0}}), "up is 0", kind=ParameterError)
+    fails(lambda: grid_of_methods({"jtt": {"epoch": 1}}), "epoch", "epochs", kind=ParameterError)
+    fails(lambda: grid_of_methods({"logistic": {"C": 0}}), "C is 0", kind=ParameterError)
+    assert len(grid_of_methods({"jtt": None})) == 4
+    assert grid_of_methods({"jtt": {"up": 3}})[0][1] == {"epochs": 1.0, "up": 3.0}
+    assert Job("car", "mixup", (("alpha", 1.0),), 0, 0).shares == Job("cow", "mixup", (("alpha", 1.0),), 1, 0).shares
+    assert Job("car", "lisa", (("p", 1.0),), 0, 0).shares != Job("cow", "lisa", (("p", 1.0),), 1, 0).shares
