@@ -51,7 +51,7 @@ def hard_auc(trained, data, method, task="car"):
     rows = data.rows["test"]
     y, c = data.labels[task][rows], data.environments[task][rows]
     hard = (c == 1) | (c == 2)
-    outputs, found = trained.logits("test").astype(float), {}
+    outputs, found = np.array(trained.logits("test"), dtype=float), {}
     for number, job in enumerate(trained.jobs):
         if job.method == method and job.task == task:
             found.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from nooch.readers.label_maps import read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.report import save_scores, save_sweep
-    from nooch.study.benching import bench, plan_bench
+    from nooch.study.benching import bench
+    from nooch.study.planning import plan_bench, plan_finetune
     from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
     from nooch.study.exporting import export
@@ -57,7 +58,8 @@ _HOME = {
     "nooch.readers.label_maps": ("read_label_maps",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
-    "nooch.study.benching": ("bench", "plan_bench"),
+    "nooch.study.benching": ("bench",),
+    "nooch.study.planning": ("plan_bench", "plan_finetune"),
     "nooch.study.collecting": ("collect",),
     "nooch.study.embedding": ("with_embedding",),
     "nooch.study.exporting": ("export",),
@@ -103,6 +105,7 @@ __all__ = [
     "load_suite",
     "overlaps",
     "plan_bench",
+    "plan_finetune",
     "preset",
     "published_suite",
     "read_boxes",

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 import nooch
-from nooch.study.benching import bench, plan_bench, status
+from nooch.study.benching import bench, status
 from nooch.study.collecting import collect
+from nooch.study.planning import plan_bench
 from nooch.training.config import read_config
 
 pytest.importorskip("torch")
@@ -43,7 +44,7 @@ def collected(shared_data, tmp_path_factory):
     features = extract_features(data, backbone, folder / "features")
     config = read_config({"lr": 0.01, "epochs": 40})
     plan = plan_bench(data, suite, features, config)
-    runs = bench(plan, config, folder / "runs")
+    runs = bench(plan, folder / "runs")
     assert status(runs)["done"] == len(plan.jobs) == 7 * 32 * 3
     scores, selected, notes = collect(runs, suite)
     assert notes == []

@@ -69,7 +69,7 @@ def test_errors_of_the_first_stage_are_taken_more_often():
 def trained_on(n=400, d=6, seed=0):
     random = np.random.default_rng(seed)
     y = random.random(n) < 0.4
-    c = (2 * y + (random.random(n) < np.where(y, 0.8, 0.2))).astype(np.uint8)
+    c = (2 * y + (random.random(n) < np.where(y, 0.95, 0.05))).astype(np.uint8)
     x = random.normal(size=(n, d)).astype(np.float32)
     x[:, 0] += 2 * y
     x[:, 1] += 3 * (c % 2)

@@ -14,7 +14,7 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.files import check_output_file
 
 if TYPE_CHECKING:
-    from nooch.study.benching import Plan
+    from nooch.study.planning import Plan
     from nooch.training.config import BenchConfig
 
 __all__ = ["register"]
@@ -31,39 +31,39 @@ def bench_command(
     dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
     out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
-    features: Path = typer.Option(None, "--features", help="Folder of nooch features."),
+    features: Path = typer.Option(None, "--features", help="Folder of nooch features: heads are trained on them."),
     embedding: str = typer.Option(None, "--embedding", help="An embedding of the dataset, instead of features."),
+    pixels: Path = typer.Option(None, "--pixels", help="Folder of nooch pixels: whole networks are fine-tuned."),
+    backbone: str = typer.Option(
+        None, "--backbone", help="With --pixels: hub id, folder, or config:NAME from scratch."
+    ),
     config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
     set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
+    method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train all methods of a grid as heads on frozen features, many in one pass."""
-    from nooch.challenge import load_suite
-    from nooch.data import load_dataset
-    from nooch.study.benching import bench, plan_bench, status
+    """Train all methods of a grid: as heads on frozen features, many in one pass, or by fine-tuning whole networks."""
+    from nooch.study.benching import bench, status
     from nooch.training.backbones import choose_device
 
-    if (features is None) == (embedding is None):
-        raise ParameterError("what are the heads trained on?", allowed="--features FOLDER, or --embedding NAME")
-    chosen, device = _config(config, set_), choose_device(device)
-    data, found = load_dataset(dataset), load_suite(suite)
-    if embedding is not None:
-        values: Any = data.embeddings[check_one_of("embedding", embedding, data.embeddings, owner="the dataset")]
-        name = f"embedding {embedding}"
-    else:
-        from nooch.training.features import load_features
-
-        values, name = load_features(features, data), ""
-    plan = plan_bench(data, found, values, chosen, features_name=name)
+    if [features, embedding, pixels].count(None) != 2:
+        raise ParameterError("what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER")
+    if pixels is None and backbone is not None:
+        raise ParameterError("--backbone is for fine-tuning", remedy="give --pixels, or leave it out")
+    device = choose_device(device)
+    chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
+    plan = _plan(
+        dataset, suite, chosen, device, features=features, embedding=embedding, pixels=pixels, backbone=backbone
+    )
     if dry_run:
         _print_plan(plan, chosen, format)
         return
     with progress() as update:
-        runs = bench(plan, chosen, out, device=device, progress=update)
+        runs = bench(plan, out, progress=update)
     if format is Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
@@ -72,6 +72,37 @@ def bench_command(
         style="dim",
         markup=False,
     )
+
+
+def _plan(
+    dataset: Path,
+    suite: Path,
+    config: BenchConfig,
+    device: str,
+    *,
+    features: Path | None,
+    embedding: str | None,
+    pixels: Path | None,
+    backbone: str | None,
+) -> Plan:
+    """What is asked for, of whichever kind."""
+    from nooch.challenge import load_suite
+    from nooch.data import load_dataset
+    from nooch.study.planning import plan_bench, plan_finetune
+    from nooch.training.sources import DEFAULT
+
+    data, found = load_dataset(dataset), load_suite(suite)
+    if pixels is not None:
+        from nooch.training.pixels import PixelCache
+
+        cache = PixelCache.load(pixels, data)
+        return plan_finetune(data, found, cache, backbone or DEFAULT, config, device=device)
+    if features is not None:
+        from nooch.training.features import load_features
+
+        return plan_bench(data, found, load_features(features, data), config, device=device)
+    values = data.embeddings[check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")]
+    return plan_bench(data, found, values, config, features_name=f"embedding {embedding}", device=device)
 
 
 def status_command(
@@ -130,12 +161,15 @@ def collect_command(
     console().print(f"{out}: scores.parquet, selected.csv", style="dim", markup=False)
 
 
-def _config(file: Path | None, given: list[str]) -> BenchConfig:
-    """The file with what the command line sets over it."""
+def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
+    """The file with what the command line sets over it, and the user's own methods."""
     import yaml
 
     from nooch.training.config import read_config, read_yaml
+    from nooch.training.methods import PAPER_METHODS, add_method
 
+    for name in own:
+        add_method(name)
     content = {} if file is None else read_yaml(file)
     for text in given:
         name, sign, value = text.partition("=")
@@ -145,7 +179,12 @@ def _config(file: Path | None, given: list[str]) -> BenchConfig:
             raise ParameterError(f"{value!r} is no YAML", where=f"--set {name}") from error
         if not sign:
             raise ParameterError(f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001")
-    return read_config(content)
+    if own:
+        # one that the file does not mention is tried with its usual values
+        methods = content.get("methods", PAPER_METHODS)
+        named = methods if isinstance(methods, dict) else dict.fromkeys(methods)
+        content["methods"] = {**named, **{name: named.get(name) for name in own}}
+    return read_config(content, mode)
 
 
 def _print_plan(plan: Plan, config: BenchConfig, format: Format) -> None:

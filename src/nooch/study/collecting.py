@@ -13,7 +13,7 @@ from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.selection import select
-from nooch.study.benching import identity_of
+from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.training.heads import Descent
-from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.jobs import Job, ProbeSettings, Settings
 from nooch.training.methods import grid_of_methods
+from nooch.training.tuning import TuneSettings
 
-__all__ = ["BenchConfig", "read_config", "read_yaml"]
-
-_DESCENT = {f.name: f.type for f in fields(Descent)}
-_SETTINGS = {f.name: f.type for f in fields(ProbeSettings) if f.name != "descent"}
+__all__ = ["MODES", "BenchConfig", "read_config", "read_yaml"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,11 @@ class BenchConfig:
         seeds: of the initialisations.
         orders: ``by seed``, each seed with an order of rows of its own, as the paper's repeats; or one seed of an order for all.
         environment: attribute whose two values make environments with the label, instead of the strongest context cue.
-        heads: largest number of jobs in one pass.
-        settings: learning rate and so on, names of ``ProbeSettings`` and ``Descent``.
+        heads: largest number of jobs in one pass over frozen features.
+        networks: largest number of networks that are fine-tuned side by side on the same batches, as memory allows.
+        keep_weights: whether each job keeps its trained network, or its head.
+        settings: learning rate and so on: names of ``ProbeSettings`` and ``Descent`` for heads on frozen features, of
+            ``TuneSettings`` for fine-tuning.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -38,7 +40,9 @@ class BenchConfig:
     orders: str | int = "by seed"
     environment: str | None = None
     heads: int = 1024
-    settings: ProbeSettings = field(default_factory=ProbeSettings)
+    networks: int = 1
+    keep_weights: bool = False
+    settings: Settings = field(default_factory=ProbeSettings)
 
     def jobs(self, tasks: tuple[str, ...]) -> list[Job]:
         """All jobs of these tasks."""
@@ -50,24 +54,41 @@ class BenchConfig:
         ]
 
 
-def read_config(source: str | Path | Mapping[str, Any] | None) -> BenchConfig:
+def _probe(given: Mapping[str, Any]) -> ProbeSettings:
+    names = {f.name for f in fields(Descent)}
+    descent = Descent(**{name: value for name, value in given.items() if name in names})
+    return ProbeSettings(descent, **{name: value for name, value in given.items() if name not in names})
+
+
+MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = MappingProxyType(
+    {"probe": ((Descent, ProbeSettings), _probe), "finetune": ((TuneSettings,), lambda given: TuneSettings(**given))}
+)
+"""Mode -> the classes that name its settings, and what makes them: heads on frozen features, or whole networks."""
+
+
+def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
     """A configuration from a YAML file or a mapping; the defaults where it is None.
 
-    Names are those of ``BenchConfig``, ``ProbeSettings`` and ``Descent``, all on one level.
+    Names are those of ``BenchConfig`` and of the mode's settings, all on one level.
+
+    Args:
+        source: file, mapping, or None.
+        mode: ``probe`` or ``finetune``.
 
     Raises:
         InputError: the file cannot be read, or is no YAML mapping.
         ParameterError: an unknown name, or a value that is not allowed.
     """
     content = dict(source) if isinstance(source, Mapping) else {} if source is None else read_yaml(Path(source))
+    kinds, make = MODES[check_one_of("mode", mode, MODES)]
     own = {f.name for f in fields(BenchConfig)} - {"settings"}
+    types = {f.name: str(f.type) for kind in kinds for f in fields(kind) if f.name != "descent"}
     for name in content:
-        check_one_of("name", str(name), sorted(own | set(_DESCENT) | set(_SETTINGS)), owner="the configuration")
-    descent = Descent(**{name: _number(name, content[name]) for name in _DESCENT if name in content})
-    given = {name: content[name] for name in _SETTINGS if name in content}
-    given |= {name: _whole(name, value) for name, value in given.items() if name not in {"stop_on", "variant"}}
+        check_one_of("name", str(name), sorted(own | set(types)), owner=f"the configuration ({mode})")
+    given = {name: _READERS[types[name]](name, value) for name, value in content.items() if name in types}
     config = BenchConfig(
-        **{name: value for name, value in content.items() if name in own}, settings=ProbeSettings(descent, **given)
+        **{name: value for name, value in content.items() if name in own},
+        settings=make(given),
     )
     grid_of_methods(config.methods)
     return _checked(config)
@@ -86,6 +107,8 @@ def _checked(config: BenchConfig) -> BenchConfig:
         "orders": orders,
         "tasks": tasks,
         "heads": _whole("heads", config.heads),
+        "networks": _whole("networks", config.networks),
+        "keep_weights": _truth("keep_weights", config.keep_weights),
     }
     return BenchConfig(**values)
 
@@ -127,3 +150,26 @@ def _whole(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ParameterError(f"{name} is {value!r}", where="configuration", allowed=f"a whole number, {least} and more")
     return value
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="true or false")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="a word")
+    return value
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "float": _number,
+    "int": _whole,
+    "str": _text,
+    "bool": _truth,
+    "float | None": lambda name, value: None if value is None else _number(name, value),
+    "tuple[str, ...]": lambda name, value: tuple(_text(name, part) for part in _listed(name, value)),
+}
+"""Type of a setting -> how its value is read."""

@@ -12,8 +12,9 @@ from nooch.errors import ParameterError
 from nooch.training.heads import Descent
 from nooch.training.methods import METHODS, Method
 from nooch.training.sampling import Draws
+from nooch.training.tuning import TuneSettings
 
-__all__ = ["Job", "ProbeSettings"]
+__all__ = ["Job", "ProbeSettings", "Settings"]
 
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
@@ -49,6 +50,10 @@ class ProbeSettings:
             raise ParameterError(f"stop_on is {self.stop_on!r}", where="training", allowed="objective or nll")
 
 
+Settings = ProbeSettings | TuneSettings
+"""How heads on frozen features, or whole networks, are trained."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What is trained.
@@ -78,6 +83,14 @@ class Job:
         mixed = () if mixing is None else (self.method, self.parameters, self.task if mixing.of_task else "")
         return self.order, *mixed
 
+    @property
+    def takes(self) -> tuple[Any, ...]:
+        """What jobs have in common that take the very same rows in an epoch, none by weights."""
+        kind = self.kind
+        drawn = () if kind.sampler is None else (self.task, self.method, self.parameters)
+        # a first stage's errors are each job's own
+        return *self.shares, *(drawn if kind.first is None else (self,))
+
     def draws(self, epoch: int = 0) -> Draws:
         """Its random streams in an epoch."""
         return Draws(self.order, f"{self.task} {self.method} {self.setting}", epoch)
@@ -92,13 +105,13 @@ class Job:
         """Name of its predictions: method, setting and seed."""
         return "/".join([self.method, *([self.setting] if self.setting else []), str(self.seed)])
 
-    def identity(self, settings: ProbeSettings, data: dict[str, Any]) -> str:
+    def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of the job's configuration, of the code's format and of the data, 16 hexadecimal digits."""
         content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _plain(settings), "data": data}
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
-def _plain(settings: ProbeSettings) -> dict[str, Any]:
+def _plain(settings: Settings) -> dict[str, Any]:
     # the block changes rounding alone: a machine may choose it
     content: dict[str, Any] = msgspec.to_builtins(settings)
     return {name: value for name, value in content.items() if name != "block"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Lisa", "Mixing", "Mixture", "Mixup"]
+__all__ = ["Lisa", "MixedRows", "Mixing", "Mixture", "Mixup"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +100,25 @@ class Lisa(Mixing):
             else:
                 weights[asking] = 1
         return Mixture(partners, weights)
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Some rows of an array, mixed or as they are, read when they are asked for.
+
+    Attributes:
+        whole: array (n_images, d).
+        rows: int (n,), which rows.
+        mixture: of these n rows, or None.
+    """
+
+    whole: Any
+    rows: NDArray[np.intp]
+    mixture: Mixture | None
+
+    def __getitem__(self, places: NDArray[np.intp]) -> Any:
+        own = self.whole[self.rows[places]]
+        if self.mixture is None:
+            return own
+        share = self.mixture.weights[places][:, None]
+        return share * own + (1 - share) * self.whole[self.rows[self.mixture.partners[places]]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nooch.errors import ParameterError
 from nooch.objectives import ERM, Objective, indicators, known_of, losses
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.mixing import Mixture
+from nooch.training.mixing import MixedRows, Mixture
 from nooch.training.sampling import in_order, row_weights
 from nooch.training.tasks import (
     Outputs,
@@ -67,7 +68,9 @@ class HeadPass:
         self.jobs = sorted(jobs, key=_place)
         if len({job.shares for job in jobs}) != 1:
             raise ParameterError(
-                "jobs with several orders of rows, or ways of mixing them", where="a pass", allowed="jobs of one Job.shares"
+                "jobs with several orders of rows, or ways of mixing them",
+                where="a pass",
+                allowed="jobs of one Job.shares",
             )
         self.epoch = 0
         self.active = np.arange(len(self.jobs))
@@ -85,6 +88,16 @@ class HeadPass:
     def finished(self) -> bool:
         """Whether every head has stopped."""
         return not len(self.active) or self.epoch >= self.settings.epochs
+
+    @property
+    def n_stopped(self) -> int:
+        """Jobs whose training has ended."""
+        return len(self.jobs) - len(self.active)
+
+    @property
+    def best_epochs(self) -> NDArray[np.int64]:
+        """Of each job, from 1; 0 where no epoch had a finite validation value."""
+        return self.best["epoch"]
 
     @property
     def groups(self) -> list[_Group]:
@@ -121,7 +134,7 @@ class HeadPass:
             group.counts = self._columns(self._members(group), self._taken)
         loss = run_epoch(
             self.state,
-            _Rows(self.data.inputs, train, self._mixture),
+            MixedRows(self.data.inputs, train, self._mixture),
             in_order(len(train), self.jobs[0].order, self.epoch),
             self._gradient,
             self.settings.descent,
@@ -136,9 +149,17 @@ class HeadPass:
         self._judge(record)
         return record
 
-    def logits(self, split: str) -> NDArray[np.float32]:
-        """Outputs of every job's best epoch for a split's images, float32 (n_jobs, m); features are read once."""
-        return self._outputs(self.best_weights, split)
+    def logits(self, split: str) -> list[NDArray[np.float32]]:
+        """Outputs of every job's best epoch for a split's images, float32 (m,) each; features are read once."""
+        return list(self._outputs(self.best_weights, split))
+
+    def save(self, number: int, folder: Path) -> None:
+        """A job's head of its best epoch: ``head.safetensors`` with ``weight`` (1, d) and ``bias`` (1,), float32."""
+        from safetensors.numpy import save_file
+
+        head = self.best_weights[number]
+        folder.mkdir()
+        save_file({"weight": head[None, :-1].copy(), "bias": head[-1:].copy()}, folder / "head.safetensors")
 
     def current(self, split: str) -> NDArray[np.float32]:
         """Outputs of the heads as they are, float32 (n_active, m)."""
@@ -168,6 +189,7 @@ class HeadPass:
         """All that changes, as arrays."""
         arrays = {
             "epoch": np.array(self.epoch),
+            "stopped": np.array(self.n_stopped),
             "active": self.active,
             "weights": self.state.weights.cpu().numpy(),
             "biases": self.state.biases.cpu().numpy(),
@@ -371,19 +393,3 @@ def _alike(job: Job) -> tuple[Any, ...]:
 
 def _place(job: Job) -> tuple[Any, ...]:
     return *_alike(job), job.method, job.task, job.parameters, job.seed
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some rows of an array, mixed or as they are, read when they are asked for."""
-
-    whole: Any
-    rows: NDArray[np.intp]
-    mixture: Mixture | None
-
-    def __getitem__(self, places: NDArray[np.intp]) -> Any:
-        own = self.whole[self.rows[places]]
-        if self.mixture is None:
-            return own
-        share = self.mixture.weights[places][:, None]
-        return share * own + (1 - share) * self.whole[self.rows[self.mixture.partners[places]]]

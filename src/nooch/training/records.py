@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -91,6 +93,8 @@ class RunsFolder:
             OutputError: the folder holds something else, or runs of another configuration.
         """
         path = Path(path)
+        # as it will be read: JSON knows no tuples
+        header = msgspec.json.decode(encode_header(header), type=RunsHeader)
         if (path / RUNS_MARKER).is_file():
             found = cls.open(path)
             if (found.header.data, found.header.settings, set(found.header.jobs)) != (
@@ -126,15 +130,20 @@ class RunsFolder:
         return [job for job in self.header.jobs if self.is_done(job)]
 
     def write_job(
-        self, record: JobRecord, history: Iterable[Mapping[str, float | None]], predictions: pl.DataFrame | None
+        self,
+        record: JobRecord,
+        history: Iterable[Mapping[str, float | None]],
+        predictions: pl.DataFrame | None,
+        weights: Callable[[Path], None] = lambda _folder: None,
     ) -> None:
-        """A job's folder, whole."""
+        """A job's folder, whole; ``weights`` writes what was learnt into the folder that it is given, if anything."""
         with atomic_folder(self.path / "jobs" / record.id, overwrite=True, marker="config.json") as partial:
             (partial / "config.json").write_bytes(encode_header(record))
             lines = [json.dumps(line, separators=(",", ":")) for line in history]
             (partial / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             if predictions is not None:
                 predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
+            weights(partial / "weights")
             (partial / "done").write_bytes(b"")
 
     def read_job(self, job: str) -> JobRecord:
@@ -155,9 +164,9 @@ class RunsFolder:
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=file) from error
 
-    def checkpoint(self, number: int) -> dict[str, NDArray[Any]] | None:
-        """State of a pass, or None where it has none that is whole."""
-        file = self.path / "passes" / f"{number}.npz"
+    def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
+        """State of the pass of some jobs, or None where it has none that is whole."""
+        file = self._state(names)
         if not file.is_file():
             return None
         try:
@@ -166,15 +175,27 @@ class RunsFolder:
             # only a file that was not written by replacing can be broken; the pass begins anew
             return None
 
-    def save_checkpoint(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """State of a pass, replacing the one before."""
+    def progress_of(self, names: Sequence[str]) -> tuple[int, int] | None:
+        """Epochs of a pass and jobs in it that have stopped, or None where it has no state; nothing else is read of that."""
+        try:
+            with np.load(self._state(names), allow_pickle=False) as arrays:
+                return int(arrays["epoch"]), int(arrays["stopped"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+
+    def save_checkpoint(self, names: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """State of the pass of some jobs, replacing the one before."""
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
-        replace_file(self.path / "passes" / f"{number}.npz", buffer.getvalue())
+        replace_file(self._state(names), buffer.getvalue())
 
-    def drop_checkpoint(self, number: int) -> None:
+    def drop_checkpoint(self, names: Sequence[str]) -> None:
         """Remove the state of a pass whose jobs are all done."""
-        (self.path / "passes" / f"{number}.npz").unlink(missing_ok=True)
+        self._state(names).unlink(missing_ok=True)
+
+    def _state(self, names: Sequence[str]) -> Path:
+        # by its jobs: another division into passes takes no state for its own
+        return self.path / "passes" / f"{sha256(' '.join(names).encode()).hexdigest()[:16]}.npz"
 
     def note_time(self, what: str, seconds: float, **more: Any) -> None:
         """A line in ``timings.jsonl``."""
@@ -183,9 +204,16 @@ class RunsFolder:
             file.write(json.dumps(line) + "\n")
 
 
-def passes_of(jobs: Mapping[str, Job], most: int) -> list[list[str]]:
-    """Jobs that share an order of rows and what they are mixed with, in passes of at most ``most`` heads."""
+def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True) -> list[list[str]]:
+    """Jobs that can train together, in passes of at most ``most``.
+
+    Args:
+        jobs: name -> job.
+        most: jobs in a pass.
+        weighted: whether rows that are taken more or less often have weights, so that jobs with other draws share an order;
+            else jobs share a pass that take the very same rows.
+    """
     shared: dict[Any, list[str]] = {}
     for name, job in jobs.items():
-        shared.setdefault(job.shares, []).append(name)
+        shared.setdefault(job.shares if weighted else job.takes, []).append(name)
     return [names[start : start + most] for names in shared.values() for start in range(0, len(names), most)]

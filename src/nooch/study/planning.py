@@ -1,0 +1,309 @@
+"""A grid of trainings, checked as far as can be before any of it begins: tasks, splits, environments, what is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.challenge import Suite
+from nooch.criteria import CE, FittedCE, fitted_from_json
+from nooch.data import Dataset
+from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.training.config import BenchConfig
+from nooch.training.environments import Environments
+from nooch.training.features import Features
+from nooch.training.feeding import Pixels, check_pixels
+from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.methods import METHODS
+from nooch.training.network_jobs import NetworkJobs
+from nooch.training.networks import backbones
+from nooch.training.probe import HeadPass
+from nooch.training.records import RunsHeader, passes_of
+from nooch.training.tasks import TrainingData
+from nooch.training.tuning import TuneSettings
+
+__all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune"]
+
+
+class Training(Protocol):
+    """Jobs that train together: ``HeadPass`` for heads on frozen features, ``NetworkJobs`` for whole networks."""
+
+    jobs: list[Job]
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that are done."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all have stopped."""
+
+    @property
+    def n_stopped(self) -> int:
+        """Jobs that have stopped."""
+
+    @property
+    def best_epochs(self) -> NDArray[np.int64]:
+        """Of each job; 0 where it diverged."""
+
+    @property
+    def history(self) -> list[dict[str, NDArray[np.float64]]]:
+        """What each epoch gave."""
+
+    def step(self) -> Any:
+        """An epoch."""
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """All that changes."""
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there."""
+
+    def refit(self) -> None:
+        """Last stages."""
+
+    def logits(self, split: str) -> Sequence[NDArray[np.float32]]:
+        """Outputs of each job for a split's images."""
+
+    def save(self, number: int, folder: Path) -> None:
+        """What a job has learnt."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a bench would do.
+
+    Attributes:
+        jobs: identity -> job.
+        data: the dataset.
+        training: inputs, labels and environments.
+        header: what the folder of runs will say.
+        begin: makes the training of some jobs.
+        operations_per_epoch: multiplications and additions of an epoch of all jobs.
+        keep_weights: whether what jobs have learnt is kept.
+    """
+
+    jobs: Mapping[str, Job]
+    data: Dataset
+    training: TrainingData
+    header: RunsHeader
+    begin: Callable[[Sequence[Job]], Training]
+    operations_per_epoch: float
+    keep_weights: bool = False
+
+    @property
+    def disk_bytes(self) -> int:
+        """About what predictions will take: 6 bytes for each image of valid and test and job."""
+        return 6 * sum(len(self.training.rows[split]) for split in ("valid", "test")) * len(self.jobs)
+
+
+class _RowsOf:
+    """Features of a folder as an array of rows: what is asked for is read, nothing else."""
+
+    def __init__(self, features: Features) -> None:
+        self._features, self.shape = features, (len(features), features.n_features)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        return self._features.batch(rows)
+
+
+def plan_bench(
+    data: Dataset,
+    suite: Suite,
+    features: Any,
+    config: BenchConfig,
+    *,
+    features_name: str = "features",
+    device: str = "cpu",
+) -> Plan:
+    """Plan heads on frozen features.
+
+    Args:
+        data: the dataset that the suite was found in.
+        suite: its tasks are trained; CE fitted in it (or on the training split) gives the environments.
+        features: ``Features``, or float (n_images, d) with rows in the order of the dataset's images: an array or a memory map.
+        config: the grid.
+        features_name: identity of an array, for the record; ``Features`` have their own.
+        device: where the heads are trained, ``cpu`` or ``cuda``.
+
+    Raises:
+        ParameterError: tasks that the suite lacks, another dataset than the suite's, settings of another mode.
+        UndefinedError: a method that needs environments, on a task without a context cue; a task that training images do not tell.
+        InputError: an empty split, features of another shape or not finite.
+    """
+    settings = config.settings
+    if not isinstance(settings, ProbeSettings):
+        raise ParameterError("the settings are those of fine-tuning", where="configuration", allowed="mode probe")
+    if isinstance(features, Features):
+        features, features_name = _RowsOf(features), features.identity
+    if len(features.shape) != 2 or features.shape[0] != len(data):
+        raise InputError(f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)")
+    jobs, training = _checked(data, suite, config, features)
+    described = _described(data, suite, config) | {"features": features_name}
+    named = {job.identity(settings, described): job for job in jobs}
+    # four products of two operations for each row, feature and head
+    operations = 8.0 * len(training.rows["train"]) * int(features.shape[1]) * len(jobs)
+    header = RunsHeader(
+        "nooch-runs", 1, described, msgspec.to_builtins(settings), named, passes_of(named, config.heads)
+    )
+
+    def begin(members: Sequence[Job]) -> Training:
+        return HeadPass(training, members, settings, device)
+
+    return Plan(named, data, training, header, begin, operations, config.keep_weights)
+
+
+def plan_finetune(
+    data: Dataset,
+    suite: Suite,
+    pixels: Pixels,
+    backbone: str | Path,
+    config: BenchConfig,
+    *,
+    device: str = "cpu",
+) -> Plan:
+    """Plan the fine-tuning of whole networks.
+
+    Args:
+        data: the dataset that the suite was found in.
+        suite: its tasks are trained.
+        pixels: the dataset's pixel cache.
+        backbone: hub id, folder, or ``config:NAME`` for training from scratch, see ``load_backbone``.
+        config: the grid, read with mode ``finetune``.
+        device: where it is computed.
+
+    Raises:
+        ParameterError, UndefinedError, InputError: as ``plan_bench``; no such backbone, a folder without weights; a method of use
+            on frozen features only.
+    """
+    settings = config.settings
+    if not isinstance(settings, TuneSettings):
+        raise ParameterError("the settings are those of heads", where="configuration", allowed="mode finetune")
+    if len(pixels) != len(data):
+        raise InputError(f"pixels of {len(pixels)} images", allowed=f"{len(data)}, as the dataset has")
+    jobs, training = _checked(data, suite, config, pixels)
+    for job in jobs:
+        if job.kind.frozen:
+            raise ParameterError(
+                f"method {job.method} is for frozen features", remedy="leave it out, or give --features"
+            )
+        if settings.auxiliary and job.task not in training.environments:
+            raise UndefinedError(
+                f"task {job.task} has no context cue that an auxiliary output could predict",
+                remedy="leave the task out, or set auxiliary to 0",
+            )
+    made = backbones(backbone, settings, size=pixels.size, device=device)
+    first = made(0)
+    check_pixels(pixels, first)
+    # what seeds change is said by the jobs
+    network = {name: value for name, value in first.describe().items() if name != "versions"}
+    described = _described(data, suite, config) | {
+        "pixels": getattr(pixels, "identity", "array"),
+        "backbone": network,
+    }
+    named = {job.identity(settings, described): job for job in jobs}
+    header = RunsHeader(
+        "nooch-runs",
+        1,
+        described,
+        msgspec.to_builtins(settings),
+        named,
+        passes_of(named, config.networks, weighted=False),
+    )
+    operations = _operations(first) * 3 * len(training.rows["train"]) * len(jobs)
+
+    def begin(members: Sequence[Job]) -> Training:
+        return NetworkJobs(training, members, settings, made, device)
+
+    return Plan(named, data, training, header, begin, operations, config.keep_weights)
+
+
+def _operations(backbone: Any) -> float:
+    """Multiplications and additions of one image's forward pass."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        backbone.features(backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8)))
+    return float(counter.get_total_flops())
+
+
+def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
+    return {"dataset": data.fingerprint, "suite": identity_of(suite), "environment": config.environment}
+
+
+def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> tuple[list[Job], TrainingData]:
+    """Jobs and what they are trained on, after all checks that need no network."""
+    if data.fingerprint != suite.header.dataset.fingerprint:
+        raise ParameterError("the dataset is not the one that the suite was found in", remedy="give that one")
+    tasks = _tasks(suite, config)
+    rows = {split: np.flatnonzero((data.images["split"] == split).to_numpy()) for split in ("train", "valid", "test")}
+    for split, found in rows.items():
+        if not len(found):
+            raise InputError(
+                f"the dataset has no split {split}",
+                allowed="train, valid and test",
+                remedy="import with --split 70/10/20",
+            )
+    jobs = config.jobs(tasks)
+    labels = {task: data.labels(task) for task in tasks}
+    for job in jobs:
+        refit = job.kind.refit
+        for split in ("train", *([] if refit is None else [refit.split])):
+            if len(np.unique(labels[job.task][rows[split]])) < 2:
+                raise UndefinedError(
+                    f"method {job.method}: all images of split {split} have the same label of task {job.task}",
+                    allowed="images with and without it",
+                    remedy="leave the task out, or split anew",
+                )
+    return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
+
+
+def _tasks(suite: Suite, config: BenchConfig) -> tuple[str, ...]:
+    with_sets = {task for _, task, _ in suite.keys}
+    for task in config.tasks or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+        if task not in with_sets:
+            reasons = [s.reason for s in suite.header.skipped if s.task == task]
+            raise UndefinedError(
+                f"task {task} has no challenge set: {'; '.join(reasons)}", allowed=", ".join(sorted(with_sets))
+            )
+    return config.tasks or tuple(task for task in suite.tasks if task in with_sets)
+
+
+def _environments(
+    data: Dataset, suite: Suite, config: BenchConfig, jobs: Sequence[Job]
+) -> dict[str, NDArray[np.uint8]]:
+    """Environments of the tasks that have them; an error for a task that some method needs them for."""
+    environments = Environments(None if config.environment else _fitted(data, suite), config.environment)
+    needed = {job.task: job.method for job in jobs if METHODS[job.method].needs_environments}
+    found = {}
+    for task in dict.fromkeys(job.task for job in jobs):
+        try:
+            found[task] = environments.of(data, task)
+        except UndefinedError as error:
+            if task in needed:
+                raise UndefinedError(f"method {needed[task]}: {error.problem}", remedy=error.remedy) from error
+    return found
+
+
+def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
+    """CE of the suite, whatever its name; else fitted on the training split, where areas are known."""
+    for record in suite.header.criteria.values():
+        if record.kind == "ce" and record.fitted is not None:
+            fitted = fitted_from_json(record.kind, record.fitted)
+            assert isinstance(fitted, FittedCE)  # noqa: S101 - that is its kind
+            return fitted
+    return CE().fit(data.select("train")) if data.has_areas else None
+
+
+def identity_of(suite: Suite) -> str:
+    """Identity of a suite: its header, which has counts and thresholds of all sets."""
+    return sha256(msgspec.json.encode(suite.header, order="sorted")).hexdigest()[:32]

@@ -1,0 +1,179 @@
+"""Fine-tuning as a user types it: pixels, bench with a backbone, collect; killed and gone on with; what is refused before it begins."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from pictures import CONFIG, picture_dataset
+
+import nooch
+from nooch.data import load_dataset, save_dataset
+from nooch.training.saving import load_network
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+METHODS = "{erm: , gdro: {K: 0}, label-undersample: {alpha: 1}, mixup: {alpha: 0.2}, jtt: {epochs: 1, up: 5}, dfr: }"
+SETTINGS = {"methods": METHODS, "lr": "0.02", "batch": "16", "epochs": "2", "seeds": "[0, 1]", "networks": "2"}
+N_JOBS = 12
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Pictures, their dataset, pixels and suite, and the configuration of a small network."""
+    folder = tmp_path_factory.mktemp("world")
+    save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
+    nooch_ = [sys.executable, "-m", "nooch"]
+    pixels = ["pixels", folder / "dataset", "--size", "16", "--out", folder / "pixels"]
+    find = ["find", folder / "dataset", "--tasks", "car", "--out", folder / "suite"]
+    for words in (pixels, find):
+        subprocess.run([*nooch_, *words], check=True, capture_output=True)
+    (folder / "small.json").write_text(json.dumps(CONFIG))
+    return folder
+
+
+def arguments(world, out, *more, **settings):
+    words = ["bench", world / "dataset", world / "suite", "--pixels", world / "pixels", "--device", "cpu", "--out", out]
+    given = [f"{name}={value}" for name, value in {**SETTINGS, **settings}.items()]
+    sets = [word for text in given for word in ("--set", text)]
+    return [*words, *(() if "--backbone" in more else ("--backbone", f"config:{world}/small.json")), *sets, *more]
+
+
+def contents(folder):
+    """Bytes of everything but times."""
+    files = [f for f in folder.rglob("*") if f.is_file() and f.name != "timings.jsonl"]
+    return {str(f.relative_to(folder)): f.read_bytes() for f in files}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "runs"
+    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, out))]
+    subprocess.run(words, check=True, capture_output=True)
+    return out
+
+
+def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
+    facts = run_cli("status", undisturbed, "--format", "json").json
+    assert (facts["done"], facts["jobs"]) == (N_JOBS, N_JOBS)
+    assert max(p["jobs"] for p in facts["passes"]) == 2
+    header = json.loads((undisturbed / "runs.json").read_text())
+    assert header["data"]["backbone"]["name"].startswith("config:")
+    assert header["settings"]["lr"] == 0.02
+    frames = [pl.read_parquet(file) for file in (undisturbed / "jobs").glob("*/predictions.parquet")]
+    assert len(frames) == N_JOBS
+    assert all(frame["logit"].is_finite().all() for frame in frames)
+    assert {split: frames[0].filter(split=split).height for split in ("valid", "test")} == {"valid": 60, "test": 60}
+    done = run_cli("collect", undisturbed, world / "suite", "--out", tmp_path / "scores", "--format", "json")
+    assert done.code == 0, done.err
+    assert {row["method"] for row in done.json["selected"]} == {
+        "erm",
+        "gdro",
+        "label-undersample",
+        "mixup",
+        "jtt",
+        "dfr",
+    }
+
+
+def test_killed_three_times_it_ends_with_the_same_bytes(world, undisturbed, tmp_path):
+    out, random = tmp_path / "runs", np.random.default_rng(5)
+    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, out))]
+    for _ in range(3):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = len(list((out / "jobs").iterdir())) if out.exists() else 0
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if list((out / "passes").glob("*.npz")) or (out.exists() and len(list((out / "jobs").iterdir())) > before):
+                break
+            time.sleep(0.01)
+        time.sleep(float(random.uniform(0, 0.2)))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(words, check=True, capture_output=True)
+    assert contents(out) == contents(undisturbed)
+
+
+def test_other_networks_side_by_side_give_the_same(world, undisturbed, run_cli, tmp_path):
+    assert run_cli(*arguments(world, tmp_path / "runs", networks=1)).code == 0
+    names = sorted(file.name for file in (undisturbed / "jobs").iterdir())
+    assert sorted(file.name for file in (tmp_path / "runs" / "jobs").iterdir()) == names
+    for name in names:
+        for file in ("predictions.parquet", "metrics.jsonl", "config.json"):
+            ours, theirs = (folder / "jobs" / name / file for folder in (tmp_path / "runs", undisturbed))
+            assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_trained_networks_are_kept_where_asked(world, run_cli, tmp_path):
+    done = run_cli(*arguments(world, tmp_path / "runs", methods="[erm]", seeds="[0]", keep_weights="true"))
+    assert done.code == 0, done.err
+    (folder,) = (tmp_path / "runs" / "jobs").iterdir()
+    network, header = load_network(folder / "weights", device="cpu")
+    assert (header.outputs, network.n_outputs) == (["car"], 1)
+
+
+def test_appendix_a(world, run_cli, tmp_path):
+    settings = {"methods": "[erm]", "seeds": "[0]", "augment": "[affine, crop, flip]", "schedule": "cosine"}
+    assert run_cli(*arguments(world, tmp_path / "a", **settings, auxiliary="0.5", optimiser="adam")).code == 0
+    assert run_cli(*arguments(world, tmp_path / "b", methods="[erm]", seeds="[0]", train="affine")).code == 0
+
+
+def test_a_dry_run(world, run_cli, tmp_path):
+    facts = run_cli(*arguments(world, tmp_path / "runs", "--dry-run", "--format", "json")).json
+    assert facts["jobs"] == N_JOBS
+    assert facts["seconds_per_epoch"] > 0
+    assert not (tmp_path / "runs").exists()
+
+
+REFUSED = {
+    "a name of the other mode": ({"block": "4"}, [], "is no name of the configuration (finetune)"),
+    "a method for frozen features": ({"methods": "[logistic]"}, [], "logistic is for frozen features"),
+    "an unknown augmentation": ({"augment": "[blur]"}, [], "blur"),
+    "a folder without weights": ({}, ["--backbone", "EMPTY"], "config.json"),
+    "no such backbone": ({}, ["--backbone", "./nowhere"], "is no backbone"),
+    "a method of one's own that is none": ({}, ["--method", "nooch.errors:NoochError"], "nooch.Method"),
+    "two things to train": ({}, ["--embedding", "x"], "--features FOLDER"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_before_anything_is_trained(world, run_cli, tmp_path, case):
+    settings, options, message = REFUSED[case]
+    (tmp_path / "empty").mkdir()
+    options = [str(tmp_path / "empty") if word == "EMPTY" else word for word in options]
+    done = run_cli(*arguments(world, tmp_path / "runs", *options, **settings))
+    assert done.code == 2, done.out
+    assert message in " ".join(done.err.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_pixels_of_another_dataset(world, run_cli, tmp_path):
+    data = load_dataset(world / "dataset")
+    frame = data.images.with_columns(image_id=pl.col("image_id") + 1000)
+    other = nooch.Dataset.build(frame, data.classes, data.areas, image_root=data.image_root)
+    save_dataset(other, tmp_path / "dataset")
+    assert run_cli("find", tmp_path / "dataset", "--tasks", "car", "--out", tmp_path / "suite").code == 0
+    words = [tmp_path / "dataset", tmp_path / "suite", "--pixels", world / "pixels", "--out", tmp_path / "runs"]
+    done = run_cli("bench", *words, "--backbone", f"config:{world}/small.json")
+    assert done.code == 2
+    assert "holds no pixels of" in " ".join(done.err.split())
+
+
+def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):
+    from nooch.training import members
+
+    def full(*_):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(members.Member, "step", full)
+    done = run_cli(*arguments(world, tmp_path / "runs"))
+    assert done.code == 2
+    assert "smaller batch" in done.err
+    assert "fewer networks" in done.err

@@ -1,0 +1,156 @@
+"""Every method on whole networks: several at once as each alone, interrupted as undisturbed, stages and draws by the letter."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pictures import CONFIG, pictures
+from refusals import fails
+from shortcuts import jobs_of
+
+from nooch.errors import ParameterError
+from nooch.training.methods import METHODS
+from nooch.training.network_jobs import NetworkJobs
+from nooch.training.networks import backbones, read_logits
+from nooch.training.records import passes_of
+from nooch.training.saving import load_network
+from nooch.training.tuning import TuneSettings
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+DATA = pictures(n_train=64, n_other=40)
+SETTINGS = TuneSettings(lr=0.02, batch=16, epochs=2, patience=5)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Backbones with random weights of a small ResNet."""
+    file = tmp_path_factory.mktemp("network") / "small.json"
+    file.write_text(json.dumps(CONFIG))
+    return backbones(f"config:{file}", SETTINGS, size=16, device="cpu")
+
+
+def finished(data, jobs, settings, made):
+    trained = NetworkJobs(data, jobs, settings, made)
+    while not trained.finished:
+        trained.step()
+    trained.refit()
+    return trained
+
+
+ALL = jobs_of([name for name, method in METHODS.items() if not method.frozen])
+ONE_EACH = list({job.method: job for job in ALL[::-1]}.values())[::-1]
+
+
+@pytest.mark.parametrize("job", ONE_EACH, ids=lambda job: job.method)
+def test_every_method_trains_and_goes_on_after_an_interruption(job, made):
+    one, other = finished(DATA, [job], SETTINGS, made), NetworkJobs(DATA, [job], SETTINGS, made)
+    while not other.finished:
+        other.step()
+        saved = {name: array.copy() for name, array in other.state_dict().items()}
+        # a new process knows only what was saved
+        other = NetworkJobs(DATA, [job], SETTINGS, made)
+        other.load_state_dict(saved)
+    other.refit()
+    assert one.epoch == other.epoch == 2
+    assert np.isfinite(one.logits("test")[0]).all()
+    assert np.array_equal(one.logits("test")[0], other.logits("test")[0])
+    assert [r["valid"].tolist() for r in one.history] == [r["valid"].tolist() for r in other.history]
+    assert one.best_epochs[0] > 0
+
+
+def test_side_by_side_as_alone(made):
+    together = [job for job in ONE_EACH if job.takes == (0,)]
+    assert {"erm", "gdro", "irm", "focal", "dfr"} <= {job.method for job in together}
+    assert not {"jtt", "mixup", "label-undersample"} & {job.method for job in together}
+    both = finished(DATA, together, SETTINGS, made)
+    outputs = both.logits("test")
+    for number, job in enumerate(together):
+        assert np.array_equal(finished(DATA, [job], SETTINGS, made).logits("test")[0], outputs[number]), job.method
+    fails(lambda: NetworkJobs(DATA, ONE_EACH, SETTINGS, made), "Job.takes", kind=ParameterError)
+
+
+def test_passes_of_whole_networks_take_the_same_rows():
+    named = {str(number): job for number, job in enumerate(ALL)}
+    passes = passes_of(named, 4, weighted=False)
+    assert sorted(name for names in passes for name in names) == sorted(named)
+    assert max(map(len, passes)) == 4
+    for names in passes:
+        assert len({named[name].takes for name in names}) == 1
+    # by weights all but mixed ones share their pass
+    assert len(passes_of(named, 1000)) == 1 + 2 + 3
+
+
+def test_jtt_takes_what_its_first_stage_gets_wrong(made):
+    (job,) = jobs_of({"jtt": {"epochs": 1, "up": 3}})
+    erm = NetworkJobs(DATA, jobs_of(["erm"]), SETTINGS, made)
+    erm.step()
+    networks = [member.network for member in erm.main.members]
+    logits = read_logits(networks, DATA.inputs, DATA.rows["train"], 16)[0][:, 0]
+    wrong = (logits > 0) != DATA.labels["car"][DATA.rows["train"]]
+    assert 0 < wrong.sum() < len(wrong)
+    trained = NetworkJobs(DATA, [job], SETTINGS, made)
+    trained.step()
+    assert trained.epoch == 0
+    rows = trained.main.seams.rows(0)
+    assert np.array_equal(np.bincount(rows, minlength=64)[:64], np.where(wrong, 3, 1))
+
+
+def test_a_last_stage_changes_the_last_layer_alone(made):
+    jobs = [job for job in ONE_EACH if job.method in {"erm", "dfr"}]
+    trained = NetworkJobs(DATA, jobs, SETTINGS, made)
+    while not trained.finished:
+        trained.step()
+    before = trained.logits("valid")
+    features = [trained.main.features(DATA.rows["valid"])[number] for number in range(2)]
+    assert np.array_equal(features[0], features[1])
+    trained.refit()
+    after = dict(zip([job.method for job in jobs], trained.logits("valid"), strict=True))
+    assert np.array_equal(before[0], after["erm"])
+    assert not np.allclose(before[1], after["dfr"])
+    head = trained.main.network([job.method for job in jobs].index("dfr")).head
+    expected = features[0] @ head.weight.detach().numpy()[0] + head.bias.item()
+    assert np.abs(expected - after["dfr"]).max() < 1e-4
+
+
+def test_a_trained_network_is_saved_and_loaded(made, tmp_path):
+    trained = finished(DATA, jobs_of(["dfr"]), SETTINGS, made)
+    trained.save(0, tmp_path / "network")
+    network, header = load_network(tmp_path / "network", device="cpu")
+    assert header.outputs == ["car"]
+    found = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
+    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
+
+
+def test_an_auxiliary_output_predicts_the_cue(made):
+    settings = replace(SETTINGS, auxiliary=1.0, lr=0.05, epochs=8)
+    trained = finished(DATA, jobs_of(["erm"]), settings, made)
+    network = trained.main.network(0)
+    assert network.head.out_features == 2
+    network.training(False)
+    with torch.no_grad():
+        rows = DATA.rows["test"]
+        cue = network.logits(network.backbone.prepare(DATA.inputs.batch(rows)))[:, 1].numpy()
+    there = DATA.environments["car"][rows] % 2 == 1
+    assert cue[there].mean() > cue[~there].mean() + 0.5
+
+
+def test_environments_recover_what_erm_loses_to_the_shortcut(made):
+    """As test_probe shows for heads: the cue goes with the label in training, and not on hard images."""
+    from nooch.metrics import auc
+
+    data = pictures(n_train=600, n_other=300)
+    settings = TuneSettings(lr=0.02, batch=32, epochs=6, patience=6)
+    methods = {"erm": None, "environment-reweight": {"alpha": 1}, "gdro": {"K": 0}, "dfr": None}
+    jobs = jobs_of(methods)
+    trained = finished(data, jobs, settings, made)
+    rows = data.rows["test"]
+    y, c = data.labels["car"][rows], data.environments["car"][rows]
+    hard = (c == 1) | (c == 2)
+    outputs = zip(jobs, trained.logits("test"), strict=True)
+    found = {job.method: auc(y[hard], values[hard].astype(float)) for job, values in outputs}
+    assert found["erm"] < 0.4, found
+    for method in list(methods)[1:]:
+        assert found[method] > found["erm"] + 0.3, found
