@@ -24,23 +24,27 @@ if TYPE_CHECKING:
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.plans import SplitPlan
     from nooch.published import published_suite, read_labels, read_published, verify
+    from nooch.published.results import paper_results
     from nooch.readers.boxes import read_boxes
     from nooch.readers.coco import read_coco
     from nooch.readers.label_maps import read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.report import save_scores, save_sweep
     from nooch.study.benching import bench
-    from nooch.study.planning import plan_bench, plan_finetune
     from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
     from nooch.study.exporting import export
     from nooch.study.finding import find
     from nooch.study.importing import with_split
+    from nooch.study.planning import plan_bench, plan_finetune
+    from nooch.study.results import read_results
     from nooch.study.showing import explain, overlaps, summary
+    from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
     from nooch.training.backbones import load_backbone
     from nooch.training.config import read_config
     from nooch.training.features import extract_features, load_features
+    from nooch.training.methods import Method
     from nooch.training.pixels import PixelCache, build_pixels
 
 _HOME = {
@@ -60,6 +64,9 @@ _HOME = {
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),
     "nooch.study.planning": ("plan_bench", "plan_finetune"),
+    "nooch.study.results": ("read_results",),
+    "nooch.study.statements": ("judge_statements",),
+    "nooch.published.results": ("paper_results",),
     "nooch.study.collecting": ("collect",),
     "nooch.study.embedding": ("with_embedding",),
     "nooch.study.exporting": ("export",),
@@ -69,6 +76,7 @@ _HOME = {
     "nooch.study.sweeping": ("sweep_thresholds",),
     "nooch.training.backbones": ("load_backbone",),
     "nooch.training.config": ("read_config",),
+    "nooch.training.methods": ("Method",),
     "nooch.training.features": ("extract_features", "load_features"),
     "nooch.training.pixels": ("PixelCache", "build_pixels"),
 }
@@ -83,6 +91,7 @@ __all__ = [
     "Dataset",
     "Gist",
     "LocalEngine",
+    "Method",
     "NoochError",
     "PixelCache",
     "Predictions",
@@ -99,11 +108,13 @@ __all__ = [
     "export",
     "extract_features",
     "find",
+    "judge_statements",
     "load_backbone",
     "load_dataset",
     "load_features",
     "load_suite",
     "overlaps",
+    "paper_results",
     "plan_bench",
     "plan_finetune",
     "preset",
@@ -115,6 +126,7 @@ __all__ = [
     "read_labels",
     "read_long_table",
     "read_published",
+    "read_results",
     "read_table_of_images",
     "save_dataset",
     "save_scores",

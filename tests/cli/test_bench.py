@@ -309,8 +309,15 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
     done = run_cli(*words, "--set", "methods=[gdro]")
     assert done.code == 2
     assert "method gdro: task car has no environments" in " ".join(done.err.split())
-    # what needs none is trained
+    # what needs none is trained, and cannot be chosen by environments
     assert run_cli(*words, "--set", "methods=[erm]").code == 0
+    chosen = ["collect", tmp_path / "runs", tmp_path / "labels", "--rules"]
+    none = run_cli(*chosen, "worst-environment", "--out", tmp_path / "none")
+    assert none.code == 2
+    assert "no job has environments" in none.err
+    both = run_cli(*chosen, "worst-environment,mean", "--out", tmp_path / "both")
+    assert both.code == 0, both.err
+    assert "worst-environment is left out" in both.err
 
 
 def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cli, tmp_path):

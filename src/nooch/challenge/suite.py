@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -163,6 +163,29 @@ class Suite:
         check_one_of("split", split, self.splits, owner="the suite")
         reasons = [s.reason for s in self.header.skipped if (s.criterion, s.task) == (criterion, task)]
         raise ParameterError(f"task {task} has no {criterion} set: {'; '.join(reasons) or 'it was not found'}")
+
+    def only(self, tasks: Sequence[str]) -> Suite:
+        """The suite of some of its tasks, in the order given.
+
+        Raises:
+            ParameterError: no task, one twice, or one that the suite does not have.
+        """
+        for task in tasks:
+            check_one_of("task", task, self.tasks, owner="the suite")
+        if not tasks or len(set(tasks)) != len(tasks):
+            raise ParameterError(f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least")
+        place = {task: number for number, task in enumerate(tasks)}
+        h = self.header
+        kept = sorted(
+            (r for r in h.sets if r.task in place), key=lambda r: (list(h.criteria).index(r.criterion), place[r.task])
+        )
+        criteria = {
+            name: msgspec.structs.replace(record, cues={t: cues for t, cues in record.cues.items() if t in place})
+            for name, record in h.criteria.items()
+        }
+        skipped = [s for s in h.skipped if s.task in place]
+        header = msgspec.structs.replace(h, tasks=list(tasks), criteria=criteria, sets=kept, skipped=skipped)
+        return Suite(header, self._source)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0: what training is restricted to in the paper's step 3 (section 2).

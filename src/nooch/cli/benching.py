@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nooch.study.planning import Plan
     from nooch.training.config import BenchConfig
 
-__all__ = ["register"]
+__all__ = ["content_of", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -161,15 +161,12 @@ def collect_command(
     console().print(f"{out}: scores.parquet, selected.csv", style="dim", markup=False)
 
 
-def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
-    """The file with what the command line sets over it, and the user's own methods."""
+def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
+    """Names and values of a YAML file with what the command line sets over it."""
     import yaml
 
-    from nooch.training.config import read_config, read_yaml
-    from nooch.training.methods import PAPER_METHODS, add_method
+    from nooch.training.config import read_yaml
 
-    for name in own:
-        add_method(name)
     content = {} if file is None else read_yaml(file)
     for text in given:
         name, sign, value = text.partition("=")
@@ -179,6 +176,17 @@ def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> B
             raise ParameterError(f"{value!r} is no YAML", where=f"--set {name}") from error
         if not sign:
             raise ParameterError(f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001")
+    return content
+
+
+def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
+    """The configuration, with the user's own methods."""
+    from nooch.training.config import read_config
+    from nooch.training.methods import PAPER_METHODS, add_method
+
+    for name in own:
+        add_method(name)
+    content = content_of(file, given)
     if own:
         # one that the file does not mention is tried with its usual values
         methods = content.get("methods", PAPER_METHODS)

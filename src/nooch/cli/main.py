@@ -11,12 +11,14 @@ import typer
 
 from nooch.cli import (
     benching,
+    choosing,
     downloading,
     evaluating,
     exporting,
     finding,
     importing,
     published,
+    results,
     showing,
     sweeping,
     training,
@@ -37,7 +39,7 @@ app = typer.Typer(
 app.add_typer(importing.app, name="import")
 app.add_typer(published.app, name="import-suite")
 app.add_typer(downloading.app, name="download")
-for _module in (finding, showing, evaluating, sweeping, exporting, training, benching):
+for _module in (finding, showing, evaluating, sweeping, exporting, training, benching, choosing, results):
     _module.register(app)
 
 

@@ -1,5 +1,6 @@
 """Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a reason for every null."""
 
+from nooch.evaluation.class_losses import PARTS, class_losses
 from nooch.evaluation.conditions import Condition, Verdict, check_names, judge, parse_condition
 from nooch.evaluation.evaluating import evaluate
 from nooch.evaluation.predictions import Predictions
@@ -11,6 +12,7 @@ from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribu
 __all__ = [
     "AVERAGE",
     "CELLS",
+    "PARTS",
     "SCORED",
     "Condition",
     "Distribution",
@@ -18,6 +20,7 @@ __all__ = [
     "Scores",
     "Verdict",
     "check_names",
+    "class_losses",
     "evaluate",
     "judge",
     "parse_condition",

@@ -14,7 +14,7 @@ from nooch.evaluation.resampling import Draws, intervals
 from nooch.evaluation.subsets import Subset
 from nooch.metrics import Graded, Parts
 
-__all__ = ["AVERAGE", "Averages", "Block", "Part", "Place", "score_task"]
+__all__ = ["AVERAGE", "Averages", "Block", "Part", "Place", "block_of", "score_task", "with_replicates"]
 
 AVERAGE = "average"
 """The task that stands for the unweighted mean over tasks."""
@@ -121,11 +121,13 @@ class Averages:
             keys = [key for key in self.sums if key[1] == criterion and len(self.places[key]) > 1]
             rows = {run: self._means((run, criterion)) for run, _ in keys}
             for run, _ in keys:
-                blocks.append(_block(run, self._place((run, criterion)), rows[run], self._tasks((run, criterion))))
+                blocks.append(block_of(run, self._place((run, criterion)), rows[run], self._tasks((run, criterion))))
             for run, _ in keys:
                 if run != baseline and baseline in rows and self._same_tasks((run, criterion), (baseline, criterion)):
                     key = run, criterion
-                    blocks.append(_block(run, self._place(key), rows[run] - rows[baseline], self._tasks(key), baseline))
+                    blocks.append(
+                        block_of(run, self._place(key), rows[run] - rows[baseline], self._tasks(key), baseline)
+                    )
         return blocks
 
     def _means(self, key: tuple[str, str]) -> Floats:
@@ -179,16 +181,16 @@ def score_task(
                 for name, (run, scale) in runs.items()
             }
         before = challenge
-        rows = _with_replicates(graded, part, draws)
+        rows = with_replicates(graded, part, draws)
         for name, values in rows.items():
             averages.add(name, part, values)
-            blocks.append(_block(name, place, values))
+            blocks.append(block_of(name, place, values))
         if baseline in rows:
-            blocks += [_block(n, place, v - rows[baseline], None, baseline) for n, v in rows.items() if n != baseline]
+            blocks += [block_of(n, place, v - rows[baseline], None, baseline) for n, v in rows.items() if n != baseline]
     return blocks, averages
 
 
-def _with_replicates(graded: Mapping[str, Graded], part: Part, draws: Draws | None) -> dict[str, Floats]:
+def with_replicates(graded: Mapping[str, Graded], part: Part, draws: Draws | None) -> dict[str, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
     points = {name: one.scores(part.parts)[..., None] for name, one in graded.items()}
     if draws is None:
@@ -202,9 +204,10 @@ def _with_replicates(graded: Mapping[str, Graded], part: Part, draws: Draws | No
     return rows
 
 
-def _block(
+def block_of(
     run: str, place: Place, rows: Floats, tasks: NDArray[np.int64] | None = None, baseline: str | None = None
 ) -> Block:
+    """Values of a run from rows (..., 1 + n_replicates), the point estimate first, with 95 % percentile intervals of the others."""
     point, replicates = rows[..., 0], rows[..., 1:]
     undefined = np.isnan(point)
     tasks = (~undefined).astype(np.int64) if tasks is None else tasks

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.errors import InputError, ParameterError
+from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.selection import select
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 
-__all__ = ["chosen_scores", "collect"]
+__all__ = ["chosen_scores", "collect", "runs_predictions"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -52,13 +52,20 @@ def collect(
         else []
     )
     notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
-    predictions = _predictions(runs, kept, progress)
+    predictions = runs_predictions(runs, kept, progress)
     splits = [split for split in ("valid", "test") if split in suite.splits]
     scores = evaluate(suite, predictions, split=splits, bootstrap=bootstrap, ignore_unknown=True, progress=progress)
     settings = pl.DataFrame([_setting(record) for record in kept], schema=_SETTING)
-    usable = [
-        rule for rule in rules if rule != "worst-environment" or settings["environment"].null_count() < settings.height
-    ]
+    blind = settings["environment"].null_count() == settings.height
+    usable = [rule for rule in rules if rule != "worst-environment" or not blind]
+    if not usable:
+        raise UndefinedError(
+            "rule worst-environment: no job has environments",
+            where=runs.path,
+            allowed="tasks with a context cue",
+            remedy="choose by another rule",
+        )
+    notes += [f"rule {rule} is left out: no job has environments" for rule in rules if rule not in usable]
     # differences from whatever run comes first say nothing here
     alone = replace(scores, differences=scores.differences.clear())
     return alone, select(scores.table, settings, usable), notes
@@ -79,7 +86,9 @@ def _setting(record: JobRecord) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _predictions(runs: RunsFolder, records: Sequence[JobRecord], progress: Progress) -> list[Predictions]:
+def runs_predictions(
+    runs: RunsFolder, records: Sequence[JobRecord], progress: Progress = lambda _w, _d, _t: None
+) -> list[Predictions]:
     """Jobs of one method, setting and seed as one run over their tasks."""
     of_run: dict[str, list[JobRecord]] = {}
     for record in records:
@@ -118,7 +127,9 @@ def chosen_scores(
             means = runs.filter(subset=subset, criterion=criterion).group_by("task", "method", maintain_order=True).agg(
                 pl.col("value").mean(), sd=pl.col("value").std(ddof=1)
             )  # fmt: skip
-            methods = [name for name in METHODS if name in means["method"].to_list()]
+            there = list(dict.fromkeys(means["method"].to_list()))
+            # a method of one's own is in no table; it comes last
+            methods = sorted(there, key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS))
             cells = {(task, method): (value, sd) for task, method, value, sd in means.rows()}
             tasks = list(dict.fromkeys(means["task"].to_list()))
             rows: list[list[Any]] = [

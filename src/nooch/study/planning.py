@@ -29,7 +29,7 @@ from nooch.training.records import RunsHeader, passes_of
 from nooch.training.tasks import TrainingData
 from nooch.training.tuning import TuneSettings
 
-__all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune"]
+__all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 
 
 class Training(Protocol):
@@ -244,14 +244,7 @@ def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> t
     if data.fingerprint != suite.header.dataset.fingerprint:
         raise ParameterError("the dataset is not the one that the suite was found in", remedy="give that one")
     tasks = _tasks(suite, config)
-    rows = {split: np.flatnonzero((data.images["split"] == split).to_numpy()) for split in ("train", "valid", "test")}
-    for split, found in rows.items():
-        if not len(found):
-            raise InputError(
-                f"the dataset has no split {split}",
-                allowed="train, valid and test",
-                remedy="import with --split 70/10/20",
-            )
+    rows = rows_of_splits(data)
     jobs = config.jobs(tasks)
     labels = {task: data.labels(task) for task in tasks}
     for job in jobs:
@@ -264,6 +257,19 @@ def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> t
                     remedy="leave the task out, or split anew",
                 )
     return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
+
+
+def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
+    """Rows of the images of train, valid and test. Raises InputError where one has none."""
+    rows = {split: np.flatnonzero((data.images["split"] == split).to_numpy()) for split in ("train", "valid", "test")}
+    for split, found in rows.items():
+        if not len(found):
+            raise InputError(
+                f"the dataset has no split {split}",
+                allowed="train, valid and test",
+                remedy="import with --split 70/10/20",
+            )
+    return rows
 
 
 def _tasks(suite: Suite, config: BenchConfig) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nooch.errors import InputError
 from nooch.training.inputs import Inputs
-from nooch.training.loading import preprocessing_of, pretrained, refuse_lacking
+from nooch.training.loading import placed, preprocessing_of, pretrained, refuse_lacking
 from nooch.training.task_maps import find_labels
 from nooch.training.task_models import Asked, TaskModel
 
@@ -83,12 +83,12 @@ def load_classifier(asked: Asked) -> TaskModel:
     if kind not in ANSWERS:
         raise InputError(f"has the problem_type {kind}", where=found.name, allowed=", ".join(ANSWERS))
     inside = find_labels(labels, asked.tasks, asked.words, found.name)
-    inputs = Inputs(preprocessing_of(found, asked.size), asked.device)
+    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
     module, lacking = pretrained(AutoModelForImageClassification, found)
     refuse_lacking(found, lacking)
-    module = module.float().to(asked.device).eval()
+    module = placed(module, asked.device)
     answer = ANSWERS[kind]
 
     def outputs(batch: Tensor) -> Tensor:

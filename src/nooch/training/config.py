@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ from nooch.training.jobs import Job, ProbeSettings, Settings
 from nooch.training.methods import grid_of_methods
 from nooch.training.tuning import TuneSettings
 
-__all__ = ["MODES", "BenchConfig", "read_config", "read_yaml"]
+__all__ = ["MODES", "BenchConfig", "read_config", "read_settings", "read_yaml"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,14 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
     )
     grid_of_methods(config.methods)
     return _checked(config)
+
+
+def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSettings:
+    """Settings of one network: ``base`` with the names and values of a mapping over it. Raises ParameterError as ``read_config``."""
+    types = {f.name: str(f.type) for f in fields(TuneSettings)}
+    for name in content:
+        check_one_of("name", str(name), sorted(types), owner="the settings")
+    return replace(base, **{name: _READERS[types[name]](name, value) for name, value in content.items()})
 
 
 def _checked(config: BenchConfig) -> BenchConfig:

@@ -52,7 +52,7 @@ def parts(length: int, batch: int) -> list[slice]:
     starts = list(range(0, length, batch))
     if len(starts) > 1 and length - starts[-1] == 1:
         starts.pop()
-    return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], length], strict=True)]
+    return [slice(start, stop) for start, stop in zip(starts, [*starts, length][1:], strict=True)]
 
 
 def read_ahead(pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool) -> Iterator[Tensor]:

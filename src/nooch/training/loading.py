@@ -12,7 +12,7 @@ from nooch.training.decoding import check_size
 from nooch.training.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 from nooch.training.sources import Source
 
-__all__ = ["preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages"]
+__all__ = ["placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages"]
 
 
 def require_packages(purpose: str = "a backbone") -> None:
@@ -60,6 +60,18 @@ def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
             output_loading_info=True,
         )
     return module, sorted(name for name in info["missing_keys"] if not name.endswith("num_batches_tracked"))
+
+
+def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
+    """A module on a device, in eval mode.
+
+    Weights that were saved in half precision are computed with in float32: exact, and the same on every device. With the channels innermost
+    in memory most devices convolve faster.
+    """
+    import torch
+
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return module.float().to(device=device, memory_format=layout).eval()
 
 
 def refuse_lacking(found: Source, lacking: list[str]) -> None:

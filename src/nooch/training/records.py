@@ -25,7 +25,7 @@ from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, replace_file
 from nooch.training.jobs import Job
 
-__all__ = ["RUNS_MARKER", "JobRecord", "RunsFolder", "RunsHeader", "passes_of"]
+__all__ = ["RUNS_MARKER", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
 
 RUNS_MARKER = "runs.json"
 VERSION = 1
@@ -185,9 +185,7 @@ class RunsFolder:
 
     def save_checkpoint(self, names: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> None:
         """State of the pass of some jobs, replacing the one before."""
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
-        replace_file(self._state(names), buffer.getvalue())
+        replace_file(self._state(names), arrays_as_bytes(arrays))
 
     def drop_checkpoint(self, names: Sequence[str]) -> None:
         """Remove the state of a pass whose jobs are all done."""
@@ -202,6 +200,13 @@ class RunsFolder:
         line = {"what": what, "seconds": round(seconds, 3), "at": round(time.time()), **more}
         with (self.path / "timings.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as the content of an ``.npz`` file, for ``nooch.data.read_arrays``."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
 
 
 def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True) -> list[list[str]]:

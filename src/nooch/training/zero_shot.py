@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, some_of
 from nooch.training.inputs import Inputs
-from nooch.training.loading import preprocessing_of, pretrained, quietly, refuse_lacking
+from nooch.training.loading import placed, preprocessing_of, pretrained, quietly, refuse_lacking
 from nooch.training.sources import Source
 from nooch.training.task_maps import prompts_of
 from nooch.training.task_models import Asked, TaskModel
@@ -37,12 +37,12 @@ def load_zero_shot(asked: Asked) -> TaskModel:
         InputError: weights that are missing, no tokenizer, prompts that are too long, a model that does not compare by cosine.
     """
     found, prompts = asked.found, prompts_of(asked.tasks, asked.words)
-    inputs = Inputs(preprocessing_of(found, asked.size), asked.device)
+    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
     from transformers import AutoModel
 
     module, lacking = pretrained(AutoModel, found)
     refuse_lacking(found, lacking)
-    module = module.float().to(asked.device).eval()
+    module = placed(module, asked.device)
     if not all(hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")):
         raise InputError(
             f"a model of type {found.config['model_type']} does not compare texts and images by cosine",

@@ -1,0 +1,217 @@
+"""``nooch results`` and ``nooch statements``: the paper's tables from your runs, and its conclusions asked of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nooch.cli.evaluating import ScoreFormat
+from nooch.cli.output import console, note, print_json, progress, table
+from nooch.cli.parsing import parse_pairs, split_names
+from nooch.errors import check_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
+
+    from nooch.challenge import Suite
+    from nooch.evaluation import Scores
+    from nooch.report.paper_tables import Sheet
+    from nooch.report.score_tables import Shown
+    from nooch.study.results import Results
+
+__all__ = ["register"]
+
+PAPER = "paper"
+_WIDE = 1000
+_SOURCES = typer.Argument(
+    ...,
+    metavar="SOURCE...",
+    help="Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own numbers.",
+)
+_SUITES = typer.Option(
+    [], "--suite", help="Suite that was trained for; one for each SOURCE that needs one, in any order."
+)
+_RULE = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect.")
+_SPLIT = typer.Option("test", help="Split whose scores are taken.")
+_CRITERIA = typer.Option(None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute.")
+_TASKS = typer.Option(None, help="Tasks, separated by commas; averages are over these. All by default.")
+
+
+class StatementFormat(StrEnum):
+    """How verdicts are printed."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("results")(results_command)
+    app.command("statements")(statements_command)
+
+
+def results_command(
+    sources: list[str] = _SOURCES,
+    like: list[str] = typer.Option(..., "--like", help="table3, 4, 5, 9 to 18, separated by commas; or all."),
+    suite: list[Path] = _SUITES,
+    rule: str = _RULE,
+    split: str = _SPLIT,
+    criteria: str = _CRITERIA,
+    tasks: str = _TASKS,
+    methods: str = typer.Option(None, help="Methods, separated by commas; all by default."),
+    compare: str = typer.Option(None, help="paper: put the published number beside each."),
+    by_sight: bool = typer.Option(
+        False, "--by-sight", help="Group methods by what they may see; the best of each group is marked."
+    ),
+    paired: str = typer.Option(None, help="Paired bootstrap against this method, or all for every pair."),
+    bootstrap: int = typer.Option(1000, min=1, help="Resamples of --paired."),
+    seed: int = typer.Option(0, min=0, help="Seed of the resamples."),
+    out: list[Path] = typer.Option([], "--out", help="File: .md, .tex, .csv, .parquet or .json; repeat for several."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How tables are printed."),
+) -> None:
+    """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages over tasks."""
+    import polars as pl
+
+    from nooch.report.paper_tables import Sheet, check_result_files, save_results
+    from nooch.report.score_tables import tables_of
+    from nooch.study.pairing import paired_results
+    from nooch.study.tabling import legend, table_names
+    from nooch.study.tabling import like as tables_like
+
+    names = table_names(like)
+    if compare is not None:
+        check_one_of("comparison", compare, [PAPER])
+    check_result_files(out, overwrite=overwrite, differences=paired is not None)
+    suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
+    with progress() as update:
+        found = _read(sources, suites, rule, split, roles, update).select(
+            split_names(tasks) or None, split_names(methods) or None
+        )
+        tables, notes = tables_like(found, names, compare=compare is not None, by_sight=by_sight)
+        rows = pl.concat([one.rows for one in tables])
+        metrics, asked = (rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion"))
+        options = {"metrics": metrics, "split": split, "bootstrap": bootstrap, "seed": seed}
+        pairs = (
+            paired_results(sources, suites, found, asked, baseline=paired, roles=roles, progress=update, **options)
+            if paired is not None
+            else []
+        )
+    more = [shown for scores in pairs for shown in tables_of(scores, metrics)]
+    sheet = Sheet(tables, [legend(by_sight=by_sight), *notes], _differences(pairs), more)
+    written = save_results(sheet, out, overwrite=overwrite)
+    _print(sheet, format)
+    if written and format is ScoreFormat.text:
+        console().print(", ".join(map(str, written)), style="dim", markup=False)
+
+
+def statements_command(
+    sources: list[str] = _SOURCES,
+    suite: list[Path] = _SUITES,
+    only: str = typer.Option(None, help="Statements, separated by commas; all by default."),
+    rule: str = _RULE,
+    split: str = _SPLIT,
+    criteria: str = _CRITERIA,
+    tasks: str = _TASKS,
+    format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
+) -> None:
+    """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
+    from nooch.study.results import paper_cells
+    from nooch.study.statements import STATEMENTS, finding_tables, judge_statements
+
+    wanted = [check_one_of("statement", name, STATEMENTS) for name in split_names(only)] or None
+    suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
+    with progress() as update:
+        found = _read(sources, suites, rule, split, roles, update).select(split_names(tasks) or None)
+    findings, of_paper = judge_statements(found, wanted), judge_statements(paper_cells(), wanted)
+    for text in found.notes:
+        note(text)
+    if format is StatementFormat.json:
+        paper = {f.statement.name: f.verdict for f in of_paper}
+        print_json(
+            [
+                {
+                    "name": f.statement.name, "sentence": f.statement.sentence, "rule": f.statement.rule, "verdict": f.verdict,
+                    "scope": f.scope, "paper": paper[f.statement.name], "checks": f.checks,
+                }
+                for f in findings
+            ]
+        )  # fmt: skip
+        return
+    tables = finding_tables(findings, of_paper, found.about)
+    if format is StatementFormat.markdown:
+        from nooch.report import markdown
+
+        rules = [f"- {f.statement.sentence} {f.statement.rule}" for f in findings]
+        print(markdown(tables) + "\n" + "\n".join(rules))  # noqa: T201 - what was asked for goes to standard output
+        return
+    _print_tables(tables)
+
+
+def _suites(paths: Sequence[Path]) -> list[Suite]:
+    from nooch.challenge import load_suite
+
+    return [load_suite(path) for path in paths]
+
+
+def _read(
+    sources: Sequence[str],
+    suites: Sequence[Suite],
+    rule: str,
+    split: str,
+    roles: dict[str, str],
+    update: Callable[[str, int, int], None],
+) -> Results:
+    from nooch.study.results import merge, paper_cells, read_results
+
+    return merge(
+        [
+            paper_cells()
+            if source == PAPER
+            else read_results(source, suites, rule=rule, split=split, roles=roles, progress=update)
+            for source in sources
+        ]
+    )
+
+
+def _differences(pairs: Sequence[Scores]) -> pl.DataFrame | None:
+    import polars as pl
+
+    return pl.concat([scores.differences for scores in pairs]) if pairs else None
+
+
+def _print(sheet: Sheet, format: ScoreFormat) -> None:
+    from nooch.report.paper_tables import result_latex, result_markdown, shown
+
+    if format is ScoreFormat.json:
+        print_json(sheet.json)
+        return
+    texts: dict[ScoreFormat, Callable[[], str]] = {
+        ScoreFormat.markdown: lambda: result_markdown(sheet),
+        ScoreFormat.latex: lambda: result_latex(sheet),
+        ScoreFormat.csv: sheet.cells.write_csv,
+    }
+    if format in texts:
+        print(texts[format](), end="")  # noqa: T201 - what was asked for goes to standard output
+    else:
+        _print_tables([*(shown(one) for one in sheet.tables), *sheet.more])
+    for text in sheet.notes:
+        note(text)
+
+
+def _print_tables(tables: Sequence[Shown]) -> None:
+    from rich.markup import escape
+
+    screen = console()
+    if not screen.is_terminal:
+        # nothing is cut or folded in a file
+        screen.width = _WIDE
+    for shown in tables:
+        columns = [escape(column) for column in shown.columns]
+        screen.print(table(escape(shown.title), columns, [list(row) for row in shown.rows], left=shown.left))

@@ -1,0 +1,113 @@
+"""Values of single runs -> cells of a results table: mean and deviation over seeds, averages over tasks, and which are best."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nooch.evaluation.scoring import AVERAGE
+
+__all__ = ["LARGER_IS_BETTER", "WORST_HARD", "over_seeds", "over_tasks", "with_best", "with_worst_hard"]
+
+WORST_HARD = "worst_hard"
+"""The subset that stands for the worse of hard positives and hard negatives: Table 5's worst group."""
+
+LARGER_IS_BETTER = frozenset({"auc", "auprc"})
+"""Metrics of which more is better; of the others, less."""
+
+_WHERE = ["criterion", "metric", "subset", "task"]
+_ROUNDING = 1e-9
+
+
+def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
+    """Values of runs with those of ``worst_hard`` added, of error and NLL.
+
+    Args:
+        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason`` and any other columns.
+
+    Returns:
+        The rows, and for each run the larger of the values on hard positives and hard negatives; null where one of them is.
+    """
+    sides = values.filter(
+        pl.col("metric").is_in(["error", "nll"]) & pl.col("subset").is_in(["hard_positive", "hard_negative"])
+    )
+    keys = [name for name in values.columns if name not in {"subset", "value", "n", "n_positive", "reason"}]
+    worst = sides.group_by(keys, maintain_order=True).agg(
+        pl.when((pl.col("value").null_count() == 0) & (pl.len() == 2)).then(pl.col("value").max()).alias("value"),
+        pl.col("n", "n_positive").sum(),
+        pl.col("reason").filter(pl.col("value").is_null()).first(),
+    )
+    return pl.concat([values, worst.with_columns(subset=pl.lit(WORST_HARD)).select(values.columns)])
+
+
+def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
+    """Mean and deviation of each method over its seeds.
+
+    Args:
+        values: ``criterion, metric, subset, task, method, setting, seed, value, n, n_positive, reason``; one setting for each criterion, task and method.
+
+    Returns:
+        ``criterion, metric, subset, task, method, setting, n, n_positive, mean, std, n_seeds, reason``. ``std`` has ddof = 1 and is null of one seed; ``mean``
+        is null, with the reason, where the value of a seed is.
+    """
+    known = pl.col("value").null_count() == 0
+    return values.group_by([*_WHERE, "method", "setting"], maintain_order=True).agg(
+        pl.col("n", "n_positive").first(),
+        mean=pl.when(known).then(pl.col("value").mean()),
+        std=pl.when(known).then(pl.col("value").std(ddof=1)),
+        n_seeds=pl.col("seed").n_unique().cast(pl.Int64),
+        reason=pl.col("reason").filter(pl.col("value").is_null()).first(),
+    )
+
+
+def over_tasks(cells: pl.DataFrame) -> pl.DataFrame:
+    """The unweighted mean over tasks for each criterion, metric, subset and method, as rows of task ``average``.
+
+    Args:
+        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that the average is over; counts ``n, n_positive, n_seeds, seeds,
+            n_settings, settings``.
+
+    Returns:
+        The same columns and ``reason``. ``std`` is sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is null
+        where it is for any task: ``reason`` names them. Of the counts of images the sum, of the others the smallest.
+    """
+    block = ["criterion", "metric", "subset"]
+    # a task that a method has no row of is missing as well
+    methods = cells.select("criterion", "method").unique(maintain_order=True)
+    full = (
+        cells.select([*block, "task"]).unique(maintain_order=True).join(methods, on="criterion", maintain_order="left")
+    )
+    rows = full.join(cells, on=[*block, "task", "method"], how="left", maintain_order="left")
+    missing = pl.col("task").filter(pl.col("mean").is_null())
+    whole = pl.col("mean").null_count() == 0
+    counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
+    found = rows.group_by([*block, "method"], maintain_order=True).agg(
+        pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
+        pl.when(whole & (pl.col("std").null_count() == 0))
+        .then((pl.col("std") ** 2).sum().sqrt() / pl.len())
+        .alias("std"),
+        pl.col("n", "n_positive").sum(),
+        *counts,
+        reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),
+    )
+    return found.with_columns(task=pl.lit(AVERAGE))
+
+
+def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Cells with a column ``best``: whether the deviation overlaps that of the best mean of the same criterion, metric, subset and task.
+
+    [mean - std, mean + std] overlaps [best - std, best + std] where |mean - best| <= std + std of the best, ends included (the paper's bold
+    numbers). A deviation that is null counts as 0. Where several have the best mean, the largest of their deviations counts.
+
+    Args:
+        cells: with ``mean`` and ``std``.
+        by: further columns within whose values the best is looked for, such as ``sees``.
+    """
+    keys = [*_WHERE, *by]
+    sign = pl.when(pl.col("metric").is_in(list(LARGER_IS_BETTER))).then(1.0).otherwise(-1.0)
+    marked = cells.with_columns(_good=sign * pl.col("mean"), _sd=pl.col("std").fill_null(0.0))
+    marked = marked.with_columns(_top=pl.col("_good").max().over(keys))
+    at_top = pl.when(pl.col("_good") == pl.col("_top")).then(pl.col("_sd"))
+    reach = pl.col("_sd") + at_top.max().over(keys)
+    # deviations of three decimals that touch must not fall apart by rounding
+    best = (pl.col("_top") - pl.col("_good") <= reach + _ROUNDING).fill_null(value=False)
+    return marked.with_columns(best=best).drop("_good", "_sd", "_top")

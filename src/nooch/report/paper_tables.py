@@ -1,0 +1,233 @@
+"""Results tables as the paper sets them, task x method: for the terminal, Markdown and LaTeX; and as long tables for programs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from nooch.errors import check_one_of
+from nooch.files import check_output_file
+from nooch.report.score_files import write_file
+from nooch.report.score_tables import Shown, latex, markdown, printable
+
+__all__ = [
+    "RESULT_FILES", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
+]  # fmt: skip
+
+_MARKS = "\ue000", "\ue001"
+"""What stands around bold cells on their way through the escaping of LaTeX; a name that has them loses them."""
+
+Mark = Callable[[str], str]
+
+
+@dataclass(frozen=True, eq=False)
+class ResultTable:
+    """A table of results.
+
+    Attributes:
+        name: such as ``table9``.
+        title: what it shows.
+        label: name of the column that tells blocks apart, or None where there is one block.
+        rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive, mean, std, n_seeds, seeds, n_settings,
+            settings, best, reason``; and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In order: blocks, tasks,
+            methods.
+        by_sight: whether methods are grouped by what they may see.
+    """
+
+    name: str
+    title: str
+    label: str | None
+    rows: pl.DataFrame
+    by_sight: bool = False
+
+    @property
+    def methods(self) -> list[str]:
+        """Columns: methods in order; grouped by sight, those that see least first."""
+        seen = self.rows.select("method", "sees").unique(maintain_order=True)
+        if not self.by_sight:
+            return seen["method"].to_list()
+        groups = sorted(seen["sees"].unique(maintain_order=True), key=lambda sees: (sees != "nothing", len(sees)))
+        return [method for group in groups for method in seen.filter(sees=group)["method"]]
+
+
+def shown(table: ResultTable, mark: Mark = lambda text: f"{text} *") -> Shown:
+    """A table for people: a line for each block and task; beside the paper, three.
+
+    Args:
+        table: the table.
+        mark: how the text of a best cell is marked.
+    """
+    methods, paper = table.methods, "paper_mean" in table.rows.columns
+    counted = table.rows["n"].null_count() < table.rows.height
+    left = 1 + (table.label is not None) + paper
+    counts = ["images", "positive"] if counted else []
+    lines: list[list[str]] = []
+    if table.by_sight:
+        sees = dict(table.rows.select("method", "sees").unique().rows())
+        lines.append(["sees", *[""] * (left - 1 + len(counts)), *(_sight(sees[method]) for method in methods)])
+    for (block, task), group in table.rows.partition_by(["block", "task"], as_dict=True, maintain_order=True).items():
+        cells = {row["method"]: row for row in group.iter_rows(named=True)}
+        names = [_plain(str(name)) for name in ((task, block) if table.label else (task,))]
+        n = [_count(group[column].drop_nulls()) for column in ("n", "n_positive")] if counted else []
+        lines.append(
+            [*names, *(["here"] if paper else []), *n, *(_cell(cells.get(method), mark) for method in methods)]
+        )
+        if paper:
+            blank = [""] * len(counts)
+            lines.append([*names, "paper", *blank, *(_published(cells.get(method)) for method in methods)])
+            lines.append([*names, "difference / sd", *blank, *(_deviations(cells.get(method)) for method in methods)])
+    head = ["task", *([table.label] if table.label else []), *(["of"] if paper else []), *counts, *map(_plain, methods)]
+    return Shown(_plain(table.title), head, lines, left)
+
+
+def _count(n: pl.Series) -> str:
+    # the same for all methods that have results
+    return f"{n.item(0):,}" if len(n) else "–"
+
+
+def _sight(sees: str) -> str:
+    return _plain(sees).replace(", environments in ", ", ")
+
+
+def _plain(text: str) -> str:
+    return printable("".join(c for c in text if c not in _MARKS))
+
+
+def _cell(row: dict[str, Any] | None, mark: Mark) -> str:
+    """Mean and deviation, and what the cell lacks: seeds, or settings to choose from."""
+    if row is None or row["mean"] is None:
+        return "–"
+    text = _number(row["mean"], row["std"])
+    marked = mark(text) if row["best"] else text
+    for have, planned in (("n_seeds", "seeds"), ("n_settings", "settings")):
+        if row[have] is not None and row[planned] is not None and row[have] < row[planned]:
+            return f"{marked} [{row[have]}/{row[planned]} {planned}]"
+    return marked
+
+
+def _number(mean: float, std: float | None) -> str:
+    return f"{mean:.3f}" + ("" if std is None else f" ({std:.3f})")
+
+
+def _published(row: dict[str, Any] | None) -> str:
+    return "–" if row is None or row["paper_mean"] is None else _number(row["paper_mean"], row["paper_std"])
+
+
+def _deviations(row: dict[str, Any] | None) -> str:
+    return "–" if row is None or row["deviations"] is None else f"{row['deviations']:+.1f}"
+
+
+def _notes(notes: Sequence[str]) -> list[Shown]:
+    return [Shown("Notes", ["note"], [[_plain(text)] for text in notes], 1)] if notes else []
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Everything that a file of results holds.
+
+    Attributes:
+        tables: the tables.
+        notes: what a reader should know.
+        differences: paired differences between methods, as ``Scores`` have them, if any were taken.
+        more: further tables for people, such as those of the differences.
+    """
+
+    tables: Sequence[ResultTable]
+    notes: Sequence[str] = ()
+    differences: pl.DataFrame | None = None
+    more: Sequence[Shown] = ()
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """All cells as one table with a column ``table``."""
+        return pl.concat([t.rows.drop("block").select(pl.lit(t.name).alias("table"), pl.all()) for t in self.tables])
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Everything as JSON-like values."""
+        differences = [] if self.differences is None else self.differences.to_dicts()
+        return {"notes": list(self.notes), "cells": self.cells.to_dicts(), "differences": differences}
+
+
+def result_markdown(sheet: Sheet) -> str:
+    """Tables as GitHub-flavoured Markdown, best cells bold, notes below."""
+    tables = [shown(table, lambda text: f"**{text}**") for table in sheet.tables]
+    return markdown([*tables, *sheet.more, *_notes(sheet.notes)])
+
+
+def result_latex(sheet: Sheet) -> str:
+    """Tables as LaTeX with the package booktabs, best cells bold, notes below."""
+    opening, closing = _MARKS
+    tables = [shown(table, lambda text: f"{opening}{text}{closing}") for table in sheet.tables]
+    text = latex([*tables, *sheet.more, *_notes(sheet.notes)])
+    return text.replace(opening, r"\textbf{").replace(closing, "}")
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+_FRAMES: dict[str, Callable[[pl.DataFrame], bytes]] = {
+    ".csv": lambda frame: frame.write_csv().encode(),
+    ".parquet": _parquet,
+}
+_WHOLE: dict[str, Callable[[Sheet], bytes]] = {
+    ".md": lambda sheet: result_markdown(sheet).encode(),
+    ".tex": lambda sheet: result_latex(sheet).encode(),
+    ".json": lambda sheet: msgspec.json.encode(sheet.json) + b"\n",
+}
+RESULT_FILES = (*_WHOLE, *_FRAMES)
+"""Endings that results can be written with."""
+
+
+def check_result_files(
+    paths: Sequence[str | Path], *, overwrite: bool = False, differences: bool = False
+) -> list[Path]:
+    """Files that will be written, checked before any work is done.
+
+    Args:
+        paths: what was asked for; ``.csv`` and ``.parquet`` have differences in a second file ``NAME-differences``.
+        overwrite: replace files that exist.
+        differences: whether there will be any.
+
+    Raises:
+        ParameterError: another ending than those of ``RESULT_FILES``.
+        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    files = [Path(path) for path in paths]
+    for file in files:
+        check_one_of("ending of a results file", file.suffix, RESULT_FILES)
+    beside = [_beside(file) for file in files if differences and file.suffix in _FRAMES]
+    return [check_output_file(file, overwrite=overwrite) for file in [*files, *beside]][: len(files)]
+
+
+def save_results(sheet: Sheet, paths: Sequence[str | Path], *, overwrite: bool = False) -> list[Path]:
+    """Write results to files whose endings name the format; return the files that were written.
+
+    Raises:
+        ParameterError: another ending than those of ``RESULT_FILES``.
+        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    contents: dict[Path, bytes] = {}
+    for file in check_result_files(paths, overwrite=overwrite, differences=sheet.differences is not None):
+        if file.suffix in _WHOLE:
+            contents[file] = _WHOLE[file.suffix](sheet)
+            continue
+        contents[file] = _FRAMES[file.suffix](sheet.cells)
+        if sheet.differences is not None:
+            contents[_beside(file)] = _FRAMES[file.suffix](sheet.differences)
+    for file, content in contents.items():
+        write_file(file, content)
+    return list(contents)
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f"{file.stem}-differences{file.suffix}")

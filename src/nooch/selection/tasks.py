@@ -1,0 +1,100 @@
+"""Which tasks make a benchmark: those whose hard images a plain model loses most on (paper, section 3.2 and appendix B.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from nooch.errors import ParameterError, UndefinedError, check_one_of
+
+__all__ = ["cue_overlap", "select_tasks"]
+
+Cues = Mapping[str, Mapping[str, float]]
+"""Task -> context cue -> A(C, Y)."""
+
+
+def select_tasks(
+    losses: pl.DataFrame,
+    *,
+    criterion: str = "ce",
+    n: int = 12,
+    min_hard: int = 50,
+    similar: Sequence[Sequence[str]] = (),
+    cues: Cues | None = None,
+    overlap: float | None = None,
+) -> pl.DataFrame:
+    """Rank tasks by NLL(hard) - NLL(all) and take the first ``n``.
+
+    Args:
+        losses: table of ``nooch.evaluation.class_losses``.
+        criterion: whose hard images count.
+        n: tasks to take, 1 and more.
+        min_hard: least number of hard positives, and of hard negatives.
+        similar: groups of tasks of which only the first in rank is taken (the paper's: cow and sheep, backpack and handbag, cup and
+            bottle and wine_glass).
+        cues: of the tasks, for ``overlap``.
+        overlap: largest ``cue_overlap`` with a task that is taken, 0 to 1; None for no bound.
+
+    Returns:
+        A row for each task, best first: ``task, difference, hard, all, hard_positives, hard_negatives, chosen, reason``; where it is
+        not chosen, ``reason`` says why, and for which other task it was dropped.
+
+    Raises:
+        ParameterError: no such criterion or task, numbers out of range, a bound without cues.
+        UndefinedError: no task is left.
+    """
+    check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
+    ranked = losses.filter(criterion=criterion).select(
+        "task", (pl.col("hard") - pl.col("all")).alias("difference"), "hard", "all", "hard_positives", "hard_negatives"
+    ).sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)  # fmt: skip
+    if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
+        raise ParameterError(f"n {n}, min_hard {min_hard}, overlap {overlap}", allowed="1 and more, 0 and more, 0 to 1")
+    if overlap is not None and cues is None:
+        raise ParameterError("a bound on the overlap of contexts needs cues", where=f"criterion {criterion}", remedy="give cues=")
+    groups = {task: number for number, group in enumerate(similar) for task in group}
+    for task in groups:
+        check_one_of("task", task, ranked["task"].to_list(), owner="the losses")
+    taken: list[str] = []
+    reasons: list[str | None] = []
+    for row in ranked.iter_rows(named=True):
+        reason = _unusable(row, min_hard) or _like_another(row["task"], taken, groups, cues or {}, overlap)
+        if reason is None and len(taken) == n:
+            reason = f"beyond the first {n}"
+        reasons.append(reason)
+        if reason is None:
+            taken.append(row["task"])
+    if not taken:
+        raise UndefinedError(
+            f"no task has {min_hard} hard positives and hard negatives", where=f"criterion {criterion}",
+            remedy="lower the bound (--min-hard), or find with other thresholds",
+        )  # fmt: skip
+    told = pl.Series("reason", reasons, pl.String)
+    return ranked.with_columns(told, chosen=told.is_null()).select(*ranked.columns, "chosen", "reason")
+
+
+def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How much two tasks share their contexts, 0 to 1: sum over cues of the smaller A over that of the larger A; 0 without cues."""
+    names = {*one, *other}
+    total = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
+    return sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names) / total if total > 0 else 0.0
+
+
+def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
+    if row["difference"] is None:
+        return "no hard image with a loss"
+    short = {side: row[side] for side in ("hard_positives", "hard_negatives") if int(str(row[side])) < min_hard}
+    return ", ".join(f"{count} {side.replace('_', ' ')}" for side, count in short.items()) or None
+
+
+def _like_another(
+    task: str, taken: Sequence[str], groups: Mapping[str, int], cues: Cues, overlap: float | None
+) -> str | None:
+    """For which task that is taken this one is dropped."""
+    for other in taken:
+        if task in groups and groups[task] == groups.get(other):
+            return f"similar to {other} (given)"
+        shared = cue_overlap(cues.get(task, {}), cues.get(other, {}))
+        if overlap is not None and shared > overlap:
+            return f"shares its context with {other} ({shared:.2f} > {overlap:g})"
+    return None

@@ -1,0 +1,238 @@
+"""One network for all classes, losses by class, and the choice of tasks: planted ones are found."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import CONFIG, picture_dataset
+from refusals import fails
+from scipy.sparse import csr_array
+
+import nooch
+from nooch.data import save_dataset
+from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.evaluation import class_losses
+from nooch.metrics import nll
+from nooch.selection import select_tasks
+from nooch.selection.tasks import cue_overlap
+
+PLANTED = ("car", "kite", "cup")
+CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")
+CONTEXT = {"car": "road", "kite": "sky", "cup": "table", "bird": "sky", "boat": "road", "dog": "table"}
+
+
+def world(n=6000, seed=0):
+    """Classes with a context each. A model answers from context and object; for the planted ones, from the context alone."""
+    random = np.random.default_rng(seed)
+    areas = np.zeros((n, len(CLASSES)))
+    column = {name: number for number, name in enumerate(CLASSES)}
+    for cue in ("road", "sky", "table"):
+        areas[:, column[cue]] = np.where(random.random(n) < 0.4, random.uniform(0.2, 0.6, n), 0)
+    logits = {}
+    for task, cue in CONTEXT.items():
+        there = areas[:, column[cue]] > 0
+        y = random.random(n) < np.where(there, 0.4, 0.05)
+        areas[:, column[task]] = np.where(y, 0.03, 0)
+        seen = there if task in PLANTED else y
+        logits[task] = np.where(seen, 2.0, -2.0) + random.normal(0, 0.3, n)
+    split = np.array(["train", "valid", "test"])[np.arange(n) % 3]
+    frame = pl.DataFrame({"image_id": range(n), "split": split.tolist()})
+    data = nooch.Dataset.build(frame, CLASSES, csr_array(areas))
+    long = pl.concat(
+        pl.DataFrame({"image_id": range(n), "logit": z}).with_columns(task=pl.lit(t)) for t, z in logits.items()
+    )
+    return data, long
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The suite of all classes on disk, and predictions of valid and test."""
+    folder = tmp_path_factory.mktemp("found")
+    data, long = world()
+    suite = nooch.find(data, {"ce": nooch.CE()}, tasks=list(CLASSES))
+    nooch.save_suite(suite, folder / "suite")
+    long.filter(pl.col("image_id") % 3 != 0).write_parquet(folder / "predictions.parquet")
+    return folder, suite, long
+
+
+def test_losses_are_those_of_loops(found):
+    _, suite, long = found
+    runs = nooch.evaluation.read_predictions(long.filter(pl.col("image_id") % 3 == 1), None, suite.tasks)
+    table = class_losses(suite, runs, split="valid")
+    assert set(table["task"]) == set(CONTEXT)
+    for row in table.iter_rows(named=True):
+        challenge = suite.set("ce", row["task"], "valid")
+        z = dict(long.filter(task=row["task"]).select("image_id", "logit").rows())
+        values = np.array([z[i] for i in challenge.image_ids])
+        for part, rows in {
+            "all": challenge.labels | True,
+            "positive": challenge.labels,
+            "negative": ~challenge.labels,
+            "hard": challenge.subset < 2,
+            "hard_positive": challenge.subset == 0,
+            "hard_negative": challenge.subset == 1,
+        }.items():
+            assert row[part] == pytest.approx(nll(challenge.labels[rows], values[rows]), rel=1e-12)
+            if part not in {"all", "hard"}:
+                assert row[f"{part}s"] == rows.sum()
+        assert row["n"] == len(challenge)
+    # over seeds: the mean of the losses
+    twice = class_losses(suite, [*runs, *runs], split="valid")
+    assert twice.drop("runs").equals(table.drop("runs"))
+    assert set(twice["runs"]) == {2}
+    fails(lambda: class_losses(suite, runs, split="train"), "'train'", kind=ParameterError)
+    fails(lambda: class_losses(suite, [], split="test"), "no task", kind=InputError)
+
+
+def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
+    folder, _, _ = found
+    out = tmp_path / "chosen"
+    words = ["select-tasks", folder / "suite", folder / "predictions.parquet", "--n", "3", "--min-hard", "5"]
+    done = run_cli(*words, "--out", out, "--format", "json")
+    assert done.code == 0, done.err
+    assert set(done.json["tasks"]) == set(PLANTED)
+    suite = nooch.load_suite(out)
+    assert suite.tasks == tuple(done.json["tasks"])
+    assert {task for _, task, _ in suite.keys} == set(PLANTED)
+    whole = nooch.load_suite(folder / "suite")
+    for key in suite.keys:
+        assert suite.set(*key).image_ids.equals(whole.set(*key).image_ids)
+        assert np.array_equal(suite.set(*key).subset, whole.set(*key).subset)
+    reasons = {row["task"]: row["reason"] for row in done.json["ranking"]}
+    assert reasons["dog"] == "beyond the first 3"
+    # dog and cup share the table; kite and bird the sky
+    done = run_cli(*words, "--similar", "cup=dog,kite=bird", "--out", tmp_path / "b", "--format", "json")
+    assert {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"] == "similar to cup (given)"
+    done = run_cli(*words, "--overlap", "0.7", "--n", "9", "--out", tmp_path / "c", "--format", "json")
+    assert set(done.json["tasks"]) == set(PLANTED)
+    assert "shares its context with" in {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
+    shown = run_cli(*words, "--out", tmp_path / "d", "--similar", "nooch")
+    assert "3 chosen" in shown.out
+    assert run_cli(*words, "--out", out).code == 2
+
+
+def test_losses_as_table_and_picture(found, run_cli, tmp_path):
+    folder, _, _ = found
+    words = ["class-losses", folder / "suite", folder / "predictions.parquet"]
+    done = run_cli(*words, "--out", tmp_path / "losses")
+    assert done.code == 0, done.err
+    # the planted classes lose more on hard images; the others lose the same, more or less by chance
+    assert "of 6 classes" in done.err
+    assert pl.read_csv(tmp_path / "losses" / "losses.csv").height == 6
+    assert (tmp_path / "losses" / "losses.svg").read_bytes().startswith(b"<?xml")
+    assert len(run_cli(*words, "--split", "test", "--format", "json").json["losses"]) == 6
+    assert run_cli(*words, "--out", tmp_path / "losses").code == 2
+    wrong = run_cli("class-losses", folder / "suite", tmp_path / "nothing.parquet")
+    assert wrong.code == 2
+
+
+STRENGTHS = st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 1), max_size=4)
+
+
+@given(STRENGTHS, STRENGTHS)
+def test_overlap_is_a_share(one, other):
+    shared = cue_overlap(one, other)
+    assert 0 <= shared <= 1
+    assert shared == pytest.approx(cue_overlap(other, one))
+    assert cue_overlap(one, one) == pytest.approx(1 if one else 0)
+    if not set(one) & set(other):
+        assert shared == 0
+
+
+def frame(**columns):
+    n = len(columns["task"])
+    rest = {"criterion": ["ce"] * n, "all": [0.1] * n, "hard_positives": [60] * n, "hard_negatives": [60] * n}
+    return pl.DataFrame(rest | columns)
+
+
+def test_ranking_and_reasons():
+    losses = frame(task=["a", "b", "c", "d"], hard=[0.5, 0.9, None, 0.7], hard_negatives=[60, 60, 60, 49])
+    ranking = select_tasks(losses, n=1)
+    assert ranking["task"].to_list() == ["b", "d", "a", "c"]
+    assert ranking["chosen"].to_list() == [True, False, False, False]
+    assert ranking["reason"].to_list() == [None, "49 hard negatives", "beyond the first 1", "no hard image with a loss"]
+    fails(lambda: select_tasks(losses, criterion="gist"), "gist", kind=ParameterError)
+    fails(lambda: select_tasks(losses, n=0), "n 0", kind=ParameterError)
+    fails(lambda: select_tasks(losses, overlap=0.5), "needs cues", kind=ParameterError)
+    fails(lambda: select_tasks(losses, similar=[["a", "x"]]), "'x'", kind=ParameterError)
+    fails(lambda: select_tasks(losses, min_hard=1000), "1000 hard", kind=UndefinedError)
+
+
+def test_a_suite_of_some_tasks(found):
+    _, suite, _ = found
+    part = suite.only(["kite", "car"])
+    assert part.tasks == ("kite", "car")
+    assert set(part.header.criteria["ce"].cues) <= {"kite", "car"}
+    fails(lambda: suite.only([]), "none", kind=ParameterError)
+    fails(lambda: suite.only(["car", "car"]), "different", kind=ParameterError)
+    fails(lambda: suite.only(["caar"]), "did you mean car", kind=ParameterError)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("small")
+    save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
+    for words in (["pixels", folder / "dataset", "--size", "16", "--out", folder / "pixels"],
+                  ["find", folder / "dataset", "--tasks", "car,road", "--out", folder / "suite"]):  # fmt: skip
+        subprocess.run([sys.executable, "-m", "nooch", *words], check=True, capture_output=True)
+    (folder / "small.json").write_text(json.dumps(CONFIG))
+    return folder
+
+
+def classes(small, out, *more):
+    words = ["classes", small / "dataset", "--pixels", small / "pixels", "--backbone", f"config:{small}/small.json"]
+    return [*words, "--device", "cpu", "--set", "epochs=3", "--set", "lr=0.01", "--out", out, *more]
+
+
+def test_one_network_for_all_classes(small, run_cli, tmp_path):
+    assert run_cli(*classes(small, tmp_path / "a")).code == 0
+    predictions = pl.read_parquet(tmp_path / "a" / "predictions.parquet")
+    assert predictions.group_by("task", "split").len().sort("task", "split").rows() == [
+        ("car", "test", 60), ("car", "valid", 60), ("road", "test", 60), ("road", "valid", 60),
+    ]  # fmt: skip
+    facts = json.loads((tmp_path / "a" / "classes.json").read_text())
+    assert facts["settings"]["optimiser"] == "adam"
+    assert (facts["settings"]["batch"], facts["classes"], facts["left_out"]) == (16, ["car", "road"], [])
+    assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
+    done = run_cli("class-losses", small / "suite", tmp_path / "a" / "predictions.parquet", "--format", "json")
+    assert done.code == 0, done.err
+    assert run_cli(*classes(small, tmp_path / "a")).code == 2
+    assert run_cli(*classes(small, tmp_path / "b", "--set", "blcok=3")).code == 2
+    assert run_cli(*classes(small, tmp_path / "b", "--tasks", "cra")).code == 2
+    # killed, it goes on and ends with the same bytes
+    words = [sys.executable, "-m", "nooch", *map(str, classes(small, tmp_path / "c"))]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / ".c.training.npz").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    subprocess.run(words, check=True, capture_output=True)
+    assert not (tmp_path / ".c.training.npz").exists()
+    for file in ("predictions.parquet", "metrics.jsonl", "classes.json"):
+        assert (tmp_path / "c" / file).read_bytes() == (tmp_path / "a" / file).read_bytes()
+
+
+def test_losses_of_a_folder_of_runs(small, run_cli, tmp_path):
+    words = ["bench", small / "dataset", small / "suite", "--pixels", small / "pixels", "--device", "cpu"]
+    words += ["--backbone", f"config:{small}/small.json", "--set", "methods={erm: , gdro: {K: [0, 5]}}"]
+    words += ["--set", "tasks=[car]", "--set", "seeds=[0, 1]", "--set", "epochs=1"]
+    assert run_cli(*words, "--out", tmp_path / "runs").code == 0
+    done = run_cli("class-losses", small / "suite", tmp_path / "runs", "--format", "json")
+    assert done.code == 0, done.err
+    assert [(row["task"], row["runs"]) for row in done.json["losses"]] == [("car", 2)]
+    several = run_cli("class-losses", small / "suite", tmp_path / "runs", "--method", "gdro")
+    assert several.code == 2
+    assert "2 settings" in several.err
+    assert run_cli("class-losses", small / "suite", tmp_path / "runs", "--method", "irm").code == 2

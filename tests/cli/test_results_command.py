@@ -1,0 +1,157 @@
+"""results and statements as a user types them."""
+
+import json
+
+import polars as pl
+import pytest
+from made_runs import made_runs
+from scored import small_suite
+
+from nooch.challenge import save_suite
+from nooch.study.statements import STATEMENTS
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("world")
+    suite = small_suite()
+    save_suite(suite, folder / "suite")
+    made_runs(folder / "runs", suite)
+    made_runs(folder / "half", suite, lost=lambda job: (job.task, job.method, job.seed) == ("car", "erm", 1))
+    other = small_suite(path="elsewhere")
+    save_suite(other, folder / "other")
+    return folder
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_a_table_in_the_terminal(world, run_cli):
+    done = run_cli("results", world / "runs", "--suite", world / "suite", "--like", "table3,16")
+    assert done.code == 0, done.err
+    assert "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)" in done.out
+    assert "Table 16: NLL on easy images, ce" in done.out
+    lines = [words(line) for line in done.out.splitlines()]
+    assert "task images positive erm label-reweight gdro" in lines
+    assert any(line.startswith("fire_hydrant ") for line in lines)
+    assert any(line.startswith("average ") for line in lines)
+    assert "*" in done.out
+    assert "ddof = 1" in words(done.err)
+    assert "table16: no results under gist" in words(done.err)
+
+
+def test_half_a_grid_is_said(world, run_cli):
+    done = run_cli("results", world / "half", "--suite", world / "suite", "--like", "16")
+    assert done.code == 0, done.err
+    assert "[2/3 seeds]" in done.out
+    assert "1 of 24 jobs are not done" in words(done.err)
+    assert "car: erm, seed 1" in words(done.err)
+
+
+def test_all_formats(world, run_cli, tmp_path):
+    base = [
+        "results",
+        world / "runs",
+        "--suite",
+        world / "suite",
+        "--like",
+        "table16",
+        "--compare",
+        "paper",
+        "--by-sight",
+    ]
+    files = [word for ending in ("md", "tex", "csv", "parquet", "json") for word in ("--out", tmp_path / f"r.{ending}")]
+    done = run_cli(*base, *files, "--paired", "erm", "--bootstrap", "20")
+    assert done.code == 0, done.err
+    assert "Differences from erm on ce challenge sets (test)" in done.out
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "r.md", "r.tex", "r.csv", "r.parquet", "r.json", "r-differences.csv", "r-differences.parquet"}  # fmt: skip
+    frame = pl.read_parquet(tmp_path / "r.parquet")
+    assert set(frame["table"]) == {"table16"}
+    assert frame.filter(task="car", method="erm")["paper_mean"].to_list() == [0.059]
+    assert frame["comparison"].null_count() < frame.height
+    assert r"fire\_hydrant" in (tmp_path / "r.tex").read_text()
+    assert "| fire_hydrant | paper |" in (tmp_path / "r.md").read_text()
+    assert json.loads((tmp_path / "r.json").read_text())["differences"]
+    markdown = run_cli(*base, "--format", "markdown")
+    assert markdown.out.startswith("**Table 16: ")
+    assert run_cli(*base, "--format", "latex").out.startswith(r"\begin{table}")
+    assert run_cli(*base, "--format", "csv").out.startswith("table,criterion,metric")
+    cells = run_cli(*base, "--format", "json").json["cells"]
+    assert {cell["method"] for cell in cells} == {"erm", "label-reweight", "gdro"}
+    again = run_cli(*base, *files)
+    assert again.code == 2
+    assert "exists already" in again.err
+
+
+def test_the_papers_own_tables(run_cli):
+    done = run_cli("results", "paper", "--like", "all", "--format", "csv")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 1 + 22 * 13 * 9 + 3 * 9
+
+
+def test_collected_scores(world, run_cli, tmp_path):
+    made = run_cli("collect", world / "runs", world / "suite", "--out", tmp_path / "scores")
+    assert made.code == 0, made.err
+    one, other = (
+        run_cli("results", *source, "--like", "16", "--format", "json").json["cells"]
+        for source in ([tmp_path / "scores"], [world / "runs", "--suite", world / "suite"])
+    )
+    assert [c["mean"] for c in one] == pytest.approx([c["mean"] for c in other])
+    paired = run_cli("results", tmp_path / "scores", "--like", "16", "--paired", "all")
+    assert paired.code == 2
+    assert "no predictions to resample" in words(paired.err)
+
+
+REFUSED = {
+    "no suite": ([], "which suite was trained for?"),
+    "a table of counts": (["--like", "table2"], "'table2' is no table of results"),
+    "another paper": (["--compare", "resnet"], "'resnet' is no comparison"),
+    "an unknown rule": (["--rule", "best"], "'best' is no rule"),
+    "an unknown task": (["--tasks", "car,zebra"], "'zebra' is no task"),
+    "an unknown method": (["--methods", "gdor"], "did you mean gdro"),
+    "an unknown pair": (["--paired", "vrex", "--bootstrap", "2"], "'vrex' is no method"),
+    "a broken pair": (["--criteria", "gist"], "'gist' is no pair"),
+    "a criterion that is not there": (["--criteria", "gist=mine"], "'mine' is no criterion"),
+    "an ending": (["--out", "table.docx"], "'.docx' is no ending"),
+    "no results under it": (["--like", "table4"], "no results for these tables"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(world, run_cli, tmp_path, case):
+    options, message = REFUSED[case]
+    suite = [] if case == "no suite" else ["--suite", world / "suite"]
+    like = [] if "--like" in options else ["--like", "16"]
+    done = run_cli("results", world / "runs", *suite, *like, *options, cwd=tmp_path)
+    assert done.code == 2, done.out
+    assert message in words(done.err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_folders_of_one_criterion_are_refused(world, run_cli):
+    done = run_cli("results", world / "runs", world / "half", "--suite", world / "suite", "--like", "16")
+    assert done.code == 2
+    assert "both have results under ce" in words(done.err)
+
+
+def test_statements(world, run_cli):
+    done = run_cli("statements", "paper")
+    assert done.code == 0, done.err
+    assert all(statement.sentence in done.out for statement in STATEMENTS.values())
+    found = run_cli("statements", "paper", "--format", "json").json
+    assert [f["name"] for f in found] == list(STATEMENTS)
+    assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
+    mine = run_cli(
+        "statements", world / "runs", "--suite", world / "suite", "--only", "cvar-worst-calibrated", "--format", "json"
+    )
+    (finding,) = mine.json
+    assert (finding["verdict"], finding["scope"], finding["paper"]) == ("cannot be said", "ce alone", "cannot be said")
+    assert "no average of cvar" in finding["checks"][0]["numbers"]
+    markdown = run_cli("statements", "paper", "--format", "markdown").out
+    assert markdown.startswith("**Statements: the paper's tables**")
+    assert "| CVaR is worst calibrated on easy images. | cannot be said | cannot be said |" in markdown
+    refused = run_cli("statements", "paper", "--only", "gist-is-easier")
+    assert refused.code == 2
+    assert "did you mean gist-is-harder" in words(refused.err)

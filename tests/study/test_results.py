@@ -1,0 +1,308 @@
+"""Folders of runs and of collected scores as results: against plain loops, and what is said of everything that is missing."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from made_runs import SETTINGS, made_runs
+from polars.testing import assert_frame_equal
+from refusals import fails
+from scored import TASKS, small_data, small_suite
+
+from nooch.criteria import CE, Attribute
+from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.report import save_scores
+from nooch.study.collecting import collect
+from nooch.study.finding import find
+from nooch.study.pairing import paired_results
+from nooch.study.results import merge, paper_cells, read_results
+from nooch.study.tabling import legend, like, table_names
+from nooch.training.records import RunsFolder
+
+METRIC = "nll"
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return small_suite()
+
+
+@pytest.fixture(scope="module")
+def runs(suite, tmp_path_factory):
+    return made_runs(tmp_path_factory.mktemp("whole") / "runs", suite)
+
+
+@pytest.fixture(scope="module")
+def results(runs, suite):
+    return read_results(runs.path, [suite])
+
+
+def loss(suite, runs, name, task, split, subset):
+    """Mean loss of a job on a subset, looked up image by image."""
+    challenge = suite.set("ce", task, split)
+    wanted = set(challenge.ids(subset))
+    of = dict(zip(challenge.image_ids.to_list(), challenge.labels.tolist(), strict=True))
+    listed = []
+    for image, where, z in runs.predictions(name).rows():
+        if where == split and image in wanted:
+            listed.append(math.log1p(math.exp(-z if of[image] else z)))
+    return sum(listed) / len(listed) if listed else None
+
+
+def test_cells_are_those_of_loops(runs, suite, results):
+    compared = 0
+    for task in TASKS:
+        for method, choices in SETTINGS.items():
+            jobs = {n: j for n, j in runs.header.jobs.items() if (j.task, j.method) == (task, method)}
+            worst = {}
+            for parameters in choices:
+                mine = [n for n, j in jobs.items() if j.parameters == parameters]
+                sides = [
+                    [loss(suite, runs, n, task, "valid", s) for n in mine] for s in ("hard_positive", "hard_negative")
+                ]
+                worst[parameters] = None if None in sides[0] + sides[1] else max(np.mean(side) for side in sides)
+            if None in worst.values():
+                continue
+            chosen = min(worst, key=worst.get)
+            mine = [n for n, j in jobs.items() if j.parameters == chosen]
+            both = [[loss(suite, runs, n, task, "test", s) for n in mine] for s in ("hard_positive", "hard_negative")]
+            expected = {"hard_positive": both[0], "hard_negative": both[1],
+                        "worst_hard": [max(pair) for pair in zip(*both, strict=True)]}  # fmt: skip
+            for subset, values in expected.items():
+                (row,) = results.cells.filter(
+                    criterion="ce", metric=METRIC, subset=subset, task=task, method=method
+                ).to_dicts()
+                assert row["mean"] == pytest.approx(np.mean(values), rel=1e-5)
+                assert row["std"] == pytest.approx(np.std(values, ddof=1), rel=1e-4)
+                assert (row["n_seeds"], row["seeds"], row["n_settings"], row["settings"]) == (
+                    3,
+                    3,
+                    len(choices),
+                    len(choices),
+                )
+                assert row["setting"] == ",".join(f"{k}={v:g}" for k, v in chosen)
+                compared += 1
+    assert compared >= 6
+
+
+def test_whole_results_have_no_notes(results, runs):
+    assert results.notes == []
+    assert results.about == "runs, test images, settings chosen by worst-hard"
+    cells = results.cells.filter(criterion="ce", metric="auc", subset="hard")
+    assert set(cells["task"]) == {*TASKS, "average"}
+    assert dict(cells.select("method", "sees").unique().rows())["gdro"].startswith("environments in training")
+
+
+def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
+    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    save_scores(scores, tmp_path / "scores.parquet")
+    selected.write_csv(tmp_path / "selected.csv")
+    again = read_results(tmp_path, [suite])
+    order = ["criterion", "metric", "subset", "task", "method"]
+    assert_frame_equal(again.cells.sort(order), results.cells.sort(order))
+    # without a suite a criterion is known by its name alone
+    assert set(read_results(tmp_path).cells["criterion"]) == {"ce", "~ce"}
+    assert set(read_results(tmp_path, roles={"gist": "~ce"}).cells["criterion"]) == {"ce", "gist"}
+    fails(lambda: read_results(tmp_path, rule="easy"), "no setting was chosen by easy", kind=UndefinedError)
+    fails(lambda: read_results(tmp_path, split="train"), "'train' is no split", kind=ParameterError)
+    fails(lambda: read_results(tmp_path, roles={"gist": "xyz"}), "'xyz' is no criterion", kind=ParameterError)
+    fails(lambda: read_results(tmp_path, roles={"GIST": "ce"}), "'GIST' is no kind", kind=ParameterError)
+    # the choice of other runs
+    selected.with_columns(setting=pl.lit("K=99")).write_csv(tmp_path / "selected.csv")
+    fails(lambda: read_results(tmp_path), "do not belong together")
+    selected.drop("rule").write_csv(tmp_path / "selected.csv")
+    fails(lambda: read_results(tmp_path), "selected.csv", "lacks the columns rule")
+
+
+def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
+    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2))
+    found = read_results(lost.path, [suite])
+    (row,) = found.cells.filter(criterion="ce", metric="nll", subset="easy", task="car", method="erm").to_dicts()
+    assert (row["n_seeds"], row["seeds"]) == (2, 3)
+    (average,) = found.cells.filter(
+        criterion="ce", metric="nll", subset="easy", task="average", method="erm"
+    ).to_dicts()
+    assert (average["n_seeds"], average["seeds"]) == (2, 3)
+    assert any("1 of 24 runs are missing: car: erm, seed 2" in note for note in found.notes)
+    (table,), _ = like(found, ["table16"])
+    assert table.rows.filter(task="car", method="erm")["n_seeds"].to_list() == [2]
+
+
+def test_half_a_grid_is_marked(suite, tmp_path):
+    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: j.setting == "K=30" and j.task == "car")
+    found = read_results(lost.path, [suite])
+    rows = found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
+    assert {r["task"]: (r["n_settings"], r["settings"]) for r in rows} == {
+        "car": (1, 2), "fire_hydrant": (2, 2), "average": (1, 2)}  # fmt: skip
+    assert any("car: gdro K=30, seed 0, 1, 2" in note for note in found.notes)
+
+
+def test_a_missing_task_has_no_average(suite, tmp_path):
+    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: (j.task, j.method) == ("car", "gdro"))
+    found = read_results(lost.path, [suite])
+    rows = {
+        r["task"]: r for r in found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
+    }
+    assert (rows["car"]["mean"], rows["car"]["reason"]) == (None, "no job is done")
+    assert (rows["average"]["mean"], rows["average"]["reason"]) == (None, "no value for car")
+    _, notes = like(found, table_names(["16"]))
+    assert any("no value for car (gdro): no job is done; no average over tasks there" in note for note in notes)
+    # over the other task alone there is one
+    one = found.select(tasks=["fire_hydrant"])
+    (average,) = one.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro", task="average").to_dicts()
+    assert average["mean"] == pytest.approx(rows["fire_hydrant"]["mean"])
+
+
+def test_what_diverged_is_said(suite, tmp_path):
+    made = made_runs(
+        tmp_path / "runs", suite, diverged=lambda j: j.method == "gdro" and (j.task == "car" or j.seed == 0)
+    )
+    found = read_results(made.path, [suite])
+    rows = {
+        r["task"]: r for r in found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
+    }
+    assert rows["car"]["reason"] == "every job has diverged"
+    assert (rows["fire_hydrant"]["n_seeds"], rows["fire_hydrant"]["seeds"]) == (2, 3)
+    assert sum("diverged" in note for note in found.notes) == 6 + 2
+
+
+def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
+    data = small_data()
+    other = find(data, {"ce": CE(beta=0.2, cues={"car": ("road",), "fire_hydrant": ("road",)})}, tasks=list(TASKS))
+    fails(lambda: read_results(runs.path, [other]), "another one of the same dataset", kind=ParameterError)
+    edited = data.images.with_columns(pl.lit(1).alias("edition"))
+    version = small_suite(type(data).build(edited, data.classes, data.areas))
+    fails(lambda: read_results(runs.path, [version]), "another version of it", kind=ParameterError)
+    fails(lambda: read_results(runs.path), "--suite", kind=ParameterError)
+    # out of several the right one is found
+    assert read_results(runs.path, [other, suite]).notes == []
+    fails(lambda: read_results(tmp_path, [suite]), "holds no results", kind=InputError)
+    fails(lambda: read_results(runs.path, [suite], rule="best"), "'best' is no rule", kind=ParameterError)
+    fails(lambda: read_results(runs.path, [suite], split="train"), "'train' is no split", kind=ParameterError)
+
+
+def test_a_job_of_other_data_is_refused(runs, suite, tmp_path):
+    copy = shutil.copytree(runs.path, tmp_path / "runs")
+    file = copy / "jobs" / "job0003" / "config.json"
+    content = json.loads(file.read_text())
+    content["data"]["dataset"] = "another version"
+    file.write_text(json.dumps(content))
+    fails(lambda: read_results(copy, [suite]), "job0003", "trained on other data")
+
+
+def test_one_criterion_from_two_folders_is_refused(results):
+    other = replace(results, about="others")
+    fails(lambda: merge([results, other]), "runs, test images", "others", "both have results under ce")
+    birds = replace(results, cells=results.cells.filter(criterion="ce").with_columns(criterion=pl.lit("attribute")))
+    assert set(merge([results, birds]).cells["criterion"]) == {"ce", "~ce", "attribute"}
+
+
+def test_select_refuses_what_is_not_there(results):
+    fails(lambda: results.select(tasks=["zebra"]), "'zebra' is no task", kind=ParameterError)
+    fails(lambda: results.select(methods=["vrex"]), "'vrex' is no method", kind=ParameterError)
+    assert results.select() is results
+    assert set(results.select(methods=["erm"]).cells["method"]) == {"erm"}
+
+
+NAMES = {
+    "table3": ["table3"],
+    "3, 9": ["table3", "table9"],
+    "table9,9": ["table9"],
+    "all": [f"table{n}" for n in (3, 4, 5, *range(9, 19))],
+}
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_names_of_tables(text):
+    assert table_names([text]) == NAMES[text]
+
+
+def test_names_of_tables_that_are_refused():
+    fails(lambda: table_names(["table8"]), "'table8' is no table of results", kind=ParameterError)
+    fails(lambda: table_names([" , "]), "no table is named", kind=ParameterError)
+
+
+def test_blocks_without_results_are_said(results):
+    tables, notes = like(results, ["table9"])
+    assert [t.rows["criterion"].unique().to_list() for t in tables] == [["ce"]]
+    assert "table9: no results under gist" in notes
+    fails(lambda: like(results, ["table4"]), "no results for these tables", kind=UndefinedError)
+
+
+def test_the_papers_tables_are_its_own():
+    tables, notes = like(paper_cells(), table_names(["all"]), compare=True)
+    assert len(tables) == 3 + 2 * 10
+    assert [t.name for t in tables][:3] == ["table3", "table4", "table5"]
+    assert all("ECE" in note for note in notes)
+    for table in tables:
+        assert table.rows.filter(pl.col("mean") != pl.col("paper_mean")).is_empty()
+        assert table.rows["deviations"].drop_nulls().abs().max() in {0.0, None}
+        assert table.methods[:3] == ["erm", "cvar", "focal"]
+    third = tables[0]
+    assert third.rows["task"].unique(maintain_order=True).to_list()[-1] == "average"
+    assert tables[2].rows["block"].unique(maintain_order=True).to_list() == [
+        "error of the worst group", "NLL of the worst group", "AUC on hard"]  # fmt: skip
+    assert "among methods that see the same" in legend(by_sight=True)
+
+
+def test_best_is_looked_for_among_methods_that_see_the_same():
+    (table,), _ = like(paper_cells(), ["table3"], by_sight=True)
+    car = table.rows.filter(task="car", best=True)
+    assert set(car.group_by("sees").len()["sees"]) == set(table.rows["sees"])
+    assert table.methods[0] == "erm"
+    assert table.methods[-1] in {"gdro", "irm"}
+
+
+def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
+    """An attribute suite: the worst group's error is the larger of those on hard positives and hard negatives, for each seed."""
+    data = small_data()
+    suite = find(data, {"odd": Attribute("place IS NOT NULL AND place != 'street'")}, tasks=list(TASKS))
+    runs = made_runs(tmp_path / "runs", suite, criterion="odd")
+    results = read_results(runs.path, [suite])
+    assert set(results.cells["criterion"]) == {"attribute"}
+    (table,), _ = like(results, ["table5"], compare=True)
+    assert table.label == "metric"
+    errors = []
+    (chosen,) = results.cells.filter(metric="error", subset="worst_hard", task="car", method="gdro").to_dicts()
+    for name, job in runs.header.jobs.items():
+        if (job.task, job.method, job.setting) == ("car", "gdro", chosen["setting"]):
+            z = {image: logit for image, split, logit in runs.predictions(name).rows() if split == "test"}
+            challenge = suite.set("odd", "car", "test")
+            sides = [[z[i] > 0 for i in challenge.ids(side)] for side in ("hard_positive", "hard_negative")]
+            errors.append(max(1 - sum(sides[0]) / len(sides[0]), sum(sides[1]) / len(sides[1])))
+    assert chosen["mean"] == pytest.approx(np.mean(errors))
+    assert chosen["std"] == pytest.approx(np.std(errors, ddof=1))
+    assert table.rows.filter(block="error of the worst group", task="car", method="gdro")["mean"][0] == chosen["mean"]
+
+
+def test_paired_differences_are_those_of_the_cells(runs, suite, results):
+    (scores,) = paired_results([runs.path], [suite], results, ["ce"], baseline="erm", bootstrap=20)
+    assert set(scores.differences["run"]) == {"gdro", "label-reweight"}
+    cells = {
+        (r["metric"], r["subset"], r["task"], r["method"]): r["mean"]
+        for r in results.cells.filter(criterion="ce").to_dicts()
+    }
+    compared = 0
+    for row in scores.differences.drop_nulls("difference").to_dicts():
+        key = row["metric"], row["subset"], row["task"]
+        if cells[*key, row["run"]] is None or cells[*key, "erm"] is None:
+            continue
+        assert row["difference"] == pytest.approx(cells[*key, row["run"]] - cells[*key, "erm"], abs=1e-6), row
+        compared += 1
+    assert compared > 50
+    every = paired_results([runs.path], [suite], results, ["ce", "gist"], bootstrap=5, metrics=["auc"])
+    assert every[0].differences.select("run", "baseline").unique().height == 3
+    fails(
+        lambda: paired_results([runs.path.parent], [suite], results, ["ce"]),
+        "no predictions to resample",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: paired_results([runs.path], [suite], results, ["ce"], baseline="vrex"),
+        "'vrex' is no method",
+        kind=ParameterError,
+    )
