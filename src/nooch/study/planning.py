@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -146,16 +146,22 @@ def plan_bench(
     if len(features.shape) != 2 or features.shape[0] != len(data):
         raise InputError(f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)")
     jobs, training = _checked(data, suite, config, features)
+    within = _within(data, suite, config, training)
     described = _described(data, suite, config) | {"features": features_name}
     named = {job.identity(settings, described): job for job in jobs}
     # four products of two operations for each row, feature and head
     operations = 8.0 * len(training.rows["train"]) * int(features.shape[1]) * len(jobs)
     header = RunsHeader(
-        "nooch-runs", 1, described, msgspec.to_builtins(settings), named, passes_of(named, config.heads)
+        "nooch-runs",
+        1,
+        described,
+        msgspec.to_builtins(settings),
+        named,
+        passes_of(named, config.heads, by_task=config.within is not None),
     )
 
     def begin(members: Sequence[Job]) -> Training:
-        return HeadPass(training, members, settings, device)
+        return HeadPass(within(members[0].task), members, settings, device)
 
     return Plan(named, data, training, header, begin, operations, config.keep_weights)
 
@@ -189,6 +195,7 @@ def plan_finetune(
     if len(pixels) != len(data):
         raise InputError(f"pixels of {len(pixels)} images", allowed=f"{len(data)}, as the dataset has")
     jobs, training = _checked(data, suite, config, pixels)
+    within = _within(data, suite, config, training)
     for job in jobs:
         if job.kind.frozen:
             raise ParameterError(
@@ -215,12 +222,12 @@ def plan_finetune(
         described,
         msgspec.to_builtins(settings),
         named,
-        passes_of(named, config.networks, weighted=False),
+        passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
     )
     operations = _operations(first) * 3 * len(training.rows["train"]) * len(jobs)
 
     def begin(members: Sequence[Job]) -> Training:
-        return NetworkJobs(training, members, settings, made, device)
+        return NetworkJobs(within(members[0].task), members, settings, made, device)
 
     return Plan(named, data, training, header, begin, operations, config.keep_weights)
 
@@ -236,7 +243,8 @@ def _operations(backbone: Any) -> float:
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
-    return {"dataset": data.fingerprint, "suite": identity_of(suite), "environment": config.environment}
+    asked = {"environment": config.environment} | ({} if config.within is None else {"within": config.within})
+    return {"dataset": data.fingerprint, "suite": identity_of(suite), **asked}
 
 
 def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> tuple[list[Job], TrainingData]:
@@ -282,6 +290,33 @@ def _tasks(suite: Suite, config: BenchConfig) -> tuple[str, ...]:
                 f"task {task} has no challenge set: {'; '.join(reasons)}", allowed=", ".join(sorted(with_sets))
             )
     return config.tasks or tuple(task for task in suite.tasks if task in with_sets)
+
+
+def _within(data: Dataset, suite: Suite, config: BenchConfig, training: TrainingData) -> Callable[[str], TrainingData]:
+    """Task -> what it is trained on: all training images, or those that are in context."""
+    criterion = config.within
+    if criterion is None:
+        return lambda _task: training
+    if "train" not in suite.splits:
+        raise ParameterError(
+            "the suite says nothing of the training split",
+            where=f"within: {criterion}",
+            remedy="find with --splits train,valid,test",
+        )
+    rows = {task: _in_context(data, suite, criterion, task, training) for task in training.labels}
+    return lambda task: replace(training, rows={**training.rows, "train": rows[task]})
+
+
+def _in_context(data: Dataset, suite: Suite, criterion: str, task: str, training: TrainingData) -> NDArray[np.intp]:
+    inside = data.images["image_id"].is_in(suite.in_context(criterion, task)).to_numpy()
+    kept: NDArray[np.intp] = training.rows["train"][inside[training.rows["train"]]]
+    if len(np.unique(training.labels[task][kept])) < 2:
+        raise UndefinedError(
+            f"task {task}: the training images that are in context all have the same label",
+            where=f"within: {criterion}",
+            remedy="leave the task out, or train on all images",
+        )
+    return kept
 
 
 def _environments(

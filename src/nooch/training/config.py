@@ -27,6 +27,8 @@ class BenchConfig:
         seeds: of the initialisations.
         orders: ``by seed``, each seed with an order of rows of its own, as the paper's repeats; or one seed of an order for all.
         environment: attribute whose two values make environments with the label, instead of the strongest context cue.
+        within: criterion of the suite: each task is trained on the images that are in context under it alone (phi = 0; the paper's
+            step 3, section 2). The suite must have sets of the training split.
         heads: largest number of jobs in one pass over frozen features.
         networks: largest number of networks that are fine-tuned side by side on the same batches, as memory allows.
         keep_weights: whether each job keeps its trained network, or its head.
@@ -39,6 +41,7 @@ class BenchConfig:
     seeds: tuple[int, ...] = (0, 1, 2)
     orders: str | int = "by seed"
     environment: str | None = None
+    within: str | None = None
     heads: int = 1024
     networks: int = 1
     keep_weights: bool = False

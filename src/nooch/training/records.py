@@ -209,7 +209,9 @@ def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True) -> list[list[str]]:
+def passes_of(
+    jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
+) -> list[list[str]]:
     """Jobs that can train together, in passes of at most ``most``.
 
     Args:
@@ -217,8 +219,10 @@ def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True) -> l
         most: jobs in a pass.
         weighted: whether rows that are taken more or less often have weights, so that jobs with other draws share an order;
             else jobs share a pass that take the very same rows.
+        by_task: whether tasks have training images of their own, so that a pass has one task.
     """
     shared: dict[Any, list[str]] = {}
     for name, job in jobs.items():
-        shared.setdefault(job.shares if weighted else job.takes, []).append(name)
+        alike = job.shares if weighted else job.takes
+        shared.setdefault((alike, job.task if by_task else None), []).append(name)
     return [names[start : start + most] for names in shared.values() for start in range(0, len(names), most)]
