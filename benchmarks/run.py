@@ -22,6 +22,7 @@ SCRIPTS = {
     "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],
     "Probe: 384 jobs in one pass": ["bench_probe.py"],
+    "Scenes: images a second, and memory": ["bench_scenes.py"],
     "Pixels: the cache built and read": ["bench_pixels.py"],
 }
 

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# tests run side by side, one for each processor: threads of each that wait for the others' would take most of the time
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from nooch.cli import main
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones

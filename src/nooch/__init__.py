@@ -37,15 +37,21 @@ if TYPE_CHECKING:
     from nooch.study.finding import find
     from nooch.study.importing import with_split
     from nooch.study.planning import plan_bench, plan_finetune
+    from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.results import read_results
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
+    from nooch.study.truth import find_score
+    from nooch.study.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
+    from nooch.study.waterbirds_making import make_waterbirds
     from nooch.training.backbones import load_backbone
     from nooch.training.config import read_config
     from nooch.training.features import extract_features, load_features
+    from nooch.training.kinds import load_task_model
     from nooch.training.methods import Method
     from nooch.training.pixels import PixelCache, build_pixels
+    from nooch.training.task_maps import read_task_map
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
@@ -64,6 +70,12 @@ _HOME = {
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),
     "nooch.study.planning": ("plan_bench", "plan_finetune"),
+    "nooch.study.predicting": ("find_images", "predict", "save_predictions"),
+    "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
+    "nooch.study.waterbirds_making": ("make_waterbirds",),
+    "nooch.study.truth": ("find_score",),
+    "nooch.training.kinds": ("load_task_model",),
+    "nooch.training.task_maps": ("read_task_map",),
     "nooch.study.results": ("read_results",),
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
@@ -108,15 +120,20 @@ __all__ = [
     "export",
     "extract_features",
     "find",
+    "find_images",
+    "find_score",
     "judge_statements",
     "load_backbone",
     "load_dataset",
     "load_features",
     "load_suite",
+    "load_task_model",
+    "make_waterbirds",
     "overlaps",
     "paper_results",
     "plan_bench",
     "plan_finetune",
+    "predict",
     "preset",
     "published_suite",
     "read_boxes",
@@ -128,14 +145,19 @@ __all__ = [
     "read_published",
     "read_results",
     "read_table_of_images",
+    "read_task_map",
+    "read_waterbirds",
     "save_dataset",
+    "save_predictions",
     "save_scores",
     "save_suite",
     "save_sweep",
+    "score_waterbirds",
     "summary",
     "sweep_thresholds",
     "torch_dataset",
     "verify",
+    "waterbirds_table",
     "with_embedding",
     "with_split",
 ]

@@ -8,7 +8,9 @@ import hashlib
 import os
 import shutil
 import socket
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nooch.errors import OutputError
@@ -30,6 +32,8 @@ SWEEP_MARKER = "sweep.json"
 """The files that tell a folder as nooch's own; each is written last."""
 
 _CHUNK = 1 << 22
+_SYNCING = 16
+"""Files that are waited for at once."""
 
 
 def sha256_of(path: Path) -> str:
@@ -114,10 +118,9 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
 
 def _install(partial: Path, path: Path) -> None:
     """Give the finished folder its name; a folder that was there is kept until that has worked."""
-    for file in partial.rglob("*"):
-        if file.is_file():
-            with file.open("rb") as handle:
-                os.fsync(handle.fileno())
+    # one at a time, thousands of small files would take longer to sync than to write
+    with ThreadPoolExecutor(_SYNCING) as pool:
+        deque(pool.map(_sync, (file for file in partial.rglob("*") if file.is_file())), maxlen=0)
     old = path.with_name(partial.name + "-old")
     try:
         if path.exists():
@@ -129,6 +132,11 @@ def _install(partial: Path, path: Path) -> None:
             old.rename(path)
         raise
     _remove(old)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as handle:
+        os.fsync(handle.fileno())
 
 
 def _prefix(path: Path) -> str:

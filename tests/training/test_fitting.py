@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import image_dataset, tiny_resnet
-from pixel_arrays import TINY, Pictures, objective, squares, tiny_vit
+from pixel_arrays import TINY, Pictures, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
 from refusals import fails
 
 from nooch.errors import FormatError, InputError, NoochError, ParameterError
@@ -26,6 +26,7 @@ pytest.importorskip("transformers", reason="transformers is not installed (nooch
 PIXELS, Y, ENVIRONMENTS = squares()
 ROWS = {"train": np.arange(5, 60), "valid": np.arange(60, 90), "test": np.arange(5)}
 FAST = TuneSettings(lr=0.02, weight_decay=1e-3, batch=16, epochs=3)
+AS_IS = Seams()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def factory(folder, settings=FAST):
     return backbones(folder, settings, device="cpu")
 
 
-def trained(folder, learnings, settings=FAST, seams=Seams(), pixels=PIXELS):
+def trained(folder, learnings, settings=FAST, seams=AS_IS, pixels=PIXELS):
     return fit(factory(folder, settings), pixels, ROWS, learnings, settings, seams)
 
 
@@ -340,17 +341,24 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
 
     monkeypatch.setattr(torch, "compile", traced)
     settings = replace(FAST, lr=0.01, train=train, epochs=2)
-    expected = trained(resnet, [learning()], settings).logits(ROWS["valid"])[0]
-    for changes, tolerance in (({"compile": True}, 1e-4), ({"channels_last": True}, 1e-4), ({"precision": "bf16"}, 0.1)):
-        found = trained(resnet, [learning()], replace(settings, **changes))
-        apart = np.abs(found.logits(ROWS["valid"])[0] - expected).max()
+    # code that is made for one network serves the next one: its weights must not be those of the first
+    two = [learning(), learning("gdro", seed=1, parameters={"K": 9.0})]
+    expected = np.stack(trained(resnet, two, settings).logits(ROWS["valid"]))
+    assert np.abs(expected[0] - expected[1]).max() > 0.1
+    for changes, tolerance in (
+        ({"compile": True}, 1e-4),
+        ({"channels_last": True}, 1e-4),
+        ({"precision": "bf16"}, 0.1),
+    ):
+        found = trained(resnet, two, replace(settings, **changes))
+        apart = np.abs(np.stack(found.logits(ROWS["valid"])) - expected).max()
         assert apart < tolerance * max(1, np.abs(expected).max()), changes
         state = found.state_dict()
         assert all(array.dtype.kind in "fiub" for array in state.values())
-        again = NetworkPass(factory(resnet, replace(settings, **changes)), PIXELS, ROWS, [learning()], found.settings)
+        again = NetworkPass(factory(resnet, replace(settings, **changes)), PIXELS, ROWS, two, found.settings)
         again.load_state_dict(state)
-        assert np.array_equal(again.logits(ROWS["test"])[0], found.logits(ROWS["test"])[0])
-    assert len(compiled) == 2
+        assert np.array_equal(again.logits(ROWS["test"]), found.logits(ROWS["test"]))
+    assert len(compiled) == 4
 
 
 def test_a_network_that_diverges_says_so_and_stops(resnet):
@@ -393,7 +401,7 @@ def test_changes_and_mixtures_come_in_the_order_of_rows(resnet):
 def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, monkeypatch):
     monkeypatch.setattr(Member, "step", lambda *_: pytest.fail("training began"))
 
-    def begin(given=None, rows=ROWS, settings=FAST, pixels=PIXELS, folder=resnet, seams=Seams()):
+    def begin(given=None, rows=ROWS, settings=FAST, pixels=PIXELS, folder=resnet, seams=AS_IS):
         listed = [learning()] if given is None else given
         trained_pass = NetworkPass(factory(folder, settings), pixels, rows, listed, settings, seams)
         trained_pass.step()
@@ -409,7 +417,7 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
     fails(lambda: begin([replace(learning(), labels=CUE * np.nan)]), "not all 0 to 1", kind=InputError)
     fails(lambda: begin([replace(learning(), labels=CUE[:50])]), "labels has shape (50, 1)", "(90, 1)", kind=wrong)
     fails(lambda: begin([replace(learning(), labels=Y.astype(np.float32))]), "labels has shape (90,)", kind=wrong)
-    fails(lambda: begin([replace(learning(), labels=np.repeat(CUE, 2, axis=1))]), "heads", kind=wrong)
+    fails(lambda: begin([replace(learning(), labels=TWO * np.float32(1), environments=None)]), "heads", kind=wrong)
     fails(lambda: begin([learning(row_weights=WEIGHTS[:4])]), "row_weights has shape (4,)", kind=wrong)
     fails(lambda: begin([learning(valid_weights=WEIGHTS)]), "valid_weights has shape (90,)", "(30,)", kind=wrong)
     fails(lambda: begin([learning(weights=(1.0, 2.0))]), "weights has shape (2,)", kind=wrong)
@@ -434,12 +442,11 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
 
 
 def test_networks_that_take_other_input_cannot_share_it(resnet, tmp_path):
-    other = factory(tiny_vit(tmp_path / "vit"))
-    mine = factory(resnet)
-    scaled = lambda seed: replace(
-        other(seed), preprocessing=replace(mine(0).preprocessing, factor=1.0)
-    )
-    either = lambda seed: scaled(seed) if seed else mine(seed)
+    mine, other = factory(resnet), factory(tiny_vit(tmp_path / "vit"), replace(FAST, channels_last=True))
+
+    def either(seed):
+        return other(seed) if seed else mine(seed)
+
     learnings = [learning(seed=0), learning(seed=1)]
     fails(lambda: NetworkPass(either, PIXELS, ROWS, learnings, FAST), "other input", kind=ParameterError)
 

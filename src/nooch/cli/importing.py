@@ -204,6 +204,20 @@ def table(
     _finish(data, plan, out, overwrite, format)
 
 
+@app.command("waterbirds")
+def waterbirds(
+    folder: Path = typer.Argument(..., metavar="DIR", help="Folder of metadata.csv and the images that it names."),
+    out: Path = Out,
+    overwrite: bool = Overwrite,
+    format: Format = FormatOption,
+) -> None:
+    """Waterbirds in its standard folder: the task waterbird, the attribute place, four groups."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.study.waterbirds import read_waterbirds
+
+    _finish(read_waterbirds(folder), None, out, overwrite, format)
+
+
 def _plan(split: str | None, seed: int, group: str | None, split_values: str | None) -> SplitPlan | None:
     if split is None:
         for option, given in (("--group", group), ("--split-values", split_values)):

@@ -17,11 +17,14 @@ from nooch.cli import (
     exporting,
     finding,
     importing,
+    predicting,
     published,
     results,
+    scenes,
     showing,
     sweeping,
     training,
+    waterbirds,
 )
 from nooch.cli.output import fail
 from nooch.errors import NoochError
@@ -39,7 +42,20 @@ app = typer.Typer(
 app.add_typer(importing.app, name="import")
 app.add_typer(published.app, name="import-suite")
 app.add_typer(downloading.app, name="download")
-for _module in (finding, showing, evaluating, sweeping, exporting, training, benching, choosing, results):
+app.add_typer(waterbirds.app, name="waterbirds")
+for _module in (
+    finding,
+    showing,
+    evaluating,
+    sweeping,
+    exporting,
+    training,
+    benching,
+    choosing,
+    results,
+    scenes,
+    predicting,
+):
     _module.register(app)
 
 
@@ -52,6 +68,8 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def run() -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143 interrupted."""
+    # threads that wait for work must not keep a processor busy that others could use: on a shared machine that costs most of the time
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
     try:
         app()

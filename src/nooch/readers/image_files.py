@@ -79,6 +79,11 @@ class ImageIndex:
         """Relative path of the image with this name, whatever its ending."""
         return _only(self._by_stem.get(stem, []), stem)
 
+    def by_id(self, image_id: ImageId) -> str | None:
+        """Relative path of the file called after an image: its id, or as COCO writes it in twelve digits (the zeros of ids are not kept)."""
+        found = self.by_stem(str(image_id))
+        return self.by_stem(f"{image_id:012d}") if found is None and isinstance(image_id, int) else found
+
 
 def _only(found: list[str], name: str) -> str | None:
     if len(found) > 1:

@@ -249,7 +249,7 @@ def _dataset(
             missing = sum(f is None for f in found)
             named = [f or n for f, n in zip(found, frame["file_name"].to_list(), strict=True)]
         else:
-            named = [_by_id(index, image_id) for image_id in frame["image_id"].to_list()]
+            named = [index.by_id(image_id) for image_id in frame["image_id"].to_list()]
             missing = sum(n is None for n in named)
         frame = frame.with_columns(pl.Series("file_name", named, pl.String))
         provenance["notes"] += [f"{missing} of {len(named)} image files are not below {images}"] if missing else []
@@ -257,9 +257,3 @@ def _dataset(
         return Dataset.build(frame, names, areas, image_root=root, provenance=provenance)
     except InputError as error:
         raise InputError(error.problem, where=path, allowed=error.allowed, remedy=error.remedy) from error
-
-
-def _by_id(index: ImageIndex, image_id: int | str) -> str | None:
-    """The file called after an image: its id, or as COCO writes it in twelve digits (the zeros of ids are not kept)."""
-    found = index.by_stem(str(image_id))
-    return index.by_stem(f"{image_id:012d}") if found is None and isinstance(image_id, int) else found

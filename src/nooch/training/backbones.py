@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, MissingExtraError, ParameterError
-from nooch.training.decoding import check_size
-from nooch.training.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
+from nooch.errors import InputError, ParameterError
+from nooch.training.inputs import Inputs
+from nooch.training.loading import placed, preprocessing_of, pretrained, quietly, refuse_lacking, require_packages
+from nooch.training.preprocessing import Preprocessing
 from nooch.training.sources import DEFAULT, Source, find_source
 
 if TYPE_CHECKING:
@@ -59,15 +59,7 @@ class Backbone:
 
     def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
         """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width) on the device, normalised."""
-        import torch
-
-        given = torch.as_tensor(pixels).to(self.device, non_blocking=True)
-        if self.preprocessing.flip:
-            given = given.flip(-1)
-        factor, mean, std = self._scaling
-        # step by step as image processors do it, so that features are theirs to the last bits that rounding leaves
-        scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
-        return scaled if self.channels_last else scaled.contiguous()
+        return self._inputs.prepare(pixels)
 
     def features(self, batch: Tensor) -> Tensor:
         """Features of prepared input: float32 (m, 3, height, width) -> float32 (m, n_features). Gradients flow."""
@@ -92,12 +84,8 @@ class Backbone:
         }
 
     @cached_property
-    def _scaling(self) -> tuple[float, Tensor, Tensor]:
-        import torch
-
-        made = self.preprocessing
-        mean = [value + made.offset for value in made.mean]
-        return made.factor, torch.tensor(mean, device=self.device), torch.tensor(made.std, device=self.device)
+    def _inputs(self) -> Inputs:
+        return Inputs(self.preprocessing, self.device, self.channels_last)
 
 
 def choose_device(device: str = "auto") -> str:
@@ -107,7 +95,7 @@ def choose_device(device: str = "auto") -> str:
         MissingExtraError: torch is not installed.
         ParameterError: no such device here.
     """
-    _require()
+    require_packages()
     import torch
 
     if device == "auto":
@@ -150,40 +138,13 @@ def load_backbone(
     """
     source = str(source)
     found = find_source(source)
-    preprocessing = _preprocessing(found)
-    if size is not None:
-        preprocessing = replace(preprocessing, size=check_size(size))
+    preprocessing = preprocessing_of(found, size)
     device = choose_device(device)
-    import torch
-
     module, pooling = _pretrained(found) if found.folder is not None else (_random(found, seed), None)
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    # weights that were saved in half precision are computed with in float32: exact, and the same on every device
-    module = module.float().to(device=device, memory_format=layout).eval()
+    module = placed(module, device, channels_last=channels_last)
     identity = found.identity if found.folder is not None else _with_seed(found.identity, seed)
     made = Backbone(found.name, identity, module, 0, preprocessing, pooling or "pooler", device, channels_last, bf16)
     return _probed(made, source, asked=pooling is not None)
-
-
-def _require() -> None:
-    for package in ("torch", "transformers"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise MissingExtraError(package, "train", "a backbone") from error
-
-
-def _preprocessing(found: Source) -> Preprocessing:
-    if found.folder is None:
-        return IMAGENET
-    made = read_preprocessing(found.folder)
-    if made is None:
-        raise InputError(
-            f"has no {PREPROCESSOR}, so nobody knows what its pixels must be",
-            where=found.folder,
-            remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
-        )
-    return made
 
 
 def _with_seed(identity: str, seed: int) -> str:
@@ -195,7 +156,7 @@ def _random(found: Source, seed: int) -> Any:
     import torch
     from transformers import AutoModel
 
-    with torch.random.fork_rng(devices=[]), _loading(found):
+    with torch.random.fork_rng(devices=[]), quietly(found):
         torch.manual_seed(seed)
         return AutoModel.from_config(_config(found))  # type: ignore[no-untyped-call]
 
@@ -211,49 +172,13 @@ def _pretrained(found: Source) -> tuple[Any, str | None]:
     """The module with its weights, and how it is pooled where that is not as the model itself does it."""
     from transformers import AutoModel
 
-    with _loading(found):
-        module, info = AutoModel.from_pretrained(
-            str(found.folder),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-    lacking = sorted(name for name in info["missing_keys"] if not name.endswith("num_batches_tracked"))
-    if not lacking:
-        return module, None
-    if all(name.startswith("pooler.") for name in lacking):
+    module, lacking = pretrained(AutoModel, found)
+    if lacking and all(name.startswith("pooler.") for name in lacking):
         # classifiers such as ViT's carry no pooler: transformers would give it random weights
         module.pooler = None
         return module, "cls"
-    raise InputError(
-        f"lacks {len(lacking)} weights of the model in its config.json, such as {lacking[0]}",
-        where=found.folder,
-        remedy="save the whole model again: model.save_pretrained(folder)",
-    )
-
-
-@contextlib.contextmanager
-def _loading(found: Source) -> Iterator[None]:
-    """Without progress bars and reports; every error of transformers as one that names the model."""
-    from transformers.utils import logging
-
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    except Exception as error:  # loading fails with errors of several packages; all mean a model that does not fit
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"cannot be loaded: {type(error).__name__}: {reason}",
-            where=found.folder or found.name,
-            allowed="an image model that transformers itself has (no code from the folder is run)",
-        ) from error
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    refuse_lacking(found, lacking)
+    return module, None
 
 
 def _pooled(output: Any, pooling: str) -> Tensor:

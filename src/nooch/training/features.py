@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from nooch.training.kept import Kind, Unfinished, making, write_block
 from nooch.training.mapped import MappedRows
 from nooch.training.memory import memory_limits, reuse_memory
 from nooch.training.pixels import PixelCache, Progress
+from nooch.training.streaming import batches_of, forward, read_in_order
 
 __all__ = ["BATCH", "FEATURES", "Features", "extract_features", "load_features"]
 
@@ -32,10 +30,6 @@ BATCH = 32
 
 # images after which features are noted as done: what a kill can cost
 _BLOCK = 512
-# images that a processor works on at once: what they need stays small enough to be used again (see reuse_memory)
-_CHUNK = 4
-# batches that are read ahead
-_AHEAD = 3
 
 
 class Features(MappedRows):
@@ -157,12 +151,12 @@ def _fill(
     total = unfinished.shape[0]
     done = total - sum(len(range(total)[unfinished.rows(number)]) for number in unfinished.todo)
     progress(done, total)
-    batches = [rows for number in unfinished.todo for rows in _batches(range(total)[unfinished.rows(number)], batch)]
-    stream = _ahead(reader, batches, readers)
+    batches = [rows for number in unfinished.todo for rows in batches_of(range(total)[unfinished.rows(number)], batch)]
+    stream = read_in_order(reader, batches, readers)
     for number in unfinished.todo:
         rows = range(total)[unfinished.rows(number)]
         part = np.empty((len(rows), *unfinished.shape[1:]), np.float32)
-        for members in _batches(rows, batch):
+        for members in batches_of(rows, batch):
             pixels, broken = next(stream)
             refuse_broken(broken, "; run again, it goes on where it was")
             with memory_limits(batch, "extracting features"):
@@ -173,32 +167,9 @@ def _fill(
         unfinished.record(number, write_block(unfinished.place(number), values))
 
 
-def _batches(rows: range, batch: int) -> list[range]:
-    return [rows[start : start + batch] for start in range(0, len(rows), batch)]
-
-
-def _ahead(reader: _Reader, batches: Sequence[range], readers: int) -> Iterator[tuple[NDArray[np.uint8], list[str]]]:
-    """The batches' pixels in order, read by threads, a few batches ahead and never more: memory stays bounded."""
-    rest = iter(batches)
-    with ThreadPoolExecutor(readers) as pool:
-        waiting: deque[Future[tuple[NDArray[np.uint8], list[str]]]] = deque()
-        for rows in islice(rest, readers + _AHEAD):
-            waiting.append(pool.submit(reader, rows))
-        while waiting:
-            yield waiting.popleft().result()
-            for rows in islice(rest, 1):
-                waiting.append(pool.submit(reader, rows))
-
-
-def _forward(backbone: Backbone, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    import torch
-
-    step = _CHUNK if backbone.device == "cpu" else len(pixels)
+def _forward(backbone: Backbone, pixels: NDArray[np.uint8]) -> NDArray[Any]:
     backbone.module.eval()
-    with torch.inference_mode():
-        parts = [backbone.features(backbone.prepare(pixels[i : i + step])) for i in range(0, len(pixels), step)]
-        values: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-    return values
+    return forward(lambda part: backbone.features(backbone.prepare(part)), pixels, backbone.device)
 
 
 def _checked(part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backbone: Backbone) -> NDArray[Any]:

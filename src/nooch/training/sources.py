@@ -130,7 +130,7 @@ def _download(repository: str) -> Path:
     except ImportError as error:
         raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
     try:
-        return Path(snapshot_download(repository, allow_patterns=["*.json", f"*{_WEIGHTS}"]))
+        return Path(snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]))
     except Exception as error:  # the hub raises errors of several packages, and all mean that it gave no model
         raise InputError(
             f"backbone {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",

@@ -1,0 +1,270 @@
+"""Fine-tuning: one network and several that share batches, beside a plain PyTorch loop that decodes with Pillow as it goes.
+
+The plain loop is what the paper's code does: float32, no cache, each JPEG opened, converted and resized in the main process whenever it
+is its turn, one network. Both train all weights of the same network (random weights from its configuration) by SGD on the same
+images; an image counts once for each network that learns from it. Before anything is timed, both take a step in float32 from
+the same start, and their weights are compared (a network with random weights makes each later step's rounding 40 times larger).
+
+On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile, and the fraction of the card's measured rate of bf16
+matrix products that the network's operations come to (forward as torch counts them, three times that for a step). On a processor a
+small size, float32, not compiled: almost all of the time is the network's own, so the ratio is close to 1 there.
+
+    python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from bench_pixels import photographs
+from measuring import Spread, machine, ratios, write_json
+from PIL import Image
+from scipy.sparse import csr_array
+
+from nooch.data import Dataset
+from nooch.objectives import ERM, TrainingCounts
+from nooch.training.backbones import choose_device
+from nooch.training.epochs import Seams
+from nooch.training.fitting import NetworkPass
+from nooch.training.learning import Learning
+from nooch.training.networks import Backbones, backbones
+from nooch.training.pixels import PixelCache, build_pixels
+from nooch.training.preprocessing import IMAGENET
+from nooch.training.tuning import TuneSettings
+
+# what a GPU and a processor can do in a minute or two
+SIZES = {"cuda": (321, "config:resnet-50", 32), "cpu": (96, "config:resnet-18", 8)}
+CHECKED = 1
+TOLERANCE = 1e-5
+
+
+class Setup:
+    """Images, their labels, and the order in which both take them."""
+
+    def __init__(self, folder: Path, arguments: argparse.Namespace, device: str) -> None:
+        self.device = device
+        kind = device.partition(":")[0]
+        size, source, batch = SIZES[kind]
+        self.size, self.source, self.batch = arguments.size or size, arguments.backbone or source, batch
+        self.steps = arguments.steps
+        count = self.batch * self.steps
+        files, self.origin = photographs(folder)
+        (folder / "images").mkdir()
+        self.files = []
+        for number in range(count):
+            self.files.append(folder / "images" / f"{number:06d}.jpg")
+            shutil.copyfile(files[number % len(files)], self.files[-1])
+        frame = pl.DataFrame({"image_id": range(count), "file_name": [file.name for file in self.files]})
+        data = Dataset.build(frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images"))
+        # the same pixels as the plain loop sees
+        self.pixels: PixelCache = build_pixels(data, folder / "pixels", size=self.size, codec="pil")
+        self.labels = (np.random.default_rng(0).random(count) < 0.3).astype(np.float32)
+        self.labels[:2] = 0, 1
+
+    def settings(self, *, fast: bool) -> TuneSettings:
+        """Of the paper; fast as this device allows."""
+        plain = TuneSettings(batch=self.batch, lr=1e-3)
+        return replace(plain, precision="bf16", channels_last=True, compile=True) if fast else plain
+
+    def backbones(self, settings: TuneSettings) -> Backbones:
+        """Random weights of one seed."""
+        return backbones(self.source, settings, size=self.size, device=self.device)
+
+    def learnings(self, count: int) -> list[Learning]:
+        """Tasks that differ in nothing but their name."""
+        counts = TrainingCounts.of(np.bincount(self.labels.astype(int)).tolist())
+        counts = TrainingCounts(counts.classes.float().to(self.device), counts.environments.float().to(self.device))
+        return [Learning(f"task {n}", self.labels[:, None], ERM(counts)) for n in range(count)]
+
+    def order(self, steps: int) -> np.ndarray[Any, np.dtype[np.intp]]:
+        """The rows of some steps."""
+        return np.random.default_rng(0).permutation(len(self.labels))[: steps * self.batch]
+
+
+class Shared:
+    """Networks of nooch that share batches."""
+
+    def __init__(self, setup: Setup, settings: TuneSettings, networks: int) -> None:
+        rows = np.arange(len(setup.labels))
+        # one batch to validate on: what is timed are the steps
+        splits = {"train": rows, "valid": rows[: setup.batch]}
+        self.setup, self.steps = setup, setup.steps
+        seams = Seams(rows=lambda _epoch: setup.order(self.steps))
+        never = replace(settings, patience=1000, epochs=1000)
+        learnings = setup.learnings(networks)
+        self.trained = NetworkPass(setup.backbones(settings), setup.pixels, splits, learnings, never, seams)
+        self.networks = networks
+
+    def run(self, steps: int) -> None:
+        """Some steps of each network."""
+        self.steps = steps
+        self.trained.step()
+
+    def weights(self) -> torch.Tensor:
+        """All weights of the first network."""
+        return _flat(self.trained.members[0].network.moving().values())
+
+
+class Plain:
+    """One network of transformers, a Linear, autograd, images decoded in between."""
+
+    def __init__(self, setup: Setup) -> None:
+        from nooch.training.heads import HeadState
+
+        self.setup = setup
+        settings = setup.settings(fast=False)
+        backbone = setup.backbones(settings)(0)
+        self.body = backbone.module.train()
+        start = HeadState.initial([0], backbone.n_features, setup.device)
+        self.head = torch.nn.Linear(backbone.n_features, 1).to(setup.device)
+        with torch.no_grad():
+            self.head.weight.copy_(start.weights[:, :1].T)
+            self.head.bias.copy_(start.biases[:1])
+        learnt = [*self.body.parameters(), *self.head.parameters()]
+        self.optimiser = torch.optim.SGD(
+            learnt, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        )
+        self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (IMAGENET.mean, IMAGENET.std))
+
+    def image(self, row: int) -> torch.Tensor:
+        """An image, decoded now."""
+        with Image.open(self.setup.files[row]) as image:
+            small = image.convert("RGB").resize((self.setup.size, self.setup.size), Image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.asarray(small).copy()).permute(2, 0, 1).float() / 255
+        return (pixels - self.mean) / self.std
+
+    def run(self, steps: int) -> None:
+        """Some steps."""
+        order, batch, device = self.setup.order(steps), self.setup.batch, self.setup.device
+        for begin in range(0, len(order), batch):
+            rows = order[begin : begin + batch]
+            x = torch.stack([self.image(int(row)) for row in rows]).to(device)
+            y = torch.from_numpy(self.setup.labels[rows])[:, None].to(device)
+            logits = self.head(self.body(x).pooler_output.flatten(1))
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, y)
+            self.optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            self.optimiser.step()
+
+    def weights(self) -> torch.Tensor:
+        """All weights and statistics."""
+        return _flat([self.head.weight, self.head.bias, *self.body.parameters(), *self.body.buffers()])
+
+
+def _flat(values: Any) -> torch.Tensor:
+    return torch.cat([value.detach().double().flatten().cpu() for value in values])
+
+
+def check(setup: Setup) -> float:
+    """A step from the same start in float32; stops where weights differ by more than rounding."""
+    ours, theirs = Shared(setup, setup.settings(fast=False), 2), Plain(setup)
+    ours.run(CHECKED)
+    theirs.run(CHECKED)
+    apart = float((ours.weights() - theirs.weights()).abs().max())
+    # on a GPU convolutions round to 10 bits and add up in any order
+    if apart > TOLERANCE * (1000 if setup.device != "cpu" else 1):
+        sys.exit(f"error: after a step the weights differ by {apart}")
+    return apart
+
+
+def rate(runner: Shared | Plain, setup: Setup) -> float:
+    """Images of all networks in a second."""
+    networks = runner.networks if isinstance(runner, Shared) else 1
+    _wait(setup.device)
+    started = time.perf_counter()
+    runner.run(setup.steps)
+    _wait(setup.device)
+    taken = time.perf_counter() - started
+    return float(networks * setup.steps * setup.batch / taken)
+
+
+def _wait(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+
+
+def operations(setup: Setup) -> float:
+    """Floating-point operations of a training step for each image: forward, and twice that backward."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    backbone = setup.backbones(setup.settings(fast=False))(0)
+    batch = backbone.prepare(np.zeros((1, setup.size, setup.size, 3), np.uint8))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        backbone.features(batch)
+    return 3.0 * float(counter.get_total_flops())
+
+
+def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
+    """Operations in a second of large bf16 matrix products: the most that the card gives in practice."""
+    a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
+    best = 0.0
+    for _ in range(5):
+        _wait(device)
+        started = time.perf_counter()
+        for _ in range(repeats):
+            torch.mm(a, b)
+        _wait(device)
+        best = max(best, repeats * 2.0 * n**3 / (time.perf_counter() - started))
+    return best
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", type=int, default=4, help="how many share batches")
+    parser.add_argument("--steps", type=int, default=40, help="steps that are timed")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--size", type=int, help="pixels; by default by the device")
+    parser.add_argument("--backbone", help="by default by the device")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    device = choose_device(arguments.device)
+    with tempfile.TemporaryDirectory() as name:
+        setup = Setup(Path(name), arguments, device)
+        apart = check(setup)
+        fast = setup.settings(fast=device != "cpu")
+        several = f"{arguments.networks} networks sharing batches"
+        runners: dict[str, Shared | Plain] = {
+            "plain loop": Plain(setup),
+            "one network": Shared(setup, fast, 1),
+            several: Shared(setup, fast, arguments.networks),
+        }
+        for runner in runners.values():
+            # compiled, and memory taken; the last batch and validation too
+            runner.run(2)
+        rates: dict[str, list[float]] = {who: [] for who in runners}
+        for _ in range(arguments.runs):
+            for who, runner in runners.items():
+                rates[who].append(rate(runner, setup))
+        per_image = operations(setup)
+    card = torch.cuda.get_device_name(device) if device != "cpu" else "processor"
+    print(f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card}; photographs: {setup.origin}")
+    print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP an image")
+    found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
+    for who, values in rates.items():
+        print(f"{who}: {Spread.of(values)} images/s")
+    for who in ("one network", several):
+        found[f"ratio {who}"] = ratios(rates[who], rates["plain loop"])
+        print(f"{who}: {found[f'ratio {who}']} times the images/s of the plain loop")
+    if device != "cpu":
+        peak = matrix_rate(device)
+        found["matrix_rate"] = peak
+        for who, values in rates.items():
+            fraction = Spread.of([value * per_image / peak for value in values])
+            print(f"{who}: {fraction} of the card's measured {peak / 1e12:.0f} TFLOP/s")
+    write_json(arguments.json, {"machine": {**machine(), "device": card}, **found})
+
+
+if __name__ == "__main__":
+    main()

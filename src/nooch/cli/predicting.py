@@ -1,0 +1,93 @@
+"""``nooch predict``: a network that was trained elsewhere, on the images of a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, print_json, progress
+from nooch.cli.parsing import split_names
+from nooch.errors import check_one_of
+from nooch.files import check_output_file
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("predict")(predict_command)
+
+
+def predict_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    model: str = typer.Option(
+        ..., "--model", help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP."
+    ),
+    out: Path = typer.Option(..., "--out", metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
+    images: Path = typer.Option(None, "--images", help="Folder of images, where the dataset does not record it."),
+    task_map: str = typer.Option(
+        None,
+        "--map",
+        help="YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By default tasks' names.",
+    ),
+    dataset: Path = typer.Option(
+        None, "--dataset", help="Dataset folder with file names, where it is no longer where it was."
+    ),
+    tasks: str = typer.Option(None, help="Tasks, separated by commas; by default all that have a challenge set."),
+    splits: str = typer.Option(None, help="Splits, separated by commas; by default all of the suite."),
+    size: int = typer.Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    batch: int = typer.Option(32, min=1, help="Images in a batch."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    run: str = typer.Option(None, "--run", help="Name of the run; by default the model's."),
+    codec: str = typer.Option("auto", "--codec", help="How images are decoded: fast, pil, or auto."),
+    processes: int = typer.Option(None, "--processes", min=1, help="Parallel readers; all processors by default."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    format: Format = FormatOption,
+) -> None:
+    """Predict the tasks of a suite with any classifier, for nooch evaluate."""
+    from nooch.study.predicting import check_ending, find_images, predict, save_predictions, tasks_to_predict
+
+    check_output_file(check_ending(out), overwrite=overwrite)
+    from nooch.challenge import load_suite
+    from nooch.data import load_dataset
+    from nooch.study.showing import recorded_dataset
+    from nooch.training.decoding import CODECS
+    from nooch.training.kinds import load_task_model
+    from nooch.training.task_maps import read_task_map
+
+    check_one_of("codec", codec, CODECS)
+    words = None if task_map is None else read_task_map(task_map)
+    found = load_suite(suite)
+    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    names = tasks_to_predict(found, split_names(tasks) or None)
+    ids, paths = find_images(found, names, splits=split_names(splits) or None, data=data, images=images)
+    loaded = load_task_model(model, names, words, size=size, device=device)
+    with progress() as update:
+        made = predict(
+            loaded,
+            ids,
+            paths,
+            batch=batch,
+            codec=codec,
+            readers=processes,
+            run=run,
+            progress=lambda done, total: update("predicting", done, total),
+        )
+    save_predictions(made, out, overwrite=overwrite)
+    facts = {
+        "predictions": str(out),
+        "run": made.run,
+        "images": len(ids),
+        "tasks": {task: loaded.meaning[task] for task in names},
+        "model": {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity, "size": list(loaded.size)},
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    height, width = loaded.size
+    console().print(
+        f"{out}: {len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind}) at {height} x {width}",
+        markup=False,
+    )
+    console().print(f"next: nooch evaluate {suite} {out}", style="dim", markup=False)

@@ -1,0 +1,118 @@
+"""A pen draws one object in its own box, many times larger than it will be; what comes out is a smooth sprite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+__all__ = ["Color", "Pen", "Sprite", "darker", "mixed"]
+
+Color = tuple[int, int, int]
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Sprite:
+    """An object as it is laid on a picture.
+
+    Attributes:
+        paint: float32 (height, width, 3), 0 to 255, already multiplied with ``cover``.
+        cover: float32 (height, width), 0 to 1; the object's mask is where it is at least one half.
+    """
+
+    paint: NDArray[np.float32]
+    cover: NDArray[np.float32]
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return int(self.cover.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return int(self.cover.shape[1])
+
+
+class Pen:
+    """Draws in a box whose corners are (0, 0), top left, and (1, 1).
+
+    Args:
+        width: of the box in pixels of the picture; ``height`` likewise.
+    """
+
+    def __init__(self, width: int, height: int) -> None:
+        self._scale = 4 if max(width, height) <= _SMALL else 2
+        self._size = (max(width, 2) * self._scale, max(height, 2) * self._scale)
+        self._image = Image.new("RGBA", self._size)
+        self._draw = ImageDraw.Draw(self._image)
+
+    def polygon(self, points: Sequence[Point], fill: Color) -> None:
+        """A filled polygon."""
+        w, h = self._size
+        self._draw.polygon([(x * w, y * h) for x, y in points], fill=(*fill, 255))
+
+    def ellipse(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
+        """A filled ellipse in a box."""
+        self._draw.ellipse(self._box(left, top, right, bottom), fill=(*fill, 255))
+
+    def pie(self, left: float, top: float, right: float, bottom: float, start: float, end: float, fill: Color) -> None:
+        """A slice of an ellipse; degrees clockwise from the right."""
+        self._draw.pieslice(self._box(left, top, right, bottom), start, end, fill=(*fill, 255))
+
+    def arc(
+        self, left: float, top: float, right: float, bottom: float, start: float, end: float, fill: Color, wide: float
+    ) -> None:
+        """A part of the outline of an ellipse, ``wide`` as a part of the box's width."""
+        width = max(1, round(wide * self._size[0]))
+        self._draw.arc(self._box(left, top, right, bottom), start, end, fill=(*fill, 255), width=width)
+
+    def box(self, left: float, top: float, right: float, bottom: float, fill: Color, round_by: float = 0.0) -> None:
+        """A filled rectangle, its corners rounded by a part of the box's width."""
+        self._draw.rounded_rectangle(self._box(left, top, right, bottom), round_by * self._size[0], fill=(*fill, 255))
+
+    def line(self, points: Sequence[Point], fill: Color, wide: float) -> None:
+        """A line, ``wide`` as a part of the box's width."""
+        w, h = self._size
+        self._draw.line(
+            [(x * w, y * h) for x, y in points], fill=(*fill, 255), width=max(1, round(wide * w)), joint="curve"
+        )
+
+    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+        w, h = self._size
+        x, y = sorted((left * w, right * w)), sorted((top * h, bottom * h))
+        return x[0], y[0], x[1], y[1]
+
+    def sprite(self, random: np.random.Generator, *, turn: float = 0.0, flip: bool = False) -> Sprite:
+        """What was drawn, turned by degrees, mirrored, and lit from above."""
+        image = self._image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else self._image
+        if turn:
+            image = image.rotate(turn, expand=True)
+        small = np.asarray(image.convert("RGBa").reduce(self._scale), dtype=np.float32)
+        cover = small[:, :, 3] / np.float32(255)
+        height, width = cover.shape
+        light = np.linspace(1.12, 0.84, height, dtype=np.float32)[:, None]
+        light = light + random.standard_normal((height, width), dtype=np.float32) * np.float32(0.035)
+        return Sprite(np.minimum(small[:, :, :3] * light[:, :, None], 255 * cover[:, :, None]), cover)
+
+
+_SMALL = 72
+
+
+def darker(color: Color, by: float) -> Color:
+    """A colour times ``by``: below 1 darker, above 1 lighter."""
+    return _color([c * by for c in color])
+
+
+def mixed(color: Color, other: Color, share: float) -> Color:
+    """A colour with a share of another."""
+    return _color([(1 - share) * c + share * o for c, o in zip(color, other, strict=True)])
+
+
+def _color(values: Sequence[float]) -> Color:
+    r, g, b = (min(255, max(0, round(v))) for v in values)
+    return r, g, b

@@ -1,0 +1,137 @@
+"""``nooch predict``: from a suite and a model's folder to predictions that ``nooch evaluate`` reads."""
+
+import numpy as np
+import polars as pl
+import pytest
+from answering import save_classifier, save_clip
+from image_folders import image_dataset
+from scipy.sparse import csr_array
+
+from nooch.data import Dataset, save_dataset
+
+pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+
+LABELS = ("sport car, racer", "car", "water bird", "street")
+
+
+@pytest.fixture
+def suite(run_cli, tmp_path):
+    plain = image_dataset(tmp_path, 24)
+    areas = np.zeros((24, 3))
+    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
+    data = Dataset.build(plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root)
+    save_dataset(data, tmp_path / "data")
+    done = run_cli(
+        "find",
+        tmp_path / "data",
+        "--cues",
+        "car=street,water_bird=street",
+        "--tasks",
+        "car,water_bird",
+        "--out",
+        tmp_path / "suite",
+    )
+    assert done.code == 0, done.err
+    return tmp_path / "suite"
+
+
+def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
+    model = save_classifier(tmp_path / "model", LABELS)
+    done = run_cli(
+        "predict", suite, "--model", model, "--out", tmp_path / "p.parquet", "--batch", 5, "--format", "json"
+    )
+    assert done.code == 0, done.err
+    assert done.json["tasks"] == {"car": ["car"], "water_bird": ["water bird"]}
+    assert (done.json["images"], done.json["run"], done.json["model"]["kind"]) == (24, "model", "classifier")
+    (tmp_path / "map.yaml").write_text("car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n")
+    mapped = run_cli(
+        "predict",
+        suite,
+        "--model",
+        model,
+        "--map",
+        tmp_path / "map.yaml",
+        "--out",
+        tmp_path / "q.csv",
+        "--run",
+        "mapped",
+    )
+    assert mapped.code == 0, mapped.err
+    assert "2 tasks x 24 images by model (classifier) at 32 x 32" in mapped.out
+    scored = run_cli("evaluate", suite, tmp_path / "p.parquet", tmp_path / "q.csv", "--format", "json")
+    assert scored.code == 0, scored.err
+    value = {
+        (r["run"], r["task"]): r["value"]
+        for r in scored.json["scores"]
+        if (r["metric"], r["subset"], r["cue"]) == ("nll", "all", None)
+    }
+    assert value["model", "water_bird"] == pytest.approx(value["mapped", "water_bird"], abs=1e-6)
+    assert value["model", "car"] != value["mapped", "car"]
+
+
+def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
+    model = save_clip(tmp_path / "clip")
+    (tmp_path / "map.yaml").write_text("car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n")
+    done = run_cli(
+        "predict",
+        suite,
+        "--model",
+        model,
+        "--map",
+        tmp_path / "map.yaml",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "p.parquet",
+    )
+    assert done.code == 0, done.err
+    assert pl.read_parquet(tmp_path / "p.parquet").columns == ["image_id", "task", "logit", "run"]
+    assert run_cli("evaluate", suite, tmp_path / "p.parquet").code == 0
+
+
+def test_images_elsewhere(suite, run_cli, tmp_path):
+    model = save_classifier(tmp_path / "model", LABELS)
+    (tmp_path / "images").rename(tmp_path / "moved")
+    lost = run_cli("predict", suite, "--model", model, "--out", tmp_path / "p.parquet")
+    assert lost.code == 2
+    assert "no such folder of images" in lost.err
+    assert (
+        run_cli(
+            "predict", suite, "--model", model, "--images", tmp_path / "moved", "--out", tmp_path / "p.parquet"
+        ).code
+        == 0
+    )
+    (tmp_path / "data").rename(tmp_path / "data2")
+    unnamed = run_cli(
+        "predict", suite, "--model", model, "--images", tmp_path / "moved", "--out", tmp_path / "q.parquet"
+    )
+    assert "24 of 24 images are not there" in unnamed.err
+    given = ("--dataset", tmp_path / "data2", "--images", tmp_path / "moved")
+    again = run_cli("predict", suite, "--model", model, *given, "--out", tmp_path / "q.parquet")
+    assert again.code == 0, again.err
+    assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
+
+
+def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
+    model = save_classifier(tmp_path / "model", LABELS)
+    out = tmp_path / "p.parquet"
+
+    def refused(*words, said, file=out):
+        done = run_cli("predict", suite, "--model", model, "--out", file, *words)
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+        assert not file.exists()
+
+    refused(said="ending", file=tmp_path / "p.txt")
+    refused("--map", tmp_path / "none.yaml", said="cannot be read")
+    refused("--tasks", "cow", said="'cow' is no task")
+    refused("--splits", "tset", said="tset")
+    refused("--codec", "slow", said="codec")
+    refused("--device", "tpu", said="no device 'tpu'")
+    refused("--map", "imagenet", said="the map has no water_bird")
+    (tmp_path / "images" / "007.jpg").unlink()
+    refused(said="1 of 24 images are not there: 7 (007.jpg)")
+    out.write_text("kept")
+    assert "exists already" in run_cli("predict", suite, "--model", model, "--out", out).err
+    assert out.read_text() == "kept"

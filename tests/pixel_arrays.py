@@ -1,0 +1,81 @@
+"""Small pictures in memory that networks can learn, and tiny networks to learn them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from image_folders import save_model, tiny_resnet
+
+from nooch.objectives import OBJECTIVES, TrainingCounts
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Reads like a ``PixelCache``."""
+
+    array: np.ndarray
+
+    @property
+    def size(self):
+        return self.array.shape[1:3]
+
+    def __len__(self):
+        return len(self.array)
+
+    def batch(self, rows, out=None):
+        return np.take(self.array, rows, axis=0, out=out, mode="clip")
+
+
+def squares(count=90, size=32, seed=0):
+    """Noise; a red square where y, a green one in the cue's corner, which mostly goes with y: pictures, y, environments."""
+    random = np.random.default_rng(seed)
+    y = random.random(count) < 0.4
+    cue = random.random(count) < np.where(y, 0.8, 0.2)
+    array = random.integers(0, 150, (count, size, size, 3), dtype=np.uint8)
+    array[y, 8:20, 8:20, 0] += 90
+    array[cue, 20:30, 20:30, 1] += 90
+    return Pictures(array), y, (2 * y + cue).astype(np.uint8)
+
+
+def tiny_vit(folder: Path, dropout=0.2, seed=0):
+    """A vision transformer of two layers that drops out."""
+    import torch
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(seed)
+    config = ViTConfig(
+        hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8,
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    return save_model(ViTModel(config), folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Tiny operations are faster so, and where other work takes the processors, much faster."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+TINY = {"resnet": tiny_resnet, "vit": tiny_vit}
+
+
+def objective(name, labels, environments=None, variant="paper", **parameters):
+    """Of one head for each column of labels, by the counts of these rows."""
+    import torch
+
+    labels = np.asarray(labels).reshape(len(labels), -1)
+    environments = np.zeros_like(labels) if environments is None else np.asarray(environments).reshape(labels.shape)
+    columns = range(labels.shape[1])
+    counts = TrainingCounts(
+        torch.tensor(np.array([np.bincount(labels[:, k].astype(int), minlength=2) for k in columns]).T).float(),
+        torch.tensor(np.array([np.bincount(environments[:, k].astype(int), minlength=4) for k in columns]).T).float(),
+    )
+    return OBJECTIVES[name](counts, variant=variant, **parameters)

@@ -1,0 +1,47 @@
+"""Fine-tuning on real photographs: msrc-v2, a genuine ImageNet backbone, three methods on two tasks.
+
+As in test_probe_photographs: a random split, on both sides of which a scene can fall; cues by hand; area threshold 0.3 instead of 0.1,
+so that there are hard positives at all.
+"""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import nooch
+from nooch.study.benching import bench
+from nooch.study.collecting import collect
+from nooch.study.planning import plan_finetune
+from nooch.training.config import read_config
+from nooch.training.pixels import build_pixels
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+CUES = {"aeroplane": ["sky"], "cow": ["grass"]}
+SIZE = 96
+
+
+def test_three_methods_on_two_tasks(shared_data, tmp_path):
+    source = shared_data / "msrc-v2"
+    data = nooch.read_label_maps(source / "labels", source / "classes.txt", void=[0], images=source / "images")
+    data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
+    suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
+    pixels = build_pixels(data, tmp_path / "pixels", size=SIZE)
+    methods = {"erm": None, "environment-reweight": {"alpha": 1}, "gdro": {"K": 5}}
+    settings = {"lr": 0.003, "batch": 16, "epochs": 4, "seeds": [0], "methods": methods, "networks": 3}
+    config = read_config(settings, "finetune")
+    backbone = shared_data / "backbones" / "mobilenet_v1_0.75_224"
+    plan = plan_finetune(data, suite, pixels, backbone, config)
+    runs = bench(plan, tmp_path / "runs")
+    scores, selected, notes = collect(runs, suite)
+    assert notes == []
+    assert selected.select("task", "method").unique().height == 6
+    rows = scores.table.filter(metric="auc", split="test", criterion="ce").filter(pl.col("cue").is_null())
+    means = {}
+    for subset in ("all", "hard", "easy"):
+        values = rows.filter(subset=subset)["value"].drop_nulls()
+        assert len(values) == 6
+        means[subset] = float(np.mean(values.to_numpy()))
+    assert means["all"] > 0.85
+    assert means["easy"] > means["hard"]
