@@ -1,4 +1,4 @@
-# make demo: the main job end to end; make test: all tests. Both set everything up by themselves.
+# make demo: the main job end to end (make demo FULL=1: more of it); make test: all tests. Both set everything up by themselves.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ $(READY): requirements.lock pyproject.toml
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py --out demo-out
+	$(BIN)/python examples/demo.py --out demo-out $(if $(FULL),--full)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS)

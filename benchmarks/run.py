@@ -23,6 +23,7 @@ SCRIPTS = {
     "Gist: embedding genuine captions": ["bench_embedding.py"],
     "Probe: 384 jobs in one pass": ["bench_probe.py"],
     "Scenes: images a second, and memory": ["bench_scenes.py"],
+    "Fine-tuning: networks that share batches": ["bench_finetune.py"],
     "Pixels: the cache built and read": ["bench_pixels.py"],
 }
 
@@ -52,8 +53,8 @@ def main() -> None:
 
 
 def _environment() -> dict[str, str]:
-    # the generator of annotations lies with the examples
-    return {**os.environ, "PYTHONPATH": str(HERE.parent / "examples")}
+    # the generator of annotations lies with the tests
+    return {**os.environ, "PYTHONPATH": str(HERE.parent / "tests")}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
-"""The main job end to end on made-up annotations: import, find, explain, evaluate, sweep, export. No download of data."""
+"""The main job end to end on generated scenes: draw, import, find, explain, train, choose, compare, show. No download of data.
+
+    python examples/demo.py [--out demo-out] [--images 6000] [--full]
+
+With ``--full`` more scenes, and ERM, environment reweighting and GDRO fine-tuned on all tasks with three seeds (about an hour on 2 cores).
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -11,81 +16,168 @@ import sys
 import time
 from pathlib import Path
 
-from generate_annotations import generate
+import polars as pl
+from rich.console import Console
+from rich.table import Table
 
+import nooch
+
+HERE = Path(__file__).parent
 TASKS = "car,bowl,boat,fire_hydrant,airplane,cow,backpack,cup,surfboard,tie,sports_ball,kite"
+MARKER = "scenes/scenes.json"
+COLUMNS = {
+    "AUC hard": ("auc", "hard"),
+    "AUC easy": ("auc", "easy"),
+    "NLL hard pos": ("nll", "hard_positive"),
+    "NLL hard neg": ("nll", "hard_negative"),
+    "NLL easy": ("nll", "easy"),
+}
 
 
 def main() -> None:
     """Run the demo, printing each command as a user would type it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("demo-out"))
-    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args()
     out: Path = arguments.out
     if out.exists():
-        if not (out / "annotations" / "captions.json").is_file():
+        if not (out / MARKER).is_file():
             sys.exit(f"error: {out} exists and is no earlier demo; give another folder with --out")
         shutil.rmtree(out)
     started = time.monotonic()
-    print(f"1. Annotations of {arguments.images:,} made-up scenes in COCO format -> {out / 'annotations'}")
-    generate(out / "annotations", arguments.images, seed=0)
-    source, dataset, suite = out / "annotations", out / "dataset", out / "suite"
-    print("\n2. Import: things, stuff and captions joined by image, split 70/10/20")
-    run(
-        f"nooch import coco --things {source}/instances.json --stuff {source}/stuff.json "
-        f"--captions {source}/captions.json --split 70/10/20 --seed 0 {dataset}"
-    )
-    print(
-        "\n3. Find: images without the usual context (hard positives), and with it but without the object (hard negatives)"
-    )
-    run(
-        f"nooch find {dataset} --criterion ce --alpha 0.05 --beta 0.1 --criterion gist --encoder minilm --match ce "
-        f"--tasks {TASKS} --out {suite}"
-    )
-    print("\n4. Show: context cues, thresholds, and how far the two criteria agree")
-    run(f"nooch show {suite}")
-    print("\n5. Explain: why one image is hard, in words")
-    for image in hard_images(suite):
-        run(f"nooch explain {suite} --task car --image {image}")
-    print("\n6. Evaluate: two stand-ins for models; one answers from the context alone, the other looks at the object")
-    models = Path(__file__).parent / "stand_in_models.py"
-    run_python([str(models), str(dataset), str(out / "predictions"), "--tasks", TASKS])
-    run(
-        f"nooch evaluate {suite} {out}/predictions/context.parquet {out}/predictions/object.csv --criterion ce "
-        f"--tasks car,bowl,boat,cow --bootstrap 200 --out {out}/scores.parquet"
-    )
-    print("\n7. Sweep: what other thresholds would give, without fitting again")
-    run(f"nooch sweep-thresholds {dataset} --alpha 0:0.2:20 --beta 0.01:0.5:20 --out {out}/sweep")
-    print("\n8. Share: the sets in the layout of the published ones, and as a Hugging Face folder")
-    run(f"nooch export {suite} --to npy {out}/npy")
-    run(f"nooch export {suite} --to hf {out}/hf")
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/: dataset, suite, scores, pictures.")
-    print("Your own data: nooch import --help")
+    challenge_sets(out, arguments.images or (20_000 if arguments.full else 6_000))
+    heads(out)
+    fine_tuning(out, full=arguments.full)
+    conclusions(out, full=arguments.full)
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/:")
+    for what, path in {
+        "what the sets look like": "sheet.jpg",
+        "challenge sets": "suite",
+        "runs, records, predictions": "runs",
+        "scores and chosen settings": "scores",
+        "the paper's tables from these runs": "tables.md",
+        "loss on hard images against loss on all (Fig. 3)": "losses/losses.svg",
+    }.items():
+        print(f"  {out / path}: {what}")
+    print("Your own data: nooch import --help. The paper's: nooch download coco-stuff --help")
 
 
-def run(command: str) -> None:
+def challenge_sets(out: Path, images: int) -> None:
+    """Scenes, dataset, suite."""
+    say("Scenes whose context is known, in COCO's format")
+    run(f"nooch scenes {out}/scenes --images {images} --size 128 --seed 0")
+    made = f"{out}/scenes/annotations"
+    say("Import: things, stuff and captions joined by image, split 70/10/20")
+    run(
+        f"nooch import coco --things {made}/instances_scenes.json --stuff {made}/stuff_scenes.json "
+        f"--captions {made}/captions_scenes.json --images {out}/scenes/images --split 70/10/20 --seed 0 {out}/dataset"
+    )
+    say("Find: images without the usual context (hard positives), and with it but without the object (hard negatives)")
+    run(
+        f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce --tasks {TASKS} "
+        f"--out {out}/suite"
+    )
+    suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
+    nooch.contact_sheet(suite, data, ["car", "cup", "surfboard", "cow"], out / "sheet.jpg", per_row=4)
+    print(f"  {out}/sheet.jpg shows some of them")
+    say("Explain: why one image is hard, in words")
+    for subset in ("hard_positive", "hard_negative"):
+        run(f"nooch explain {out}/suite --task car --image {suite.set('ce', 'car', 'test').ids(subset)[0]}")
+    say("Do the criteria find what was drawn against its context?")
+    run(f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out {out}/truth-scores.csv")
+
+
+def heads(out: Path) -> None:
+    """One small network for all classes, and on its features all methods of the paper, many heads in one pass."""
+    say("One small network for all classes, from scratch: what does it lose on hard images?")
+    run(f"nooch pixels {out}/dataset --size 64 --out {out}/pixels")
+    run(
+        f"nooch classes {out}/dataset --pixels {out}/pixels --backbone config:{HERE}/small_network.json "
+        f"--set epochs=8 --set batch=32 --set channels_last=true --out {out}/classes"
+    )
+    run(f"nooch class-losses {out}/suite {out}/classes/predictions.parquet --split test --out {out}/losses")
+    say(
+        "The paper's nine methods with the values of its Table 8, three seeds, twelve tasks: heads on that network's features"
+    )
+    run(
+        f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels --size 64 --out {out}/features"
+    )
+    run(
+        f"nooch bench {out}/dataset {out}/suite --features {out}/features --set lr=0.01 --set epochs=20 --out {out}/runs"
+    )
+    quietly(f"nooch collect {out}/runs {out}/suite --out {out}/scores")
+
+
+def fine_tuning(out: Path, *, full: bool) -> None:
+    """Whole networks, side by side on the same batches."""
+    say("Fine-tuning whole networks")
+    tasks, seeds, methods = ("[cow]", "[0]", "{erm: , gdro: {K: [0, 5]}}")
+    if full:
+        tasks, seeds = f"[{TASKS}]", "[0, 1, 2]"
+        methods = "{erm: , environment-reweight: {alpha: [1, 2]}, gdro: {K: [5, 30]}}"
+    run(
+        f"nooch bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone {out}/classes/network --set lr=0.003 "
+        f"--set epochs=8 --set channels_last=true --set networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' "
+        f"--set 'methods={methods}' --out {out}/tuned"
+    )
+    quietly(f"nooch collect {out}/tuned {out}/suite --out {out}/tuned-scores")
+
+
+def conclusions(out: Path, *, full: bool) -> None:
+    """The paper's tables and conclusions, and a summary."""
+    say("The paper's conclusions, on these runs")
+    run(f"nooch results {out}/runs --suite {out}/suite --like all --out {out}/tables.md", shown=False)
+    run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
+    say("Hard and easy images: the mean over tasks, settings chosen on the validation split")
+    for name, folder in (
+        ("Heads on frozen features", "scores"),
+        ("Fine-tuned" if full else "Fine-tuned, cow", "tuned-scores"),
+    ):
+        print_summary(name, out / folder, out / "suite")
+
+
+def print_summary(name: str, scores: Path, suite: Path) -> None:
+    """A row for each method and criterion."""
+    cells = nooch.read_results(scores, [nooch.load_suite(suite)]).cells.filter(pl.col("task") == "average")
+    table = Table("method", "criterion", *COLUMNS, title=name, title_justify="left")
+    for criterion in ("ce", "gist"):
+        for method in cells["method"].unique(maintain_order=True):
+            mine = cells.filter(method=method, criterion=criterion)
+            values = [mine.filter(metric=metric, subset=subset)["mean"] for metric, subset in COLUMNS.values()]
+            table.add_row(method, criterion, *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values))
+    Console(width=110).print(table)
+
+
+_steps = iter(range(1, 100))
+
+
+def say(title: str) -> None:
+    """The title of a step."""
+    print(f"\n{next(_steps)}. {title}", flush=True)
+
+
+def run(command: str, *, shown: bool = True, lines: int | None = None) -> None:
     """Print a command and run it with this interpreter's nooch; stop where it fails."""
     print(f"$ {command}", flush=True)
-    run_python(["-m", *shlex.split(command)])
-
-
-def run_python(arguments: list[str]) -> None:
-    """Run this interpreter; stop where it fails."""
-    done = subprocess.run([sys.executable, *arguments], check=False)
+    quiet = not shown or lines is not None
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)],
+        check=False,
+        stdout=subprocess.PIPE if quiet else None,
+        text=True,
+        env={**os.environ, "COLUMNS": os.environ.get("COLUMNS", "160")},
+    )
     if done.returncode:
         sys.exit(done.returncode)
+    if lines is not None:
+        print("\n".join(done.stdout.splitlines()[:lines]))
 
 
-def hard_images(suite: Path) -> list[int]:
-    """The first hard positive and the first hard negative of the task car."""
-    code = (
-        "import json, sys, nooch; s = nooch.load_suite(sys.argv[1]).set('ce', 'car', 'test');"
-        "print(json.dumps(s.ids('hard_positive')[:1] + s.ids('hard_negative')[:1]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(suite)], capture_output=True, text=True, check=True)
-    found: list[int] = json.loads(done.stdout)
-    return found
+def quietly(command: str) -> None:
+    """Run a command whose tables are shown later."""
+    run(command, shown=False)
 
 
 if __name__ == "__main__":

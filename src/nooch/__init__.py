@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nooch.readers.label_maps import read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.report import save_scores, save_sweep
+    from nooch.scenes import contact_sheet
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
@@ -74,6 +75,7 @@ _HOME = {
     "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
     "nooch.study.waterbirds_making": ("make_waterbirds",),
     "nooch.study.truth": ("find_score",),
+    "nooch.scenes": ("contact_sheet",),
     "nooch.training.kinds": ("load_task_model",),
     "nooch.training.task_maps": ("read_task_map",),
     "nooch.study.results": ("read_results",),
@@ -115,6 +117,7 @@ __all__ = [
     "bench",
     "build_pixels",
     "collect",
+    "contact_sheet",
     "evaluate",
     "explain",
     "export",

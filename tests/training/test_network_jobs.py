@@ -9,12 +9,14 @@ from pictures import CONFIG, pictures
 from refusals import fails
 from shortcuts import jobs_of
 
-from nooch.errors import ParameterError
+from nooch.errors import FormatError, InputError, ParameterError
+from nooch.training.kinds import load_task_model
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.networks import backbones, read_logits
 from nooch.training.records import passes_of
 from nooch.training.saving import load_network
+from nooch.training.task_maps import TaskWords
 from nooch.training.tuning import TuneSettings
 
 torch = pytest.importorskip("torch")
@@ -122,6 +124,22 @@ def test_a_trained_network_is_saved_and_loaded(made, tmp_path):
     assert header.outputs == ["car"]
     found = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
+
+
+def test_a_trained_network_answers_its_tasks(made, tmp_path):
+    trained = finished(DATA, jobs_of(["erm"]), SETTINGS, made)
+    trained.save(0, tmp_path / "network")
+    model = load_task_model(tmp_path / "network", ["car"], device="cpu")
+    assert (model.kind, model.size, model.tasks) == ("trained", (16, 16), ("car",))
+    found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
+    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
+    folder = tmp_path / "network"
+    fails(lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError)
+    words = {"car": TaskWords(("car",))}
+    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "--map", kind=ParameterError)
+    fails(lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError)
+    (folder / "head.safetensors").write_bytes(b"x")
+    fails(lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError)
 
 
 def test_an_auxiliary_output_predicts_the_cue(made):

@@ -173,7 +173,8 @@ def test_no_code_of_a_folder_is_run(tmp_path):
 
 
 def test_kinds_are_told_apart_by_their_configuration(tmp_path):
-    assert list(KINDS) == ["classifier", "zero-shot"]
+    # trained networks are tried in test_network_jobs
+    assert list(KINDS) == ["trained", "classifier", "zero-shot"]
     assert len(LABELS) == 6
     folders = {"classifier": save_classifier(tmp_path / "a"), "zero-shot": save_clip(tmp_path / "b")}
     for kind, folder in folders.items():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.errors import InputError, check_one_of
-from nooch.evaluation.aligning import Aligned, check_tasks
+from nooch.evaluation.aligning import Aligned
 from nooch.evaluation.predictions import Predictions
 from nooch.metrics.pointwise import losses
 
@@ -31,15 +31,14 @@ def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = "val
 
     Returns:
         ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there is no image, then the counts
-        ``n, positives, negatives, hard_positives, hard_negatives`` and ``runs``. Tasks that no run predicts are missing.
+        ``n, positives, negatives, hard_positives, hard_negatives`` and ``runs``. Tasks that no run predicts are missing, and what is
+        predicted for classes that the suite does not have is left alone: a network of all classes has more of them.
 
     Raises:
-        InputError: a task that the suite does not have, images without a prediction, no task of the suite.
+        InputError: images without a prediction, no task of the suite.
         ParameterError: no such split.
     """
     check_one_of("split", split, suite.splits, owner="the suite")
-    for run in runs:
-        check_tasks(run, suite)
     rows = []
     for criterion, task, of in suite.keys:
         asked = [run for run in runs if task in run.tasks]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,14 +10,12 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
 from nooch.training.backbones import Backbone
+from nooch.training.streaming import read_in_order
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["Pixels", "check_pixels", "parts", "read_ahead"]
-
-_AHEAD = 3
-"""Batches that are read while one is worked on."""
 
 
 class Pixels(Protocol):
@@ -72,11 +67,4 @@ def read_ahead(pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool
         pixels.batch(rows, out=made.numpy())
         return made
 
-    rest = iter(batches)
-    with ThreadPoolExecutor(1) as pool:
-        waiting: deque[Future[Tensor]] = deque(pool.submit(read, rows) for rows in islice(rest, _AHEAD))
-        while waiting:
-            found = waiting.popleft().result()
-            for rows in islice(rest, 1):
-                waiting.append(pool.submit(read, rows))
-            yield found
+    yield from read_in_order(read, batches, 1)

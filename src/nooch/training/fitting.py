@@ -164,9 +164,10 @@ class NetworkPass:
             member.network.training(True)
         total = torch.zeros(len(members), dtype=torch.float64, device=self.device)
         rate, steps = self.settings.rate(self.epoch), 0
-        for batch in self._epochs.batches(self.epoch):
-            total += torch.stack([member.step(batch, rate) for member in members]).double()
-            steps += 1
+        with _fastest_convolutions():
+            for batch in self._epochs.batches(self.epoch):
+                total += torch.stack([member.step(batch, rate) for member in members]).double()
+                steps += 1
         found: NDArray[np.float64] = (total / max(steps, 1)).cpu().numpy()
         return found
 
@@ -217,6 +218,19 @@ def _check_mixing(learnings: Sequence[Learning], seams: Seams) -> None:
         raise ParameterError(
             f"images are mixed, and rows of {weighted[0]} have weights", allowed="one of the two: a mixture has no row"
         )
+
+
+@contextmanager
+def _fastest_convolutions() -> Iterator[None]:
+    """A GPU tries once for each size which way of convolving is the fastest; of no effect on a processor."""
+    from torch.backends import cudnn
+
+    before = cudnn.benchmark
+    cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before
 
 
 @contextmanager

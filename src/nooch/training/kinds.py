@@ -11,6 +11,7 @@ from nooch.training.backbones import choose_device
 from nooch.training.classifiers import is_classifier, load_classifier
 from nooch.training.task_maps import TaskWords
 from nooch.training.task_models import Asked, TaskModel, tried
+from nooch.training.trained_kind import is_trained, load_trained
 from nooch.training.zero_shot import is_zero_shot, load_zero_shot
 
 __all__ = ["KINDS", "Kind", "load_task_model"]
@@ -30,10 +31,12 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    # before the others: its folder is one of transformers too
+    "trained": Kind(is_trained, load_trained),
     "classifier": Kind(is_classifier, load_classifier),
     "zero-shot": Kind(is_zero_shot, load_zero_shot),
 }
-"""Name -> kind; the first that fits is taken. A folder that is no model of transformers needs a kind that stands before these."""
+"""Name -> kind; the first that fits is taken."""
 
 
 def load_task_model(
@@ -44,10 +47,11 @@ def load_task_model(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
 ) -> TaskModel:
-    """A network that was trained elsewhere, as one that gives a logit for each task. No code that comes with a model is run.
+    """A trained network as one that gives a logit for each task. No code that comes with a model is run.
 
     Args:
-        source: a hub id ``owner/model``, or a folder with weights as safetensors: an image classifier, or a model of texts and images.
+        source: a hub id ``owner/model``, or a folder with weights as safetensors: an image classifier, a model of texts and images, or
+            a network that nooch trained and kept.
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from ``read_task_map``; by default those that the tasks'
             names give.

@@ -12,7 +12,7 @@ from nooch.training.decoding import check_size
 from nooch.training.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 from nooch.training.sources import Source
 
-__all__ = ["placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages"]
+__all__ = ["placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages", "silently"]
 
 
 def require_packages(purpose: str = "a backbone") -> None:
@@ -87,13 +87,9 @@ def refuse_lacking(found: Source, lacking: list[str]) -> None:
 @contextlib.contextmanager
 def quietly(found: Source) -> Iterator[None]:
     """Without progress bars and reports; every error of transformers as one that names the model."""
-    from transformers.utils import logging
-
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
-        yield
+        with silently():
+            yield
     except Exception as error:  # loading fails with errors of several packages; all mean a model that does not fit
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
@@ -101,6 +97,18 @@ def quietly(found: Source) -> Iterator[None]:
             where=found.folder or found.name,
             allowed="an image model that transformers itself has (no code from the folder is run)",
         ) from error
+
+
+@contextlib.contextmanager
+def silently() -> Iterator[None]:
+    """Without the progress bars and reports of transformers."""
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
     finally:
         logging.set_verbosity(level)
         if shown:

@@ -209,9 +209,7 @@ def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def passes_of(
-    jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
-) -> list[list[str]]:
+def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False) -> list[list[str]]:
     """Jobs that can train together, in passes of at most ``most``.
 
     Args:

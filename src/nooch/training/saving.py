@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from nooch.data import encode_header, load_header
 from nooch.errors import FormatError, ParameterError
 from nooch.files import atomic_folder, sha256_of
 from nooch.training.backbones import load_backbone
+from nooch.training.loading import silently
 from nooch.training.networks import Network, build_network
 from nooch.training.preprocessing import PREPROCESSOR, Preprocessing
 from nooch.training.states import restore
@@ -78,7 +78,7 @@ def save_network(
     if len(outputs) != network.n_outputs:
         raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=f"{network.n_outputs}, one for each")
     with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
-        with _quiet():
+        with silently():
             network.backbone.module.save_pretrained(str(partial))
         save_file({name: value.detach().cpu().contiguous() for name, value in _small(network).items()}, partial / _HEAD)
         (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
@@ -119,20 +119,6 @@ def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False
     restore(wanted, {name: value.numpy() for name, value in small.items()})
     network.training(False)
     return network, header
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without progress bars."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _small(network: Network) -> dict[str, Tensor]:

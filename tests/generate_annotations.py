@@ -3,7 +3,7 @@
 Scenes bring their stuff and things with them, so that context means something: a street has road, pavement and cars.
 The same numbers of images, annotations and captions as COCO-Stuff come out for 123,287 images (about 1.1 GB).
 
-    python examples/generate_annotations.py OUT --images 3000 --seed 0
+    python tests/generate_annotations.py OUT --images 3000 --seed 0
 """
 
 from __future__ import annotations
