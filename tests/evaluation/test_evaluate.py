@@ -342,3 +342,13 @@ def test_runs_of_different_tasks_are_compared_where_both_have_one():
     assert any("run b has no predictions for Y" in note for note in scores.notes)
     # an average needs at least two tasks
     assert scores.table.filter(task=AVERAGE)["run"].unique().to_list() == ["a"]
+
+
+def test_tasks_that_the_suite_does_not_have_are_left_out_where_asked():
+    data = dataset_of([{"Y": 0.1}, {"A": 0.5}, {"Z": 0.1, "A": 0.5}, {}], CLASSES, ["test"] * 4)
+    suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
+    values, ids = np.arange(12.0).reshape(4, 3), data.images["image_id"]
+    more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
+    fails(lambda: evaluate(suite, more), "'unicorn'", "--ignore-unknown")
+    plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
+    assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)

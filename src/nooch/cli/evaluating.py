@@ -66,7 +66,9 @@ def evaluate_command(
         None, "--dataset", help="Dataset folder for --by, where it is no longer where it was."
     ),
     baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
-    ignore_unknown: bool = typer.Option(False, "--ignore-unknown", help="Leave out images the suite does not have."),
+    ignore_unknown: bool = typer.Option(
+        False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
+    ),
     threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
     format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How scores are printed."),

@@ -24,7 +24,8 @@ def check_tasks(run: Predictions, suite: Suite) -> None:
             except ValueError as error:
                 raise InputError(
                     f"task {task!r} is not in the suite", where=f"run {run.run}",
-                    allowed=some_of(sorted(suite.tasks), 12), remedy=getattr(error, "remedy", None),
+                    allowed=some_of(sorted(suite.tasks), 12),
+                    remedy=getattr(error, "remedy", None) or "leave it out, or give --ignore-unknown (ignore_unknown=True)",
                 ) from error  # fmt: skip
 
 

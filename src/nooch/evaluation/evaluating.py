@@ -66,7 +66,7 @@ def evaluate(
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images that the suite does not have.
+        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
         threads: how many tasks are scored at once; by default as many as there are processors for a bootstrap, and 1 without,
             where one thread is faster than several that wait for one another.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -81,7 +81,7 @@ def evaluate(
     for metric in metrics:
         check_one_of("metric", metric, METRICS)
     runs = as_runs(predictions, suite.tasks, scale)
-    for run in runs:
+    for run in () if ignore_unknown else runs:
         check_tasks(run, suite)
     first = check_one_of("run", baseline or runs[0].run, [run.run for run in runs], owner="the predictions")
     names = _names("criterion", criteria, suite.criteria)

@@ -11,9 +11,17 @@ import polars as pl
 
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.scoring import AVERAGE, Block
+from nooch.html import html_table
 from nooch.metrics import METRICS
 
 __all__ = ["Scores", "differences_table", "scores_table"]
+
+_SHOWN = {
+    "auc": ("hard", "easy"),
+    "nll": ("hard_positive", "hard_negative", "easy"),
+    "error": ("hard_positive", "hard_negative", "easy"),
+}
+"""What notebooks show, as far as it is there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +45,18 @@ class Scores:
     def __repr__(self) -> str:
         runs = self.table["run"].n_unique()
         return f"Scores({runs} runs, {self.table['task'].n_unique()} tasks, {self.table.height} values)"
+
+    def _repr_html_(self) -> str:
+        keys = ["criterion", "split", "task", "run"]
+        plain = self.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+        wide = plain.with_columns(pl.concat_str("metric", pl.lit(" "), "subset").alias("of")).pivot(
+            on="of", index=keys, values="value", maintain_order=True
+        )
+        known = [f"{metric} {subset}" for metric, subsets in _SHOWN.items() for subset in subsets]
+        columns = [*keys, *(name for name in known if name in wide.columns)]
+        # averages first: a long table is cut at its end
+        rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
+        return html_table(repr(self), columns, rows, left=len(keys), notes=self.notes)
 
     def __len__(self) -> int:
         return self.table.height
