@@ -1,10 +1,9 @@
 """Small pictures with an object and a context, as pixels for training, and a network for them."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 from PIL import Image
+from pixel_arrays import Pictures
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset
@@ -18,23 +17,6 @@ CONFIG = {
     "depths": [1, 1],
 }
 """A small ResNet, for ``config:FILE.json``."""
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Pixels as a cache gives them."""
-
-    array: np.ndarray
-
-    @property
-    def size(self):
-        return self.array.shape[1:3]
-
-    def __len__(self):
-        return len(self.array)
-
-    def batch(self, rows, out=None):
-        return np.take(self.array, rows, axis=0, out=out, mode="clip")
 
 
 def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80, noise=150):
@@ -56,7 +38,7 @@ def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80,
         "test": np.arange(n_train + n_other, n),
     }
     environments = {"car": (2 * y + cue).astype(np.uint8)}
-    return TrainingData(InMemory(array.clip(0, 255).astype(np.uint8)), rows, {"car": y}, environments)
+    return TrainingData(Pictures(array.clip(0, 255).astype(np.uint8)), rows, {"car": y}, environments)
 
 
 def picture_dataset(folder, **options):

@@ -21,12 +21,13 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
     {"errors", "machine", "version"},
-    {"files", "named", "plans"},
+    {"files", "html", "named", "plans"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
     {"challenge"},
     {"training", "selection", "evaluation"},
     {"report", "exports", "scenes", "published", "download", "engines"},
+    {"plot"},
     {"study"},
     {"cli"},
     {"__main__"},

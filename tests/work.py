@@ -27,3 +27,20 @@ def who(_):
 
 def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(item):
+    """Kill the worker the first time that this item is done; leave a line for every time that one was begun."""
+    number, folder = item
+    with (folder / "begun").open("a") as file:
+        file.write(f"{number}\n")
+    marker = folder / f"died-{number}"
+    if number == 2 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * 10
+
+
+def printing(x):
+    print(f"working on {x}")  # noqa: T201
+    return refuse(x)

@@ -8,6 +8,8 @@ from birds import cub_folder, places_folder
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
 
+FIND = ["find", "--criterion", "attribute", "--preset", "waterbirds", "--splits", "train,test", "--out"]
+
 
 @pytest.fixture
 def folders(tmp_path):
@@ -48,18 +50,7 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
     done = run_cli("import", "waterbirds", tmp_path / "birds", tmp_path / "data")
     assert done.code == 0, done.err
     assert "60 images" in done.out
-    found = run_cli(
-        "find",
-        tmp_path / "data",
-        "--criterion",
-        "attribute",
-        "--preset",
-        "waterbirds",
-        "--splits",
-        "train,test",
-        "--out",
-        tmp_path / "suite",
-    )
+    found = run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
     assert found.code == 0, found.err
     assert {key[2] for key in load_suite(tmp_path / "suite").keys} == {"train", "test"}
     data = load_dataset(tmp_path / "data")
@@ -84,18 +75,7 @@ def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
     cub, places = folders
     run_cli("waterbirds", "make", "--cub", cub, "--places", places, tmp_path / "birds")
     run_cli("import", "waterbirds", tmp_path / "birds", tmp_path / "data")
-    run_cli(
-        "find",
-        tmp_path / "data",
-        "--criterion",
-        "attribute",
-        "--preset",
-        "waterbirds",
-        "--splits",
-        "train,test",
-        "--out",
-        tmp_path / "suite",
-    )
+    run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
     scored = run_cli("waterbirds", "score", tmp_path / "suite", file, "--format", "json").json[0]
     rows = run_cli(

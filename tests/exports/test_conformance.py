@@ -23,12 +23,13 @@ OPTIONS = {
     "coco": lambda made: {"annotations": made.annotations},
     "csv": _nothing,
     "hf": _nothing,
+    "table": _nothing,
     "fiftyone": _nothing,
 }
 NOT_ITS_OWN = [
     (name, option)
     for name in EXPORTS
-    for option in ("colour", "annotations", "no_annotations", "subsets", "id_field")
+    for option in ("colour", "annotations", "no_annotations", "subsets", "id_field", "predictions", "scale", "images")
     if option not in inspect.signature(exporter(name)).parameters
 ]
 

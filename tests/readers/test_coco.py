@@ -18,7 +18,7 @@ from pycocotools import mask
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
 from nooch.readers.coco import read_coco
-from nooch.readers.coco_json import _run_lengths
+from nooch.readers.coco_masks import _run_lengths
 from nooch.readers.label_maps import read_label_maps
 
 

@@ -105,7 +105,7 @@ def test_a_sweep_that_cannot_be_drawn_leaves_nothing(sweep, tmp_path, monkeypatc
     def breaks(*_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("nooch.report.sweep_files.shares_figure", breaks)
+    monkeypatch.setattr("nooch.report.sweep_files.draw_shares", breaks)
     with pytest.raises(RuntimeError, match="no ink"):
         save_sweep(sweep, tmp_path / "s")
     assert not list(tmp_path.iterdir())

@@ -60,7 +60,7 @@ def bench_command(
         dataset, suite, chosen, device, features=features, embedding=embedding, pixels=pixels, backbone=backbone
     )
     if dry_run:
-        _print_plan(plan, chosen, format)
+        _print_plan(plan, chosen, device, format)
         return
     with progress() as update:
         runs = bench(plan, out, progress=update)
@@ -195,9 +195,9 @@ def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> B
     return read_config(content, mode)
 
 
-def _print_plan(plan: Plan, config: BenchConfig, format: Format) -> None:
+def _print_plan(plan: Plan, config: BenchConfig, device: str, format: Format) -> None:
     """Jobs, passes, an estimate of time from a product that is timed now, and of disk."""
-    speed = _operations_per_second()
+    speed = _operations_per_second(device)
     facts: dict[str, Any] = {
         "jobs": len(plan.jobs),
         "passes": [len(names) for names in plan.header.passes],
@@ -216,15 +216,26 @@ def _print_plan(plan: Plan, config: BenchConfig, format: Format) -> None:
         for key, value in facts.items()
     ]
     console().print(table("What would be done", ["", ""], rows, left=2))
-    note("seconds are those of the matrix products alone, for all heads together; heads stop early")
+    note(
+        "seconds are those of the products alone, for all jobs together, at this device's speed in float32; jobs stop early"
+    )
 
 
-def _operations_per_second() -> float:
-    import numpy as np
+def _operations_per_second(device: str) -> float:
+    """Of a product of matrices on the device, timed now."""
+    import torch
 
-    left, right = np.ones((512, 2048), np.float32), np.ones((2048, 512), np.float32)
+    left, right = (torch.ones(shape, device=device) for shape in ((512, 2048), (2048, 512)))
+
+    def wait() -> None:
+        # a GPU works on after the call has come back
+        if device != "cpu":
+            torch.cuda.synchronize()
+
     left @ right
+    wait()
     started = time.perf_counter()
     for _ in range(4):
         left @ right
+    wait()
     return 4 * 2 * 512 * 2048 * 512 / (time.perf_counter() - started)

@@ -1,0 +1,160 @@
+"""Notebook faces: small tables in which whatever a file says is text."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+from made_runs import made_runs
+from scored import logits, small_data, small_suite
+
+import nooch
+from nooch.challenge import Suite
+from nooch.data import Dataset
+from nooch.html import MOST_ROWS, html_table, parameters_text
+from nooch.study.results import paper_cells, read_results
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"'&<img/src=x/onerror=alert(1)>",
+    "\u202egnp.exe\u202c",
+    "x" * 10_000,
+    "a\x00b</td>",
+]
+_TAGS = {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "bdi"}
+
+
+class _Read(HTMLParser):
+    """Tags, attributes and texts of cells; every tag must be closed in its order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.rows, self.open = set(), set(), [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.rows and {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def read(text):
+    found = _Read(text)
+    assert found.tags <= _TAGS
+    assert found.attributes <= {"style"}
+    return found.rows
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_a_cell_holds_is_text(name):
+    rows = read(html_table(name, [name, "n"], [[name, 1]], notes=[name]))
+    shown = name if len(name) <= 200 else name[:200] + "…"
+    assert rows == [[shown, "n"], [shown, "1"]]
+
+
+def test_numbers_dashes_and_what_is_cut():
+    assert read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))[1] == ["–", "1,234,567", "0.123"]
+    rows = [[i] for i in range(MOST_ROWS + 3)]
+    text = html_table("t", ["a"], rows)
+    assert len(read(text)) == 1 + MOST_ROWS
+    assert "and 3 more rows" in text
+    assert "more rows" not in html_table("t", ["a"], rows[:MOST_ROWS])
+
+
+def test_parameters_in_words():
+    assert parameters_text({"alpha": 0.05, "cues": {}, "tau": None, "encoder": "e"}) == "alpha 0.05, encoder e"
+
+
+def test_a_suite_shows_counts_criteria_and_thresholds():
+    suite = small_suite()
+    rows = read(suite._repr_html_())
+    expected = []
+    for record in suite.header.sets:
+        numbers = [record.hard_positives, record.positives, record.hard_negatives, record.negatives]
+        limits = ["–" if v is None else f"{v:.3g}" for v in (record.threshold_positive, record.threshold_negative)]
+        excluded = record.excluded_positives + record.excluded_negatives
+        expected.append([record.task, record.criterion, record.split, *map(str, numbers), *limits, str(excluded)])
+    assert rows[1:] == expected
+    assert "beta 0.1" in suite._repr_html_()
+
+
+def test_a_dataset_shows_its_splits():
+    rows = read(small_data()._repr_html_())
+    assert rows == [["split", "images"], ["train", "20"], ["valid", "16"], ["test", "24"]]
+
+
+def test_hostile_names_of_classes_tasks_and_criteria():
+    data = small_data()
+    strange = Dataset.build(data.images, [*HOSTILE[:2], *data.classes[2:]], data.areas)
+    read(strange._repr_html_())
+    suite = nooch.find(
+        strange, {HOSTILE[0]: nooch.CE(cues={HOSTILE[0]: ("road",), HOSTILE[1]: ("road",)})}, tasks=HOSTILE[:2]
+    )
+    rows = read(suite._repr_html_())
+    assert {row[0] for row in rows[1:]} == set(HOSTILE[:2])
+    assert {row[1] for row in rows[1:]} == {HOSTILE[0]}
+    frames = [
+        pl.DataFrame(
+            {"image_id": (c := suite.set(*key)).image_ids, "task": key[1], "logit": c.labels * 1.0, "run": HOSTILE[1]}
+        )
+        for key in suite.keys
+        if key[2] == "test"
+    ]
+    rows = read(nooch.evaluate(suite, pl.concat(frames))._repr_html_())
+    assert {row[3] for row in rows[1:]} == {HOSTILE[1]}
+
+
+def test_scores_show_each_run_and_task_averages_first():
+    suite = small_suite()
+    scores = nooch.evaluate(suite, {"a": logits(suite), "b": logits(suite, seed=1)})
+    head, *rows = read(scores._repr_html_())
+    assert head[:5] == ["criterion", "split", "task", "run", "auc hard"]
+    assert [row[2] for row in rows[:4]] == ["average"] * 4
+    assert len(rows) == 2 * 2 * 3
+    for row in rows:
+        where = dict(zip(head[:4], row[:4], strict=True))
+        for name, shown in zip(head[4:], row[4:], strict=True):
+            value = scores.value(*name.split(" "), **where)
+            assert shown == ("–" if value is None else f"{value:.3g}")
+
+
+def test_scores_without_the_usual_metrics_are_shown():
+    suite = small_suite()
+    head = read(nooch.evaluate(suite, logits(suite), metrics=["ece"])._repr_html_())[0]
+    assert head == ["criterion", "split", "task", "run"]
+
+
+def test_results_show_auc_of_each_method(tmp_path):
+    suite = small_suite()
+    found = read_results(made_runs(tmp_path / "runs", suite).path, [suite])
+    head, *rows = read(found._repr_html_())
+    assert head == ["criterion", "task", "erm", "label-reweight", "gdro"]
+    assert rows[0][1] == "average"
+    cells = found.cells.filter(metric="auc", subset="hard")
+    for row in rows:
+        for method, shown in zip(head[2:], row[2:], strict=True):
+            cell = cells.filter(criterion=row[0], task=row[1], method=method).row(0, named=True)
+            assert shown == f"{cell['mean']:.3f} ({cell['std']:.3f})"
+    of_paper = read(paper_cells()._repr_html_())
+    # Table 5 has no deviation
+    assert "0.691" in of_paper[1]
+    nothing = replace(found, cells=found.cells.with_columns(mean=pl.lit(None, pl.Float64)))
+    assert read(nothing._repr_html_())[1][2] == "–"
+
+
+def test_an_empty_suite_is_shown():
+    suite = small_suite()
+    empty = Suite.of({}, dataset=suite.header.dataset, criteria={}, skipped=[], tasks=[], splits=[])
+    assert len(read(empty._repr_html_())) == 1
