@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
     from nooch.study.exporting import export
+    from nooch.study.figure_sources import Sources
+    from nooch.study.figures import figure_data, save_figures
     from nooch.study.finding import find
     from nooch.study.importing import with_split
+    from nooch.study.loss_sweeping import sweep_losses
     from nooch.study.planning import plan_bench, plan_finetune
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.results import read_results
@@ -84,7 +87,10 @@ _HOME = {
     "nooch.study.collecting": ("collect",),
     "nooch.study.embedding": ("with_embedding",),
     "nooch.study.exporting": ("export",),
+    "nooch.study.figures": ("figure_data", "save_figures"),
+    "nooch.study.figure_sources": ("Sources",),
     "nooch.study.finding": ("find",),
+    "nooch.study.loss_sweeping": ("sweep_losses",),
     "nooch.study.importing": ("with_split",),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
@@ -110,6 +116,7 @@ __all__ = [
     "PixelCache",
     "Predictions",
     "Scores",
+    "Sources",
     "SplitPlan",
     "Suite",
     "Sweep",
@@ -122,6 +129,7 @@ __all__ = [
     "explain",
     "export",
     "extract_features",
+    "figure_data",
     "find",
     "find_images",
     "find_score",
@@ -151,12 +159,14 @@ __all__ = [
     "read_task_map",
     "read_waterbirds",
     "save_dataset",
+    "save_figures",
     "save_predictions",
     "save_scores",
     "save_suite",
     "save_sweep",
     "score_waterbirds",
     "summary",
+    "sweep_losses",
     "sweep_thresholds",
     "torch_dataset",
     "verify",
@@ -167,6 +177,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        # a module of functions, and not one of them
+        return importlib.import_module("nooch.plot")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)

@@ -37,13 +37,13 @@ def test_the_exact_form(dataset, run_cli, tmp_path):
     assert (header["tasks"], header["splits"], header["embedding"]) == ("all", ["valid", "test"], None)
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.1), (0.02, 0.08), (0.05, 0.3), (0.0, 0.16)])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)])
 def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, beta):
     run_cli(
         "sweep-thresholds",
         dataset,
         "--alpha",
-        "0,0.02,0.05,0.1",
+        "0,0.02,0.04,0.1",
         "--beta",
         "0.1,0.08,0.3,0.16",
         "--out",
@@ -67,7 +67,7 @@ def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, bet
 def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
     words = [
         "--alpha",
-        "0.05",
+        "0.04",
         "--beta",
         "0.3, 0.1,0.2",
         "--tasks",
@@ -79,7 +79,7 @@ def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
     ]
     done = run_cli("sweep-thresholds", dataset, *words, "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    assert (done.json["alpha"], done.json["beta"], done.json["splits"]) == ([0.05], [0.3, 0.1, 0.2], ["test"])
+    assert (done.json["alpha"], done.json["beta"], done.json["splits"]) == ([0.04], [0.3, 0.1, 0.2], ["test"])
     equal = pl.read_parquet(tmp_path / "out" / "equal.parquet")
     assert done.json["equal"] == equal.to_dicts()
     grid = pl.read_parquet(tmp_path / "out" / "grid.parquet")

@@ -9,6 +9,7 @@ import msgspec
 
 from nooch.challenge.sets import ChallengeSet, Counts
 from nooch.errors import ParameterError, check_one_of
+from nooch.html import html_table, parameters_text
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
 
@@ -123,6 +124,25 @@ class Suite:
     def __repr__(self) -> str:
         h = self.header
         return f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)}; {len(h.sets)} sets)"
+
+    def _repr_html_(self) -> str:
+        columns = [
+            "task", "criterion", "split", "hard positives", "of", "hard negatives", "of", "positives below", "negatives above", "no verdict",
+        ]  # fmt: skip
+        rows = [
+            [
+                r.task, r.criterion, r.split, r.hard_positives, r.positives, r.hard_negatives, r.negatives, r.threshold_positive,
+                r.threshold_negative, r.excluded_positives + r.excluded_negatives,
+            ]
+            for r in self.header.sets
+        ]  # fmt: skip
+        about = [
+            f"{name}: {record.expression or record.kind} {parameters_text(record.parameters)}"
+            + (f", counts matched to {record.match}" if record.match else "")
+            for name, record in self.header.criteria.items()
+        ]
+        without = [f"{len(self.header.skipped):,} tasks and criteria without a set"] if self.header.skipped else []
+        return html_table(repr(self), columns, rows, left=3, notes=[*about, *without])
 
     @property
     def criteria(self) -> tuple[str, ...]:

@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
 def export_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
     out: str = typer.Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."),
-    to: str = typer.Option(..., "--to", help="ids, npy, coco, csv, hf, fiftyone, or your own package.module:function."),
+    to: str = typer.Option(
+        ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."
+    ),
     dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
     criterion: list[str] = typer.Option([], "--criterion", help="Criterion of the suite; all by default. Repeatable."),
     tasks: str = typer.Option(None, help="Tasks separated by commas; all by default."),
@@ -41,6 +43,11 @@ def export_command(
     id_field: str = typer.Option(
         None, help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path."
     ),
+    predictions: list[Path] = typer.Option(
+        [], "--predictions", help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
+    ),
+    scale: str = typer.Option(None, help="table: logit or probability, what a wide table of predictions holds."),
+    images: Path = typer.Option(None, "--images", help="table: folder that is put before the image paths."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace an earlier export."),
     format: Format = FormatOption,
 ) -> None:
@@ -56,6 +63,9 @@ def export_command(
         "no_annotations": no_annotations,
         "subsets": split_names(subsets),
         "id_field": id_field,
+        "predictions": predictions,
+        "scale": scale,
+        "images": images,
     }
     done = export(
         found,

@@ -15,6 +15,7 @@ from nooch.cli import (
     downloading,
     evaluating,
     exporting,
+    figures,
     finding,
     importing,
     predicting,
@@ -55,6 +56,7 @@ for _module in (
     results,
     scenes,
     predicting,
+    figures,
 ):
     _module.register(app)
 

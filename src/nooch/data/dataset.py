@@ -25,6 +25,7 @@ from nooch.data.checks import (
     complete_columns,
 )
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.html import html_table
 
 __all__ = ["Dataset", "ImageId", "position_of"]
 
@@ -111,6 +112,14 @@ class Dataset:
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
         return f"Dataset({len(self)} images ({splits}), {len(self.classes)} classes)"
+
+    def _repr_html_(self) -> str:
+        rows = [[name, count] for name, count in self.splits.items()]
+        about = f"{len(self.classes):,} classes: {some_of(self.classes, 12)}"
+        captions = 0 if self.captions is None else self.captions.height
+        extra = [about, f"{captions:,} captions; embeddings: {some_of(self.embeddings) or 'none'}"]
+        extra += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
+        return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=extra)
 
     def __len__(self) -> int:
         return self.images.height

@@ -21,6 +21,7 @@ EXPORTS = MappingProxyType(
         "coco": "nooch.exports.coco:export_coco",
         "csv": "nooch.exports.csv:export_csv",
         "hf": "nooch.exports.hf:export_hf",
+        "table": "nooch.exports.table:export_table",
         "fiftyone": "nooch.exports.fiftyone:export_fiftyone",
     }
 )

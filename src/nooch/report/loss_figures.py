@@ -2,34 +2,99 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
-from nooch.report.style import BLUE, ORANGE, canvas, svg
+from nooch.report.style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
 
-__all__ = ["losses_figure"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_SIDES = (("positive", BLUE), ("negative", ORANGE))
+__all__ = ["draw_losses", "loss_points", "losses", "losses_figure"]
+
+_SCHEMA = {
+    "criterion": pl.String, "side": pl.String, "task": pl.String, "all": pl.Float64, "hard": pl.Float64,
+    "n": pl.Int64, "n_hard": pl.Int64, "runs": pl.Int64,
+}  # fmt: skip
+
+
+def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
+    """The points of Fig. 3, from ``nooch.evaluation.class_losses``.
+
+    Returns:
+        ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's images), ``hard`` (of its hard
+        ones; null where there is none), ``n`` and ``n_hard`` images, ``runs``.
+    """
+    parts = [
+        losses.select(
+            "criterion",
+            pl.lit(side).alias("side"),
+            "task",
+            pl.col(side).alias("all"),
+            pl.col(f"hard_{side}").alias("hard"),
+            pl.col(f"{side}s").alias("n"),
+            pl.col(f"hard_{side}s").alias("n_hard"),
+            "runs",
+        )
+        for side in SIDE_COLORS
+    ]
+    points = pl.concat(parts).cast(_SCHEMA)  # type: ignore[arg-type]
+    order = {name: place for place, name in enumerate(losses["criterion"].unique(maintain_order=True))}
+    place = pl.col("criterion").replace_strict(order, return_dtype=pl.Int64)
+    return points.sort(place, pl.col("side") != "positive", maintain_order=True)
+
+
+def losses(points: pl.DataFrame, criterion: str, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 3: on the dashed line hard images are no harder than all of their side.
+
+    Args:
+        points: as ``loss_points`` gives them.
+        criterion: whose hard images.
+        side: ``positive`` or ``negative``.
+        ax: where to draw; new axes by default.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    ax = new_axes(ax)
+    part = points.filter(criterion=criterion, side=side).drop_nulls(["all", "hard"])
+    top = max([1e-9, *part["all"], *part["hard"]]) * 1.05
+    ax.plot([0, top], [0, top], color="0.6", linestyle="--", linewidth=1)
+    ax.scatter(
+        part["all"],
+        part["hard"],
+        color=SIDE_COLORS[side],
+        s=22,
+        alpha=0.75,
+        linewidths=0.4,
+        edgecolors="white",
+        zorder=3,
+    )
+    above = int((part["hard"] > part["all"]).sum())
+    ax.set(
+        xlabel=f"NLL, all {side}s",
+        ylabel=f"NLL, hard {side}s",
+        title=f"{worded(criterion)}, {side}s: {above} of {part.height} above",
+        xlim=(0, top),
+        ylim=(0, top),
+        aspect="equal",
+    )
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+    return ax
+
+
+@styled
+def draw_losses(points: pl.DataFrame) -> Figure:
+    """All panels of Fig. 3 side by side: positives and negatives of each criterion."""
+    panels = points.select("criterion", "side").unique(maintain_order=True).rows()
+    figure, axes = canvas(len(panels), 3.2, 3.3)
+    for ax, (criterion, side) in zip(axes, panels, strict=True):
+        losses(points, criterion, side, ax)
+    return figure
 
 
 def losses_figure(losses: pl.DataFrame) -> bytes:
-    """Two panels for each criterion, positives and negatives, from ``nooch.evaluation.class_losses``, as SVG.
-
-    On the dashed line hard images are no harder than all of their side.
-    """
-    criteria = list(dict.fromkeys(losses["criterion"].to_list()))
-    figure, axes = canvas(2 * len(criteria))
-    panels = ((criterion, side, color) for criterion in criteria for side, color in _SIDES)
-    for place, (criterion, side, color) in zip(axes, panels, strict=True):
-        part = losses.filter(criterion=criterion).drop_nulls([side, f"hard_{side}"])
-        top = max([1e-9, *part[side], *part[f"hard_{side}"]]) * 1.05
-        place.plot([0, top], [0, top], color="0.6", linestyle="--", linewidth=1)
-        place.scatter(part[side], part[f"hard_{side}"], color=color, s=14, alpha=0.7, linewidths=0)
-        above = int((part[f"hard_{side}"] > part[side]).sum())
-        place.set(
-            xlabel=f"NLL, all {side}s",
-            ylabel=f"NLL, hard {side}s",
-            title=f"{criterion}, {side}s: {above} of {part.height} above",
-            xlim=(0, top),
-            ylim=(0, top),
-        )
-    return svg(figure)
+    """Fig. 3 as SVG, from ``nooch.evaluation.class_losses``."""
+    return svg(draw_losses(loss_points(losses)))

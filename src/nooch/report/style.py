@@ -1,37 +1,144 @@
-"""One look for all figures: quiet axes, colours that people with colour blindness can tell apart."""
+"""One look for all figures: quiet axes, colours that people with colour blindness can tell apart, the same bytes every time."""
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from nooch.errors import check_one_of
+from nooch.report.score_tables import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "ORANGE", "canvas", "svg"]
+__all__ = [
+    "BLUE",
+    "FORMATS",
+    "GREY",
+    "ORANGE",
+    "PURPLE",
+    "SIDE_COLORS",
+    "canvas",
+    "encoded",
+    "new_axes",
+    "styled",
+    "svg",
+    "worded",
+]
 
 # of Okabe and Ito's palette
-BLUE, ORANGE = "#0072B2", "#D55E00"
+BLUE, ORANGE, PURPLE = "#0072B2", "#D55E00", "#AA4499"
+GREY = "0.55"
+SIDE_COLORS = {"positive": BLUE, "negative": ORANGE}
+"""Colour of what concerns positives and negatives."""
+
+FORMATS = ("svg", "pdf", "png")
+"""Endings that figures can be written with."""
+
+# the keys are literals to type checkers
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": "0.3",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "0.92",
+    "grid.linewidth": 0.8,
+    "xtick.color": "0.3",
+    "ytick.color": "0.3",
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.titlesize": 10,
+}
+_SAVING: Any = {
+    # without a date and with named ids nothing in a file depends on when it was made
+    "svg.hashsalt": "nooch",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
+_METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+_LONGEST = 40
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def canvas(n: int) -> tuple[Figure, list[Axes]]:
-    """A figure with n axes side by side; it belongs to no window system and no global state."""
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """The drawing function in nooch's style; what is set elsewhere stays as it is."""
+
+    @wraps(draw)
+    def in_style(*args: P.args, **kwargs: P.kwargs) -> R:
+        import matplotlib as mpl
+
+        with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
+            return draw(*args, **kwargs)
+
+    return in_style
+
+
+def canvas(n: int, width: float = 4.2, height: float = 3.4, *, share: bool = False) -> tuple[Figure, list[Axes]]:
+    """A figure with n axes side by side, each of that size in inches; it belongs to no window system and no global state.
+
+    With ``share`` all have the same limits, and only the first has labels on its vertical axis.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.8 * n, 3.6), layout="constrained")
-    axes = [figure.add_subplot(1, n, i + 1) for i in range(n)]
-    for place in axes:
-        place.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    figure = Figure(figsize=(width * n, height), layout="constrained")
+    grid = figure.subplots(1, n, squeeze=False, sharex=share, sharey=share)
+    return figure, list(grid[0])
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """The axes that were given, or those of a new figure, which notebooks show."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def worded(*parts: str) -> str:
+    """Names for a figure: on one line, no longer than is legible, and no formula whatever they hold."""
+    shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in map(printable, parts)]
+    return ", ".join(shown).replace("$", r"\$")
+
+
+def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
+    """The figure as a file's contents; the same bytes for the same content.
+
+    Args:
+        figure: the figure.
+        format: ``svg`` (text stays text), ``pdf`` (fonts are embedded) or ``png``.
+        dpi: pixels for an inch, of PNG.
+
+    Raises:
+        ParameterError: another format.
+    """
+    import matplotlib as mpl
+
+    check_one_of("figure format", format, FORMATS)
+    buffer = io.BytesIO()
+    with mpl.rc_context(_SAVING), warnings.catch_warnings():
+        # a name in letters that matplotlib's font lacks is no reason not to draw it
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA[format])
+    return buffer.getvalue()
 
 
 def svg(figure: Figure) -> bytes:
     """The figure as SVG; the same bytes for the same content."""
-    import matplotlib as mpl
-
-    buffer = io.BytesIO()
-    # without a date and with named ids nothing in the file depends on when it was made
-    with mpl.rc_context({"svg.hashsalt": "nooch", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+    return encoded(figure, "svg")

@@ -7,13 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from nooch.challenge import Sweep
+from nooch.data import load_header, read_table
+from nooch.errors import FormatError, InputError
 from nooch.files import SWEEP_MARKER, atomic_folder
-from nooch.report.sweep_figures import cues_figure, shares_figure, tau_figure
+from nooch.report.style import svg
+from nooch.report.sweep_figures import cue_counts, draw_cues, draw_shares, draw_tau, share_points, tau_counts
 from nooch.version import __version__
 
-__all__ = ["save_sweep"]
+__all__ = ["load_sweep", "save_sweep"]
+
+_VERSION = 1
+_COUNTS = {
+    "hard_positives": pl.Int64, "hard_negatives": pl.Int64, "positives": pl.Int64, "negatives": pl.Int64,
+    "share_positive": pl.Float64, "share_negative": pl.Float64,
+}  # fmt: skip
+_PLACE = {"task": pl.String, "split": pl.String}
+_POINT = {"alpha": pl.Float64, "beta": pl.Float64}
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "cues": {"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64},
+    "grid": {**_PLACE, **_POINT, **_COUNTS},
+    "tau": {**_PLACE, "tau": pl.Float64, **_COUNTS},
+    "equal": {**_PLACE, **_POINT, "share_positive": pl.Float64, "share_negative": pl.Float64, "imbalance": pl.Float64},
+}
 
 
 def save_sweep(
@@ -33,7 +51,7 @@ def save_sweep(
             (partial / f"{name}.svg").write_bytes(picture)
         header = {
             "format": "nooch-sweep",
-            "version": 1,
+            "version": _VERSION,
             "nooch": __version__,
             **(settings or {}),
             "equal": sweep.equal.to_dicts(),
@@ -43,9 +61,44 @@ def save_sweep(
 
 
 def _pictures(sweep: Sweep) -> dict[str, bytes]:
-    pictures = {"cues_by_alpha": cues_figure(sweep.cues)} if sweep.cues.height else {}
+    pictures = {"cues_by_alpha": svg(draw_cues(cue_counts(sweep.cues)))} if sweep.cues.height else {}
     for split in sweep.grid["split"].unique(maintain_order=True):
-        pictures[f"hard_by_alpha_and_beta_{split}"] = shares_figure(sweep.grid, split)
+        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(share_points(sweep.grid, split)))
     for split in sweep.tau["split"].unique(maintain_order=True):
-        pictures[f"hard_by_tau_{split}"] = tau_figure(sweep.tau, split)
+        pictures[f"hard_by_tau_{split}"] = svg(draw_tau(tau_counts(sweep.tau, split)))
     return pictures
+
+
+class _Header(msgspec.Struct):
+    """What reading a sweep needs of its header."""
+
+    format: str
+    version: int
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """Read a sweep's folder.
+
+    Raises:
+        FormatError: no sweep, a newer version, or a table that cannot be read or lacks columns.
+    """
+    folder = Path(folder)
+    load_header(
+        folder / SWEEP_MARKER,
+        _Header,
+        name="sweep",
+        version=_VERSION,
+        make="make one with nooch sweep-thresholds",
+        again="sweep again",
+    )
+    return Sweep(**{name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()})
+
+
+def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A table of a sweep; one that was not written has no row."""
+    if not path.exists():
+        return pl.DataFrame(schema=columns)
+    try:
+        return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
+    except (pl.exceptions.PolarsError, InputError) as error:
+        raise FormatError(f"is no table of a sweep: {error}", where=path, remedy="sweep again") from error

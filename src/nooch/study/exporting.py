@@ -35,7 +35,7 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``fiftyone``, or your own ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or your own ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names; all by default, as are ``tasks`` and ``splits``.
@@ -43,7 +43,8 @@ def export(
         splits: see ``criteria``.
         licences: licences of the data that are not recorded; recorded ones are always written.
         overwrite: replace an earlier export.
-        options: the format's own: ``annotations, no_annotations, subsets`` (coco), ``subsets, id_field`` (fiftyone).
+        options: the format's own: ``annotations, no_annotations, subsets`` (coco), ``subsets, id_field`` (fiftyone),
+            ``predictions, scale, images`` (table).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option that the format does not

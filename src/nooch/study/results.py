@@ -12,9 +12,10 @@ from nooch.challenge import Suite
 from nooch.data import read_table
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE
+from nooch.html import html_table
 from nooch.published.results import PAPER_NAMES, paper_results
 from nooch.selection import RULES
-from nooch.study.cells import CELLS, cells_of, missing_note, sight, with_averages, with_setting
+from nooch.study.cells import CELLS, cells_of, in_order, missing_note, sight, with_averages, with_setting
 from nooch.study.collecting import collect
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
@@ -52,6 +53,16 @@ class Results:
     notes: Sequence[str]
     about: str
 
+    def _repr_html_(self) -> str:
+        shown = self.cells.filter(metric="auc", subset="hard")
+        texts = [_in_words(mean, std) for mean, std in shown.select("mean", "std").rows()]
+        shown = shown.with_columns(pl.Series("cell", texts, dtype=pl.String))
+        wide = shown.pivot(on="method", index=["criterion", "task"], values="cell", maintain_order=True)
+        methods = in_order(wide.columns[2:])
+        rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select("criterion", "task", *methods).rows()
+        title = f"AUC on hard images, mean (sd over seeds): {self.about}"
+        return html_table(title, ["criterion", "task", *methods], rows, left=2, notes=self.notes)
+
     def select(self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None) -> Results:
         """Some tasks and methods alone; averages are over these tasks.
 
@@ -68,6 +79,12 @@ class Results:
             if names is not None:
                 kept = kept.filter(pl.col(column).is_in(list(names)))
         return Results(with_averages(kept), self.notes, self.about)
+
+
+def _in_words(mean: float | None, std: float | None) -> str | None:
+    if mean is None:
+        return None
+    return f"{mean:.3f}" + ("" if std is None else f" ({std:.3f})")
 
 
 def read_results(

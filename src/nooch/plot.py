@@ -1,0 +1,206 @@
+"""Pictures for notebooks and papers: each function draws on matplotlib axes and returns them; ``ax=`` says where.
+
+    import nooch
+
+    nooch.plot.support(suite.set("ce", "car", "test"))
+    nooch.plot.levels(results, "auc")
+
+Functions take what nooch computes: suites' sets, scores, results, sweeps. ``nooch figure`` draws the paper's whole figures from them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from nooch.challenge import POOLED, ChallengeSet, Sweep
+from nooch.errors import ParameterError, UndefinedError, check_one_of
+from nooch.evaluation import Scores
+from nooch.evaluation.hard_losses import LossSweep
+from nooch.report import level_figures, loss_figures, loss_sweep_figures, support_figures, sweep_figures
+from nooch.report.level_figures import LEVELS, level_points, points_of_scores
+from nooch.report.style import SIDE_COLORS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "HasCells",
+    "cues",
+    "hard_by_tau",
+    "levels",
+    "losses",
+    "losses_by_area",
+    "losses_by_tau",
+    "shares",
+    "support",
+]
+
+
+class HasCells(Protocol):
+    """Results of methods, as ``nooch.read_results`` gives them."""
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """The cells of results tables."""
+
+
+def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) -> Axes:
+    """Histograms of context support of a challenge set, and the thresholds below or above which images are hard.
+
+    Args:
+        challenge: a set of a criterion that has support, such as ``suite.set("ce", "car", "test")``.
+        ax: where to draw; new axes by default.
+        bins: number of bins.
+
+    Raises:
+        UndefinedError: the criterion gives no support.
+    """
+    return support_figures.support(challenge, ax, bins)
+
+
+def levels(
+    results: HasCells | Scores, metric: str = "auc", criterion: str | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each method.
+
+    Args:
+        results: of ``nooch.read_results`` (bars are one sd over seeds), or scores of ``nooch.evaluate`` of one split (bars are bootstrap intervals).
+        metric: ``auc``, ``error``, ``nll`` or ``ece``.
+        criterion: whose hard images; the only one by default.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown metric or criterion, several criteria and none named.
+        UndefinedError: nothing has a value.
+    """
+    check_one_of("metric", metric, LEVELS)
+    points = points_of_scores(results, metric) if isinstance(results, Scores) else level_points(results.cells, metric)
+    if not points.height:
+        raise UndefinedError(f"there is no value of {metric}", remedy="score with this metric")
+    return level_figures.levels(points, _one("criterion", criterion, points["criterion"]), ax)
+
+
+def losses(
+    class_losses: pl.DataFrame, side: str = "positive", criterion: str | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """Mean loss on hard images of a side against that on all of it, a point for each task (Fig. 3).
+
+    Args:
+        class_losses: as ``nooch.evaluation.class_losses`` gives it.
+        side: ``positive`` or ``negative``.
+        criterion: whose hard images; the only one by default.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side or criterion, several criteria and none named.
+    """
+    points = loss_figures.loss_points(class_losses)
+    return loss_figures.losses(points, _one("criterion", criterion, points["criterion"]), _side(side), ax)
+
+
+def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
+    """Number of tasks with at least 1 to 5 context cues by alpha (Fig. 10).
+
+    Args:
+        sweep: of ``nooch.sweep_thresholds`` over alpha and beta.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        UndefinedError: alpha was not swept.
+    """
+    return sweep_figures.cues(sweep_figures.cue_counts(_swept(sweep.cues, "alpha")), ax)
+
+
+def hard_by_tau(sweep: Sweep, side: str = "positive", split: str | None = None, *, ax: Axes | None = None) -> Axes:
+    """Hard images by tau, median and quartiles over tasks (Fig. 11).
+
+    Args:
+        sweep: of ``nooch.sweep_thresholds`` over tau.
+        side: ``positive`` or ``negative``.
+        split: one of the sweep's; the only one by default.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side or split, several splits and none named.
+        UndefinedError: tau was not swept.
+    """
+    table = _swept(sweep.tau, "tau")
+    return sweep_figures.by_tau(sweep_figures.tau_counts(table, _one("split", split, table["split"])), _side(side), ax)
+
+
+def shares(
+    sweep: Sweep, side: str = "positive", split: str | None = None, *, task: str = POOLED, ax: Axes | None = None
+) -> Axes:
+    """P(hard | y) over alpha and beta (Fig. 12); on the white line it is the same for positives and negatives.
+
+    Args:
+        sweep: of ``nooch.sweep_thresholds`` over alpha and beta.
+        side: ``positive`` or ``negative``.
+        split: one of the sweep's; the only one by default.
+        task: one of the sweep's, or all pairs of image and task together.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side, split or task, several splits and none named.
+        UndefinedError: alpha and beta were not swept.
+    """
+    table = _swept(sweep.grid, "alpha and beta")
+    check_one_of("task", task, table["task"].unique().to_list(), owner="the sweep")
+    points = sweep_figures.share_points(table, _one("split", split, table["split"]), task)
+    return sweep_figures.shares(points, _side(side), ax)
+
+
+def losses_by_area(sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None) -> Axes:
+    """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13).
+
+    Args:
+        sweep: of ``nooch.sweep_losses`` over alpha and beta.
+        side: ``positive`` or ``negative``.
+        task: one of the sweep's, or all together.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side or task.
+        UndefinedError: alpha and beta were not swept.
+    """
+    table = _swept(sweep.grid, "alpha and beta")
+    check_one_of("task", task, table["task"].unique().to_list(), owner="the sweep")
+    return loss_sweep_figures.grid_losses(loss_sweep_figures.grid_points(table, task), _side(side), ax)
+
+
+def losses_by_tau(sweep: LossSweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
+    """Mean NLL of the images that are hard by the gist criterion by tau (Fig. 14).
+
+    Args:
+        sweep: of ``nooch.sweep_losses`` over tau.
+        side: ``positive`` or ``negative``.
+        ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side.
+        UndefinedError: tau was not swept.
+    """
+    points = loss_sweep_figures.tau_points(_swept(sweep.tau, "tau"))
+    return loss_sweep_figures.tau_losses(points, _side(side), ax)
+
+
+def _side(side: str) -> str:
+    return check_one_of("side", side, SIDE_COLORS)
+
+
+def _swept(table: pl.DataFrame, what: str) -> pl.DataFrame:
+    if not table.height:
+        raise UndefinedError(f"{what} was not swept", remedy=f"sweep over {what}")
+    return table
+
+
+def _one(kind: str, name: str | None, column: pl.Series) -> str:
+    """The name that was given, or the only one there is."""
+    known = column.unique(maintain_order=True).to_list()
+    if name is None:
+        if len(known) > 1:
+            raise ParameterError(f"which {kind}?", allowed=", ".join(known), remedy=f"give {kind}=NAME")
+        return str(known[0])
+    return check_one_of(kind, name, known)

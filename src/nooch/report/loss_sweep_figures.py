@@ -1,0 +1,84 @@
+"""Average losses of hard images over thresholds, after the paper's Figs. 13 and 14."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nooch.challenge import POOLED
+from nooch.report.style import SIDE_COLORS, new_axes, styled
+from nooch.report.sweep_figures import draw_sides, heat, largest, quartiles, tau_band
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_grid_losses", "draw_tau_losses", "grid_losses", "grid_points", "tau_losses", "tau_points"]
+
+
+def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
+    """The fields of Fig. 13, from ``LossSweep.grid``.
+
+    Returns:
+        ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and task) ``, loss``: their mean NLL,
+        null without any.
+    """
+    sides = [_side(grid.filter(task=task), side, ["alpha", "beta"]) for side in SIDE_COLORS]
+    return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
+
+
+def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
+    """The lines of Fig. 14, from ``LossSweep.tau``.
+
+    Returns:
+        ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low, median, high``: quartiles of the mean
+        losses of single tasks, of the ``tasks`` that have hard images there.
+    """
+    single = tau.filter(pl.col("task") != POOLED)
+    sides = []
+    for side in SIDE_COLORS:
+        pooled = _side(tau.filter(task=POOLED), side, ["tau"])
+        bands = quartiles(single, side, f"loss_{side}").drop("side")
+        sides.append(pooled.join(bands, on="tau", how="left", maintain_order="left"))
+    return pl.concat(sides)
+
+
+def _side(table: pl.DataFrame, side: str, thresholds: list[str]) -> pl.DataFrame:
+    hard, loss = pl.col(f"hard_{side}s").alias("hard"), pl.col(f"loss_{side}").alias("loss")
+    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, hard, loss)
+
+
+def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 13: mean NLL of hard images over alpha and beta, from ``grid_points``; white without any."""
+    ax = new_axes(ax)
+    part = points.filter(side=side)
+    # the two sides differ by more than a shared scale could show
+    heat(ax, part, "loss", top=largest(part["loss"]), label="mean NLL")
+    ax.set_title(f"NLL of hard {side}s by CE ({part['split'][0]})")
+    return ax
+
+
+def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 14: mean NLL of hard images by tau, from ``tau_points``: all pairs together, and over tasks."""
+    ax = new_axes(ax)
+    part = points.filter(side=side)
+    tau_band(ax, part, SIDE_COLORS[side])
+    known = part.drop_nulls("loss")
+    ax.plot(known["tau"], known["loss"], color="black", linestyle="--", linewidth=1.3, label="all hard images")
+    title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
+    ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+@styled
+def draw_grid_losses(points: pl.DataFrame) -> Figure:
+    """Fig. 13: positives and negatives side by side, each on a scale of its own."""
+    return draw_sides(points, grid_losses)
+
+
+@styled
+def draw_tau_losses(points: pl.DataFrame) -> Figure:
+    """Fig. 14: positives and negatives side by side."""
+    return draw_sides(points, tau_losses)

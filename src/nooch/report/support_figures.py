@@ -1,0 +1,59 @@
+"""A challenge set as a picture: context support of positives and negatives, and where they become hard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nooch.errors import UndefinedError
+from nooch.report.style import SIDE_COLORS, new_axes, worded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nooch.challenge import ChallengeSet
+
+__all__ = ["support"]
+
+
+def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> Axes:
+    """Histograms of context support, each side as a share of its images; hard positives lie below their line, hard negatives above.
+
+    Args:
+        challenge: a set of a criterion that has support.
+        ax: where to draw; new axes by default.
+        bins: number of bins between the smallest and the largest support.
+
+    Raises:
+        UndefinedError: the criterion gives no support, or the set no image.
+    """
+    if challenge.support is None or not len(challenge):
+        raise UndefinedError(
+            f"{challenge.criterion} gives no support for {challenge.task}", allowed="a set of a criterion with support"
+        )
+    ax = new_axes(ax)
+    edges = np.histogram_bin_edges(challenge.support, bins).tolist()
+    for side, mask, hard in zip(
+        SIDE_COLORS,
+        (challenge.labels, ~challenge.labels),
+        (challenge.positive.threshold, challenge.negative.threshold),
+        strict=True,
+    ):
+        values = challenge.support[mask]
+        if len(values):
+            weights = np.full(len(values), 1 / len(values))
+            color = SIDE_COLORS[side]
+            ax.hist(values, edges, weights=weights, color=color, alpha=0.45, label=f"{side}s ({len(values):,})")
+            if hard is not None:
+                bound = "below" if side == "positive" else "above"
+                ax.axvline(
+                    hard, color=color, linestyle="--" if bound == "below" else ":", label=f"hard {side}s {bound}"
+                )
+    ax.set(
+        xlabel="context support",
+        ylabel="share of the side's images",
+        title=f"{worded(challenge.task)} by {worded(challenge.criterion)} ({challenge.split})",
+    )
+    ax.legend()
+    return ax
