@@ -53,6 +53,7 @@ def main() -> None:
     conclusions(out, full=arguments.full)
     print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/:")
     for what, path in {
+        "open it in a browser": "site/index.html",
         "what the sets look like": "sheet.jpg",
         "challenge sets": "suite",
         "runs, records, predictions": "runs",
@@ -136,6 +137,8 @@ def conclusions(out: Path, *, full: bool) -> None:
     say("The paper's conclusions, on these runs")
     run(f"nooch results {out}/runs --suite {out}/suite --like all --out {out}/tables.md", shown=False)
     run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
+    say("A site to look at it all")
+    run(f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out {out}/site")
     say("Hard and easy images: the mean over tasks, settings chosen on the validation split")
     for name, folder in (
         ("Heads on frozen features", "scores"),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nooch.study.loss_sweeping import sweep_losses
     from nooch.study.planning import plan_bench, plan_finetune
     from nooch.study.predicting import find_images, predict, save_predictions
+    from nooch.study.reporting import write_report
     from nooch.study.results import read_results
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
@@ -81,6 +82,7 @@ _HOME = {
     "nooch.scenes": ("contact_sheet",),
     "nooch.training.kinds": ("load_task_model",),
     "nooch.training.task_maps": ("read_task_map",),
+    "nooch.study.reporting": ("write_report",),
     "nooch.study.results": ("read_results",),
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
@@ -173,6 +175,7 @@ __all__ = [
     "waterbirds_table",
     "with_embedding",
     "with_split",
+    "write_report",
 ]
 
 

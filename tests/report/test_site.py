@@ -10,6 +10,7 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import dataset_of
 from refusals import fails
 from sites import HOSTILE, made_site, numbers, read_script, site_data, site_suite
 from typer.testing import CliRunner
@@ -21,10 +22,13 @@ from nooch.data import save_dataset
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.evaluation import read_predictions
 from nooch.metrics.pointwise import losses
+from nooch.report import save_scores
 from nooch.report.site.scripts import script
 from nooch.report.site.supports import travelling
+from nooch.study.collecting import collect
+from nooch.study.finding import find
 from nooch.study.pairing import paired_results
-from nooch.study.reporting import report
+from nooch.study.reporting import write_report
 from nooch.study.results import read_results
 from nooch.study.showing import overlaps
 
@@ -315,7 +319,7 @@ def test_pictures_are_drawn_of_files_below_the_folder_alone(made, tmp_path):
     for file in secret.iterdir():
         (folder / file.name).symlink_to(file)
     suite = site_suite(made_of)
-    outside = report(suite, tmp_path / "site", data=made_of, images=folder)
+    outside = write_report(suite, tmp_path / "site", data=made_of, images=folder)
     assert not list((tmp_path / "site").glob("pictures/**/*.jpg"))
     assert any("have no file below the folder" in n for n in outside.notes)
     assert data.image_root is not None
@@ -327,7 +331,7 @@ def test_what_is_missing_is_said_and_the_rest_shown(left, tmp_path):
     folder.mkdir()
     data = site_data(folder, captions=left != "captions", pictures=left != "images")
     suite = site_suite(data)
-    done = report(suite, tmp_path / "site", data=None if left == "dataset" else data)
+    done = write_report(suite, tmp_path / "site", data=None if left == "dataset" else data)
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     said = {
         "dataset": "Without the dataset",
@@ -351,10 +355,10 @@ def test_a_task_without_hard_images_is_said(tmp_path):
     assert suite.record("ce", "car", "test").hard_negatives == 0
     only = suite.record("gist", "car", "test")
     assert only.hard_positives == 0
-    report(suite, tmp_path / "site", data=data)
+    write_report(suite, tmp_path / "site", data=data)
     text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
     assert "There is no such image." in text
-    done = report(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
+    done = write_report(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
     assert done.path.is_dir()
 
 
@@ -362,7 +366,9 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
     _, suite, data, _ = made
     part = data.select("test")
     frame = pl.DataFrame({"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))})
-    done = report(suite, tmp_path / "site", data=data, predictions=read_predictions(frame, None, suite.tasks, None))
+    done = write_report(
+        suite, tmp_path / "site", data=data, predictions=read_predictions(frame, None, suite.tasks, None)
+    )
     content = read_script(done.path / "data/task-0-test.js")[1]
     (name,) = content["methods"]["ce"]
     expected = losses(part.labels("car"), np.linspace(-2, 2, len(part)), "logit")
@@ -370,26 +376,48 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
     assert read_script(done.path / "data/task-1-test.js")[1]["methods"] == {}
 
 
+def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
+    _, suite, data, runs = made
+    scores, selected, _ = collect(runs, suite)
+    (tmp_path / "scores").mkdir()
+    save_scores(scores, tmp_path / "scores/scores.parquet")
+    selected.write_csv(tmp_path / "scores/selected.csv")
+    done = write_report(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
+    text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
+    assert "one standard deviation over seeds (collected scores have no predictions to resample)" in text
+    assert any(name.startswith("Table 3") for name in _tables(tmp_path / "site/results.html"))
+    assert any("losses of single images are in the folder of runs alone" in note for note in done.notes)
+    points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])
+    assert points.filter((pl.col("high") - pl.col("mean") - pl.col("std")).abs() > 1e-12).height == 0
+
+
 def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_path):
     done, suite, data, runs = made
     other = site_data(tmp_path, pictures=False, seed=5)
     out = tmp_path / "new"
-    fails(lambda: report(suite, out, data=other), "not the one that the suite was found in", kind=ParameterError)
-    fails(lambda: report(suite, out, split="nowhere"), "nowhere", kind=ParameterError)
-    fails(lambda: report(suite, out, bootstrap=-1), "bootstrap is -1", kind=ParameterError)
-    fails(lambda: report(suite, out, thumbnails=-1), "thumbnails is -1", kind=ParameterError)
-    fails(lambda: report(suite, out, examples=0), "examples is 0", kind=ParameterError)
-    fails(lambda: report(suite, out, images=tmp_path), "images need the dataset", kind=ParameterError)
-    fails(lambda: report(suite, out, data=data, images=tmp_path / "no"), "no such folder", kind=InputError, helps=False)
-    fails(lambda: report(suite, out, runs=[tmp_path]), "holds no results", kind=InputError)
+    fails(lambda: write_report(suite, out, data=other), "not the one that the suite was found in", kind=ParameterError)
+    fails(lambda: write_report(suite, out, split="nowhere"), "nowhere", kind=ParameterError)
+    fails(lambda: write_report(suite, out, bootstrap=-1), "bootstrap is -1", kind=ParameterError)
+    fails(lambda: write_report(suite, out, thumbnails=-1), "thumbnails is -1", kind=ParameterError)
+    fails(lambda: write_report(suite, out, examples=0), "examples is 0", kind=ParameterError)
+    fails(lambda: write_report(suite, out, images=tmp_path), "images need the dataset", kind=ParameterError)
     fails(
-        lambda: report(site_suite(data, beta=0.2), out, data=data, runs=[runs.path]), "another one", kind=ParameterError
+        lambda: write_report(suite, out, data=data, images=tmp_path / "no"),
+        "no such folder",
+        kind=InputError,
+        helps=False,
     )
-    fails(lambda: report(suite, done.path, data=data), "exists already", kind=OutputError)
+    fails(lambda: write_report(suite, out, runs=[tmp_path]), "holds no results", kind=InputError)
+    fails(
+        lambda: write_report(site_suite(data, beta=0.2), out, data=data, runs=[runs.path]),
+        "another one",
+        kind=ParameterError,
+    )
+    fails(lambda: write_report(suite, done.path, data=data), "exists already", kind=OutputError)
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine.txt").write_text("mine")
-    fails(lambda: report(suite, full, overwrite=True), "report.json", kind=OutputError)
+    fails(lambda: write_report(suite, full, overwrite=True), "report.json", kind=OutputError)
     assert not out.exists()
 
 
@@ -430,17 +458,15 @@ def test_command(made, tmp_path):
 
 def test_cues_that_travel_and_their_bound():
     names = [f"c{i}" for i in range(14)]
-    import oracles
-
     images = [{"c0": 0.01, **{f"c{i}": 0.01 + 0.02 * i for i in range(1, 14)}}] * 3
-    fitted = CE(0.25).fit(oracles.dataset_of(images, names))
+    fitted = CE(0.25).fit(dataset_of(images, names))
     found = travelling(fitted, "c0")
     assert found.names == tuple(f"c{i}" for i in range(13, 5, -1))
     assert found.bound == fitted.strength("c5", "c0")
-    many = CE(0.05).fit(oracles.dataset_of(images, names))
+    many = CE(0.05).fit(dataset_of(images, names))
     # the suite's own alpha takes more than eight
     assert found.names != travelling(many, "c0").names == many.cues("c0")
-    by_hand = CE(0.05, cues={"c0": ("c2",)}).fit(oracles.dataset_of(images, names))
+    by_hand = CE(0.05, cues={"c0": ("c2",)}).fit(dataset_of(images, names))
     assert travelling(by_hand, "c0").fixed is not None
 
 
@@ -457,3 +483,41 @@ def test_subset_codes_are_those_that_the_page_knows():
     assert SUBSETS == ("hard_positive", "hard_negative", "easy")
     text = (Path(command.__file__).parents[1] / "report/site/assets/marks.js").read_text(encoding="utf-8")
     assert "HARD_POSITIVE = 0, HARD_NEGATIVE = 1, EASY = 2, NONE = 255" in text
+
+
+def _luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_has_enough_contrast(scheme):
+    """WCAG 2.1, level AA: 4.5 : 1 for text."""
+    text = (Path(command.__file__).parents[1] / "report/site/assets/style.css").read_text(encoding="utf-8")
+    block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+    pairs = [
+        (ink, back)
+        for ink in ("ink", "soft", "positive-ink", "negative-ink", "easy-ink", "good")
+        for back in ("card", "back")
+    ]
+    pairs += [(f"{kind}-ink", f"{kind}-back") for kind in ("positive", "negative", "easy")]
+    pairs += [("soft", f"{kind}-back") for kind in ("positive", "negative", "easy")]
+    pairs += [("accent-ink", "accent"), ("ink", "warn-back"), ("ink", "easy-back")]
+    for ink, back in pairs:
+        light, dark = sorted((_luminance(colours[ink]), _luminance(colours[back])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, back)
+
+
+def test_examples_of_many_tasks_are_cut_and_said(tmp_path):
+    random = np.random.default_rng(0)
+    classes = ["road", *(f"class{i}" for i in range(30))]
+    images = [{"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)]
+    data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
+    suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
+    done = write_report(suite, tmp_path / "site", data=data)
+    text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
+    assert "Examples are of the first 24 of 30 tasks" in text
+    assert any("first 24 of 30" in note for note in done.notes)
+    assert text.count("There are no examples of this task.") == 6

@@ -113,7 +113,13 @@ def losses_command(
             "positives",
             "hard_positives",
         ]
-        console().print(table(f"Mean loss by class, {criterion} ({split})", columns, [list(row) for row in part.select(columns).rows()]))
+        console().print(
+            table(
+                f"Mean loss by class, {criterion} ({split})",
+                columns,
+                [list(row) for row in part.select(columns).rows()],
+            )
+        )
         for side in ("positive", "negative"):
             both = part.drop_nulls([side, f"hard_{side}"])
             above = int((both[f"hard_{side}"] > both[side]).sum())

@@ -20,6 +20,7 @@ from nooch.cli import (
     importing,
     predicting,
     published,
+    reporting,
     results,
     scenes,
     showing,
@@ -57,6 +58,7 @@ for _module in (
     scenes,
     predicting,
     figures,
+    reporting,
 ):
     _module.register(app)
 

@@ -1,0 +1,28 @@
+// The page Results: hard against easy for each method, as the paper's Figs. 4 to 7.
+"use strict";
+nooch.load("results").then((data) => {
+  const { el, plain, words, fill, charts } = nooch;
+  const names = { auc: "AUC (higher is better)", error: "Error (lower is better)", nll: "NLL (lower is better)", ece: "ECE (lower is better)" };
+  const series = { hard: { name: "hard", kind: "negative" }, hard_positive: { name: "hard positives", kind: "positive" }, hard_negative: { name: "hard negatives", kind: "negative" }, easy: { name: "easy", kind: "easy" } };
+  const rows = data.task ? data.task.map((_, i) => Object.fromEntries(Object.keys(data).map((key) => [key, data[key][i]]))) : [];
+  const unique = (key) => [...new Set(rows.map((row) => row[key]))];
+  const select = document.getElementById("task"), box = document.getElementById("figures");
+  const tasks = unique("task").sort((a, b) => (b === "average") - (a === "average"));
+  fill(select, tasks.map((t) => [t, t === "average" ? "average over tasks" : words(t)]), tasks[0]);
+
+  function draw() {
+    const figures = [];
+    for (const metric of unique("metric").sort((a, b) => Object.keys(names).indexOf(a) - Object.keys(names).indexOf(b)))
+      for (const criterion of unique("criterion")) {
+        const part = rows.filter((row) => row.metric === metric && row.criterion === criterion && row.task === select.value);
+        const subsets = [...new Set(part.map((row) => row.subset))].sort((a, b) => Object.keys(series).indexOf(a) - Object.keys(series).indexOf(b));
+        const methods = [...new Set(part.map((row) => row.method))].map((method) => ({ name: plain(method), points: subsets.map((s) => part.find((row) => row.method === method && row.subset === s) || null) }));
+        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.room(box, 560) - (box.clientWidth < 520 ? 34 : 0))));
+      }
+    box.replaceChildren(...(figures.length ? figures : [el("p", { class: "hint" }, "There are no numbers to draw.")]));
+  }
+
+  select.addEventListener("change", draw);
+  document.getElementById("choose").addEventListener("submit", (event) => event.preventDefault());
+  draw();
+});

@@ -1,0 +1,48 @@
+// One image in words, as nooch explain says it, with the thresholds of the page.
+"use strict";
+nooch.inWords = (() => {
+  const { short, percent } = nooch;
+
+  function rule(task, label, subset, support, threshold) {
+    const name = subset === 2 ? `easy ${label ? "positive" : "negative"}` : ["hard positive", "hard negative"][subset];
+    if (support === null || threshold === null || threshold === undefined) return name;
+    const sign = support < threshold ? "<" : support > threshold ? ">" : "=";
+    const usual = label ? "hard positives lie below" : "hard negatives lie above";
+    return `${name}: ${task} is ${label ? "present" : "absent"} and context support ${short(support)} ${sign} ${short(threshold)} (${usual})`;
+  }
+
+  function cueWords(task, row, active, beta) {
+    const listed = active.map((cue) => ({ ...cue, area: nooch.marks.area(task, cue.name)[row] }));
+    // sorting is stable: cues of one area stay in their order
+    listed.sort((a, b) => b.area - a.area);
+    return listed
+      .map((cue) => {
+        const sign = cue.area > beta ? ">" : cue.area < beta ? "<" : "=";
+        const note = cue.A === null ? "given by hand" : `A(${cue.name}, ${task.task}) = ${short(cue.A)}`;
+        return `${cue.name} covers ${percent(cue.area)} ${sign} ${percent(beta)} (${note})`;
+      })
+      .join("; ");
+  }
+
+  // Python's strip, for the caption's ends
+  function gistWords(task, cosine, captions) {
+    const caption = captions.length ? `, captioned "${captions[0].trim()}"` : "";
+    if (Number.isNaN(cosine)) return `the image has no caption embedding, so it has no gist${caption}`;
+    return `the cosine of its gist with that of ${task}'s training images is ${cosine.toFixed(3)}${caption}`;
+  }
+
+  function verdict(task, spec, found, row, settings, captions) {
+    if (found.reason) return found.reason;
+    if (found.marks[row] === nooch.marks.NONE) return "no verdict: the criterion has no notion of this image's context";
+    const label = task.labels[row] === 1;
+    const support = found.support ? found.support[row] : null;
+    const threshold = found.thresholds ? found.thresholds[label ? 0 : 1] : null;
+    const sentences = [rule(task.task, label, found.marks[row], support, threshold)];
+    if (found.active) sentences.push(cueWords(task, row, found.active, settings[spec.name].beta));
+    else if (spec.kind === "gist" && support !== null && spec.explained) sentences.push(gistWords(task.task, support, captions));
+    else if (spec.kind === "attribute" && spec.phi) sentences.push(`${spec.phi} ${found.marks[row] === nooch.marks.EASY ? "does not hold: in context" : "holds: out of context"}`);
+    return sentences.join("; ");
+  }
+
+  return { verdict };
+})();

@@ -1,0 +1,204 @@
+"""Results -> what the report's page of results shows: the paper's tables, intervals, differences, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.errors import UndefinedError
+from nooch.evaluation import AVERAGE, Scores
+from nooch.published.results import PAPER_TABLES
+from nooch.report.paper_tables import shown
+from nooch.report.score_tables import Shown, tables_of
+from nooch.study.cells import in_order
+from nooch.study.pairing import paired_results
+from nooch.study.results import Results, paper_cells, roles_of
+from nooch.study.statements import judge_statements
+from nooch.study.tabling import legend, like
+from nooch.training.records import RUNS_MARKER
+
+__all__ = ["BEST", "FIGURES", "ResultsView", "baseline_of", "results_view", "rival_of"]
+
+Progress = Callable[[str, int, int], None]
+
+BEST = "\ue000"
+"""What a best cell's text begins with on its way to the page."""
+
+FIGURES = {
+    "auc": ("hard", "easy"),
+    "error": ("hard_positive", "hard_negative", "easy"),
+    "nll": ("hard_positive", "hard_negative", "easy"),
+    "ece": ("hard", "easy"),
+}
+"""Metric -> subsets of the paper's Figs. 4 to 7."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResultsView:
+    """What the page of results shows.
+
+    Attributes:
+        about: what the numbers are of.
+        notes: what a reader should know.
+        tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the paper's numbers beside.
+        differences: paired differences; empty without runs to resample.
+        access: method -> what it may see.
+        statements: ``sentence, rule, verdict, scope, paper, checks``.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, low, high, n``.
+        intervals: what ``low`` and ``high`` are, in words.
+    """
+
+    about: str
+    notes: Sequence[str]
+    tables: Sequence[Shown] = ()
+    compared: Sequence[Shown] = ()
+    differences: Sequence[Shown] = ()
+    access: Sequence[tuple[str, str]] = ()
+    statements: Sequence[dict[str, Any]] = ()
+    points: pl.DataFrame = field(default_factory=pl.DataFrame)
+    intervals: str = ""
+
+
+def results_view(
+    results: Results,
+    suite: Suite,
+    sources: Sequence[Path],
+    *,
+    split: str,
+    bootstrap: int,
+    progress: Progress = lambda _w, _d, _t: None,
+) -> ResultsView:
+    """Everything of the page of results.
+
+    Args:
+        results: of all sources together.
+        suite: the suite.
+        sources: folders of runs or of collected scores.
+        split: whose images.
+        bootstrap: resamples of the paired bootstrap; 0 for none.
+        progress: called with what is being done, and how much of how much is done.
+    """
+    tables, compared, notes = _tables(results)
+    pairs, why = _paired(results, suite, sources, split, bootstrap, progress)
+    intervals = (
+        f"95 % intervals of {bootstrap:,} resamples of images"
+        if pairs
+        else f"one standard deviation over seeds ({why})"
+    )
+    return ResultsView(
+        results.about,
+        [legend(by_sight=False), *notes],
+        tables,
+        compared,
+        [
+            table
+            for scores in pairs
+            for table in tables_of(scores, list(FIGURES))
+            if table.title.startswith("Differences")
+        ],
+        _access(results),
+        _statements(results),
+        _points(results, suite, pairs),
+        intervals,
+    )
+
+
+def baseline_of(methods: Sequence[str]) -> str | None:
+    """The method that others are compared with: ERM where it is there, else the first."""
+    return "erm" if "erm" in methods else methods[0] if methods else None
+
+
+def rival_of(results: Results | None, criterion: str, methods: Sequence[str]) -> str | None:
+    """The method to hold against the baseline: of all others, that of the best average AUC on hard images under a criterion."""
+    baseline = baseline_of(methods)
+    others = [method for method in methods if method != baseline]
+    if results is None or not others:
+        return others[0] if others else None
+    rows = results.cells.filter(
+        pl.col("method").is_in(others) & pl.col("mean").is_not_null(),
+        criterion=criterion,
+        metric="auc",
+        subset="hard",
+        task=AVERAGE,
+    )
+    best = rows.sort("mean", descending=True, maintain_order=True)["method"]
+    return str(best[0]) if len(best) else others[0]
+
+
+def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
+    there = set(results.cells["criterion"])
+    names = [name for name, table in PAPER_TABLES.items() if there & {panel.criterion for panel in table.panels}]
+    try:
+        plain, notes = like(results, names)
+    except UndefinedError as error:
+        return [], [], [*results.notes, str(error)]
+    beside, more = like(results, names, compare=True)
+    found = [table for table in beside if table.rows["paper_mean"].null_count() < table.rows.height]
+    kept = list(dict.fromkeys([*notes, *more]))
+    return (
+        [shown(table, lambda text: BEST + text) for table in plain],
+        [shown(t, lambda text: BEST + text) for t in found],
+        kept,
+    )
+
+
+def _paired(
+    results: Results, suite: Suite, sources: Sequence[Path], split: str, bootstrap: int, progress: Progress
+) -> tuple[list[Scores], str]:
+    runs = [source for source in sources if (source / RUNS_MARKER).is_file()]
+    methods = in_order(results.cells["method"])
+    criteria = results.cells["criterion"].unique(maintain_order=True).to_list()
+    if not bootstrap:
+        return [], "no resamples were asked for"
+    if not runs or len(runs) < len(sources):
+        return [], "collected scores have no predictions to resample"
+    if len(methods) < 2:
+        return [], "one method alone cannot be compared"
+    options: dict[str, Any] = {
+        "metrics": list(FIGURES),
+        "split": split,
+        "bootstrap": bootstrap,
+        "seed": 0,
+        "progress": progress,
+    }
+    baseline = baseline_of(methods) or "all"
+    return paired_results(runs, [suite], results, criteria, baseline=baseline, **options), ""
+
+
+def _access(results: Results) -> list[tuple[str, str]]:
+    sees = dict(results.cells.select("method", "sees").unique().rows())
+    return [(method, str(sees[method])) for method in in_order(sees)]
+
+
+def _statements(results: Results) -> list[dict[str, Any]]:
+    paper = {finding.statement.name: finding.verdict for finding in judge_statements(paper_cells())}
+    return [
+        {
+            "sentence": f.statement.sentence, "rule": f.statement.rule, "verdict": f.verdict, "scope": f.scope,
+            "paper": paper[f.statement.name], "checks": f.checks,
+        }
+        for f in judge_statements(results)
+    ]  # fmt: skip
+
+
+def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataFrame:
+    keys = ["criterion", "metric", "subset", "task", "method"]
+    wanted = pl.DataFrame(
+        [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets],
+        schema={"metric": pl.String, "subset": pl.String}, orient="row",
+    )  # fmt: skip
+    cells = results.cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
+    cells = cells.select(*keys, "mean", "std", "n")
+    # results call a criterion by its kind where it is the only one of that kind; scores call it by its name
+    places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
+    roles = roles_of(places, [suite], {})
+    bounds = [scores.table.select(pl.col("criterion").replace(roles), *keys[1:], "low", "high") for scores in pairs]
+    if bounds:
+        return cells.join(pl.concat(bounds).unique(keys), on=keys, how="left", maintain_order="left")
+    reach = pl.col("std")
+    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach)

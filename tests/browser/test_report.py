@@ -1,0 +1,428 @@
+"""The report in real Chromium, opened from disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from urllib.parse import urlencode
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
+
+from nooch.criteria import CE, Gist
+from nooch.data import Dataset
+from nooch.evaluation import Predictions
+from nooch.study.finding import find
+from nooch.study.reporting import write_report
+from nooch.study.showing import explain
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = (
+    os.environ.get("NOOCH_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
+if CHROMIUM is None:
+    pytest.skip("no chromium is found; NOOCH_CHROMIUM can name one", allow_module_level=True)
+# nothing but the page: no updates, no look-ups of hosts
+QUIET = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PAGES = ("index", "explore", "results", "criteria", "examples")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that fails its test where the console says anything, or another host is asked."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    made, said = context.new_page(), []
+    made.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    made.on("pageerror", lambda error: said.append(f"error: {error}"))
+    made.on(
+        "request", lambda request: None if request.url.startswith(("file://", "data:")) else said.append(request.url)
+    )
+    yield made
+    assert not made.evaluate("'hacked' in window")
+    context.close()
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_site(tmp_path_factory.mktemp("browser"))
+
+
+def _open(page, site, name="explore", **where):
+    # from nothing: a change of the address alone would keep the page
+    page.goto("about:blank")
+    page.goto(f"file://{site}/{name}.html#{urlencode(where)}")
+    if name == "explore":
+        page.wait_for_selector("body[data-ready]")
+
+
+def _count(page, name):
+    return int(page.locator(f"[data-count={name}]").inner_text().replace(",", ""))
+
+
+def _set(page, name, value):
+    page.locator(f"#exact-{name}").fill(repr(value))
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def _counts(page):
+    return _count(page, "hard_positives"), _count(page, "hard_negatives")
+
+
+def _hard(suite, criterion, task, split="test"):
+    record = suite.record(criterion, task, split)
+    return record.hard_positives, record.hard_negatives
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_open_from_disk(made, page, name):
+    _open(page, made[0].path, name)
+    page.wait_for_timeout(300)
+    assert page.locator("h1").count() == 1
+    assert page.locator("nav a").count() == 5
+    assert not re.search(r"\b(null|undefined|NaN|Infinity|object)\b", page.locator("main").inner_text())
+    assert page.locator("img:not([alt])").count() == 0
+    assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{name} is wider than {width}"
+
+
+def test_sliders_give_what_find_gives(made, page):
+    done, suite, data, _ = made
+    exact = [a for listed in suite.header.criteria["ce"].cues.values() for _, a in listed][:2]
+    for task in ("car", "cow"):
+        _open(page, done.path, task=task, criterion="ce")
+        assert _counts(page) == _hard(suite, "ce", task)
+        for alpha in (0.0, 0.05, 0.07, *exact, 0.3):
+            for beta in (0.0, 0.05, 0.1, 0.15, 0.30000000000000004, 1.0):
+                found = find(data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=[task], match="ce")
+                page.locator("#criterion").select_option("ce")
+                _set(page, "alpha", alpha)
+                _set(page, "beta", beta)
+                if ("ce", task, "test") not in found.keys:
+                    assert "No set" in page.locator("#counts").inner_text()
+                    continue
+                assert _counts(page) == _hard(found, "ce", task), (alpha, beta)
+                page.locator("#criterion").select_option("gist")
+                assert _counts(page) == _hard(found, "gist", task), (alpha, beta)
+
+
+def test_tau_gives_what_find_gives(made, page):
+    done, _, data, _ = made
+    _open(page, done.path, task="cow", criterion="gist", split="valid")
+    page.locator("input[name=mode][value=tau]").check()
+    support = site_suite(data, tau=0.5).set("gist", "cow", "valid").support
+    for tau in (-1.0, 0.0, 0.31, float(np.median(support)), float(support.max()), 1.0):
+        found = find(data, {"gist": Gist("words", tau)}, tasks=["cow"])
+        _set(page, "tau", tau)
+        assert _counts(page) == _hard(found, "gist", "cow", "valid"), tau
+
+
+MARKS = """async ([name, settings, criterion]) => {
+  const site = await nooch.load("site"), task = nooch.marks.open(await nooch.load(name));
+  const found = nooch.marks.apply(task, site.criteria, criterion, settings);
+  return found.reason ? found : { marks: Array.from(found.marks), thresholds: found.thresholds };
+}"""
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.05, 0.1), (0.0, 0.25), (0.08, 0.05), (0.5, 0.1)])
+def test_the_very_images_are_those_of_find(made, page, alpha, beta):
+    done, suite, data, _ = made
+    _open(page, done.path)
+    found = find(data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=suite.tasks, match="ce")
+    settings = {"ce": {"alpha": alpha, "beta": beta}, "gist": {"mode": "matched"}, "both": {}}
+    for number, task in enumerate(suite.tasks):
+        for criterion in ("ce", "gist"):
+            for split in ("valid", "test"):
+                got = page.evaluate(MARKS, [f"task-{number}-{split}", settings, criterion])
+                key = criterion, task, split
+                if key not in found.keys:
+                    assert got["reason"]
+                    continue
+                one, ids = found.set(*key), data.select(split).images["image_id"].to_list()
+                marks = np.array(got["marks"])
+                assert [i for i, m in zip(ids, marks, strict=True) if m == 0] == one.ids("hard_positive")
+                assert [i for i, m in zip(ids, marks, strict=True) if m == 1] == one.ids("hard_negative")
+                assert (marks == 255).sum() == sum(one.excluded)
+                assert got["thresholds"] == pytest.approx([one.positive.threshold, one.negative.threshold], rel=1e-12)
+
+
+WORDS = """async ([name, split]) => {
+  const site = await nooch.load("site"), task = nooch.marks.open(await nooch.load(name));
+  const about = await nooch.load(`images-${split}-0`);
+  const own = (one) => ({ alpha: one.alpha, beta: one.beta, tau: one.tau, mode: one.match ? "matched" : "marks" });
+  const settings = Object.fromEntries(site.criteria.map((one) => [one.name, own(one)]));
+  return site.criteria.map((one) => {
+    const found = nooch.marks.apply(task, site.criteria, one.name, settings);
+    return Array.from({ length: task.n }, (_, row) => nooch.inWords.verdict(task, one, found, row, settings, about.captions[row]));
+  });
+}"""
+
+
+def test_explanations_are_those_of_nooch_explain(made, page):
+    done, suite, data, _ = made
+    _open(page, done.path)
+    ids = data.select("test").images["image_id"].to_list()
+    for number, task in enumerate(suite.tasks[:2]):
+        got = page.evaluate(WORDS, [f"task-{number}-test", "test"])
+        for row, image_id in enumerate(ids):
+            expected = [v["text"] for v in explain(suite, task, image_id, data)["verdicts"]]
+            # long captions are cut on the page
+            assert [g[row][:300] for g in got] == [e[:300] for e in expected]
+
+
+def test_numbers_are_written_as_python_writes_them(made, page):
+    _open(page, made[0].path)
+    random = np.random.default_rng(0)
+    values = [
+        0.0,
+        1.0,
+        -2.5,
+        0.03125,
+        0.28125,
+        1 / 3,
+        999.5,
+        1000.0,
+        12345.0,
+        1e-5,
+        0.00012345,
+        99.95,
+        0.1,
+        9.995,
+        *random.normal(size=200) * 10.0 ** random.integers(-7, 7, 200),
+    ]
+    values += [k / 1024 for k in range(0, 1024, 7)]
+    values = [float(v) for v in values]
+    assert page.evaluate("(values) => values.map(nooch.short)", values) == [f"{v:.3g}" for v in values]
+
+
+def _shown(page):
+    return page.locator(".card").evaluate_all(
+        "(cards) => cards.sort((a, b) => parseInt(a.id.slice(5)) - parseInt(b.id.slice(5))).map((card) => card.dataset.id)"
+    )
+
+
+def test_sorting_filters_and_the_link(made, page):
+    done, suite, data, _ = made
+    _open(page, done.path, task="cow", criterion="ce", show="hard_negative", sort="support")
+    one = suite.set("ce", "cow", "test")
+    rows = np.flatnonzero(one.subset == 1)
+    expected = [str(one.image_ids[int(r)]) for r in rows[np.argsort(-one.support[rows], kind="stable")]]
+    assert _shown(page) == expected[: len(_shown(page))]
+    page.locator("#sort").select_option("id")
+    assert _shown(page) == sorted(expected, key=int)[: len(_shown(page))]
+    page.locator("#sort").select_option("gap")
+    assert page.locator("#other-label").is_visible()
+    page.locator("#filter").fill(expected[0])
+    assert expected[0] in _shown(page)
+    page.locator("#filter").fill("plain CAPTION")
+    page.wait_for_timeout(300)
+    with_it = set(data.captions.filter(pl.col("caption").str.contains("plain"))["image_id"].to_list())
+    assert set(map(int, _shown(page))) == {int(i) for i in expected} & with_it
+    page.locator("#filter").fill("")
+    page.locator("#drawn").check()
+    assert page.locator(".card .no-picture").count() == 0
+    _set(page, "beta", 0.2)
+    before = _counts(page)
+    page.wait_for_timeout(400)
+    address = page.url
+    assert "ce.beta=0.2" in address
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    assert _counts(page) == before
+    assert page.locator("#sort").input_value() == "gap"
+    assert page.locator("#drawn").is_checked()
+    assert page.locator("#task").input_value() == "cow"
+
+
+def test_the_keyboard_does_everything(made, page):
+    _open(page, made[0].path, task="car", criterion="ce", show="easy", sort="id")
+    page.locator("#slide-beta").focus()
+    before = _counts(page)
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(100)
+    assert float(page.locator("#exact-beta").input_value()) == pytest.approx(0.3)
+    assert _counts(page) != before
+    page.locator("#subsets [tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[data-show=hard_positive]").get_attribute("aria-checked") == "true"
+    page.locator("#gallery").focus()
+    page.keyboard.press("ArrowRight")
+    chosen = page.locator(".card[aria-selected=true]").get_attribute("data-id")
+    page.keyboard.press("Enter")
+    title = page.locator("dialog h2")
+    assert title.inner_text() == f"Image {chosen}"
+    page.keyboard.press("ArrowRight")
+    assert title.inner_text() != f"Image {chosen}"
+    page.wait_for_timeout(400)
+    assert "image=" in page.url
+    address = page.url
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+    assert page.evaluate("document.activeElement.id") == "gallery"
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("dialog[open]")
+    assert title.inner_text() != f"Image {chosen}"
+
+
+def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    classes = [f"{name}<img src=x onerror='hacked=1'>\"&\u202e{{{{7*7}}}}" for name in CLASSES]
+    data = site_data(folder, classes=classes)
+    suite = site_suite(data, tasks=classes[:2])
+    write_report(suite, tmp_path / "site", data=data)
+    for name in PAGES:
+        _open(page, tmp_path / "site", name)
+        page.wait_for_timeout(300)
+        assert page.locator("main img[src='x']").count() == 0
+    _open(page, tmp_path / "site", task=classes[0], image=str(data.select("test").images["image_id"][3]))
+    page.wait_for_selector("dialog[open] .captions li")
+    words = page.locator("dialog").inner_text()
+    assert "<img src=x onerror='hacked=1'>" in words
+    assert "\u202e" not in words
+    assert 'a"><script>hacked=1<script>.jpg' in words
+    texts = " ".join(page.locator(".captions").all_inner_texts())
+    assert HOSTILE.split("\u2028", maxsplit=1)[0] in texts or "characters)" in texts or "plain caption" in texts
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("left", ["dataset", "everything"])
+def test_without_a_dataset_alpha_stays_and_the_page_says_why(tmp_path, page, left):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    data = site_data(folder)
+    suite = site_suite(data, tau=0.3 if left == "everything" else None)
+    write_report(suite, tmp_path / "site")
+    _open(page, tmp_path / "site", task="car", criterion="ce")
+    assert page.locator("#exact-alpha").count() == 0
+    assert "cannot be moved" in page.locator("#bounds").inner_text()
+    assert "Without the dataset" in page.locator("#missing").inner_text()
+    for beta in (0.05, 0.1, 0.3):
+        _set(page, "beta", beta)
+        assert _counts(page) == _hard(find(data, {"ce": CE(0.05, beta)}, tasks=["car"]), "ce", "car")
+    page.locator("#task").select_option("lamp")
+    page.wait_for_timeout(200)
+    assert "No set" in page.locator("#counts").inner_text()
+    page.locator(".card").count()
+
+
+def _large(n=24657, tasks=12):
+    """As many images as COCO's test split, and as many tasks as NOOCH has."""
+    random = np.random.default_rng(0)
+    total = n + 4000
+    dense = np.where(random.random((total, 30)) < 0.25, random.random((total, 30)).round(3), 0)
+    # four classes are large: they are the cues of all tasks
+    dense[:, :tasks] *= 0.1
+    dense[:, tasks + 4 :] *= 0.3
+    splits = ["train"] * 4000 + ["test"] * n
+    frame = pl.DataFrame({"image_id": np.arange(total), "split": splits})
+    data = Dataset.build(
+        frame, [f"class{i}" for i in range(30)], csr_array(dense), embeddings={"words": random.normal(size=(total, 8))}
+    )
+    return data, find(
+        data, {"ce": CE(0.05, 0.1), "gist": Gist("words")}, tasks=[f"class{i}" for i in range(tasks)], match="ce"
+    )
+
+
+def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
+    data, suite = _large()
+    part, random = data.select("test"), np.random.default_rng(1)
+    runs = [
+        Predictions.of(
+            random.normal(size=(len(part), 12)), part.image_ids, suite.tasks, scale="logit", run=f"model {i}"
+        )
+        for i in range(9)
+    ]
+    write_report(suite, tmp_path / "site", data=data, predictions=runs)
+    began = time.perf_counter()
+    _open(page, tmp_path / "site", task="class0", criterion="ce")
+    first = time.perf_counter() - began
+    spans, slides = [], []
+    for number in range(1, 6):
+        page.locator("#reset").click()
+        took = page.evaluate(
+            """(task) => new Promise((done) => {
+              const from = performance.now(), select = document.getElementById("task");
+              const ready = () => document.body.dataset.ready.startsWith(`${task} `) && done(performance.now() - from);
+              new MutationObserver(ready).observe(document.body, { attributeFilter: ["data-ready"] });
+              select.value = task;
+              select.dispatchEvent(new Event("change"));
+            })""",
+            f"class{number}",
+        )
+        spans.append(took)
+        assert _counts(page) == _hard(suite, "ce", f"class{number}")
+        slides.append(
+            page.evaluate(
+                """() => new Promise((done) => {
+                  const slide = document.getElementById("slide-beta"), from = performance.now();
+                  slide.value = "0.4";
+                  slide.dispatchEvent(new Event("input"));
+                  requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - from)));
+                })"""
+            )
+        )
+    switch, slide = (f"{min(values):.0f} to {max(values):.0f} ms" for values in (spans, slides))
+    with capsys.disabled():
+        sys.stdout.write(f"\n24,657 images: first view {first * 1000:.0f} ms, switch {switch}, slider {slide}\n")
+    assert sorted(spans)[2] < 1000
+    assert sorted(slides)[2] < 1000
+    assert first < 5
+
+
+def test_cues_alone_are_those_of_the_suite(made, page):
+    done, suite, _, _ = made
+    for task in ("car", "cow"):
+        _open(page, done.path, task=task, criterion="ce", method="gdro", sort="loss")
+        one, cues = suite.set("ce", task, "test"), suite.header.criteria["ce"].cues[task]
+        rows = page.locator("#cues tbody tr").evaluate_all(
+            "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.firstChild.textContent))"
+        )
+        for bit, ((cue, strength), row) in enumerate(zip(cues, rows, strict=True)):
+            alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
+            assert row == [cue, f"{strength:.3g}", str((alone & one.labels).sum()), str((alone & ~one.labels).sum())]
+        words = page.locator("#cue-panel").inner_text()
+        assert "NLL of gdro" in words
+        assert "null" not in words
+
+
+def test_images_without_a_prediction_have_no_loss(tmp_path, page):
+    data = site_data(tmp_path, pictures=False)
+    suite = site_suite(data)
+    part = data.select("test")
+    some = part.image_ids[: len(part) // 2]
+    run = Predictions.of(np.linspace(-3, 3, len(some)), some, "car", scale="logit", run="mine")
+    write_report(suite, tmp_path / "site", data=data, predictions=[run])
+    _open(page, tmp_path / "site", task="car", criterion="ce", show="easy", sort="loss")
+    assert "lowest loss first" in page.locator("#gallery-note").inner_text()
+    _set(page, "beta", 0.3)
+    assert "NaN" not in page.locator("main").inner_text()
+    page.locator("#split").select_option("valid")
+    page.wait_for_timeout(200)
+    assert "there is no loss to sort by here" in page.locator("#gallery-note").inner_text()

@@ -1,0 +1,113 @@
+"""A small collection with everything that the report shows, and what a site's data files hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from made_runs import made_runs
+from oracles import dataset_of
+from PIL import Image
+
+from nooch.criteria import CE, Combination, Gist
+from nooch.data import Dataset
+from nooch.study.finding import find
+from nooch.study.reporting import write_report
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
+)
+LONG = "word " * 2000
+CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
+TASKS = ["car", "cow", "lamp"]
+_DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
+
+
+def site_data(
+    folder: Path, *, n=240, ids=None, classes=CLASSES, captions=True, pictures=True, seed=0, fire_hydrant=False
+) -> Dataset:
+    """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so that many are equal to thresholds.
+
+    The first test image is large, the second is no image, the third is missing, the fourth has a hostile file name.
+    """
+    random = np.random.default_rng(seed)
+    car, cow, lamp, road, person, grass, tree = classes
+    images = []
+    for _ in range(n):
+        image = {}
+        kind = random.integers(3)
+        if kind == 0 and random.random() < 0.7:
+            image |= {road: random.integers(1, 12) / 20, person: random.integers(0, 8) / 20}
+        if kind == 1 and random.random() < 0.7:
+            image |= {grass: random.integers(1, 14) / 20}
+        if random.random() < (0.7 if kind == 0 else 0.1):
+            image[car] = random.integers(1, 4) / 40
+        if random.random() < (0.7 if kind == 1 else 0.1):
+            image[cow] = random.integers(1, 4) / 40
+        if random.random() < 0.2:
+            image[lamp] = 0.9
+        if random.random() < 0.3:
+            image[tree] = random.integers(1, 8) / 20
+        images.append(image)
+    splits = [("train", "valid", "test")[0 if i < n // 2 else 1 + (i % 4 > 0)] for i in range(n)]
+    plain = dataset_of(images, list(classes), splits, ids)
+    files = [f"im{i:03d}.jpg" for i in range(n)]
+    test = [i for i in range(n) if splits[i] == "test"]
+    files[test[3]] = 'a"><script>hacked=1<script>.jpg'.replace("/", "")
+    if pictures:
+        for i, name in enumerate(files):
+            size = (300, 200) if i == test[0] else (24, 18)
+            pixels = random.integers(0, 255, (size[1], size[0], 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name)
+        (folder / files[test[1]]).write_bytes(b"no image")
+        (folder / files[test[2]]).unlink()
+    frame = plain.images.with_columns(file_name=pl.Series(files), width=pl.lit(24), height=pl.lit(18))
+    texts = [HOSTILE, LONG, "a plain caption", " spaced "]
+    listed = pl.DataFrame(
+        {"image_id": [i for i in frame["image_id"] for _ in range(2)], "caption": [texts[k % 4] for k in range(2 * n)]}
+    )
+    # a few directions only, so that supports tie; some images have no embedding
+    directions = random.normal(size=(30, 5))
+    embedding = directions[random.integers(0, 30, n)]
+    embedding[::17] = np.nan
+    return Dataset.build(
+        frame, plain.classes, plain.areas, listed if captions else None,
+        embeddings={"words": embedding}, image_root=str(folder) if pictures else None, provenance={"area": "segments", "reader": "made up"},
+    )  # fmt: skip
+
+
+def site_suite(data: Dataset, *, alpha=0.05, beta=0.1, tau=None, tasks=TASKS):
+    """CE, gist (matched, or by tau) and both together."""
+    gist = Gist("words", tau)
+    criteria = {"ce": CE(alpha, beta), "gist": gist, "both": Combination("ce & gist")}
+    return find(data, criteria, tasks=tasks, match=None if tau is not None else "ce")
+
+
+def made_site(folder: Path, *, runs=True, **options):
+    """A report of the small collection: (site, suite, data, folder of runs)."""
+    pictures = folder / "images"
+    pictures.mkdir()
+    data = site_data(pictures)
+    suite = site_suite(data)
+    made = made_runs(folder / "runs", suite, tasks=("car", "cow")) if runs else None
+    made_report = write_report(
+        suite, folder / "site", data=data, runs=[made.path] if made else (), bootstrap=20, **options
+    )
+    return made_report, suite, data, made
+
+
+def read_script(path: Path):
+    """(name, content) of a data file."""
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("nooch.put.apply(null, ")
+    assert text.endswith(");\n")
+    return json.loads(text.removeprefix("nooch.put.apply(null, ").removesuffix(");\n"))
+
+
+def numbers(packed):
+    """An array as it arrives."""
+    ((kind, text),) = packed.items()
+    return np.frombuffer(base64.b64decode(text), dtype=_DTYPES[kind])
