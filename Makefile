@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: install demo test lint format bench clean
+.PHONY: install demo test test-slurm lint format bench clean
 
 install: $(READY)
 
@@ -21,6 +21,11 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slurm: $(READY)
+	bash tests/slurm.sh start .slurm
+	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/test_cluster_engines.py -k "slurm or submitit"
+	bash tests/slurm.sh stop .slurm
 
 lint: $(READY)
 	$(BIN)/ruff check .

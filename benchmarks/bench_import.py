@@ -12,10 +12,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from generate_annotations import generate
 from measuring import Spread, alternate, machine, ratios, write_json
 
 HERE = Path(__file__).parent
+# the generator of annotations lies with the tests
+sys.path.append(str(HERE.parent / "tests"))
+from generate_annotations import generate  # noqa: E402
+
 PEER = """
 import gc, sys
 if sys.argv[2] == "off":

@@ -1,5 +1,6 @@
 """The same engine tests on a Ray cluster of three nodes on this machine, and on what stands in for Slurm."""
 
+import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -21,11 +22,11 @@ from nooch.study.sharded_finding import find_in_shards
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Three nodes with a processor each, on the loopback address alone."""
+    """Three nodes with a processor each, on loopback addresses alone (Ray takes 127.0.0.1 itself for the outer one)."""
     pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.1"}
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2"}
     made = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     for _ in range(2):
         made.add_node(**small)
@@ -37,12 +38,27 @@ def cluster():
 
 
 @pytest.fixture
-def slurm(tmp_path):
-    """Slurm's engine with processes of this machine in Slurm's place."""
+def slurm(tmp_path, monkeypatch):
+    """Slurm's engine with processes of this machine in Slurm's place, or on the Slurm that tests/slurm.sh has started."""
     pytest.importorskip("submitit", reason="submitit is not installed")
+    if "NOOCH_TEST_SLURM" in os.environ:
+        yield engine("slurm:main", tmp_path)
+        return
+    from submitit.local import local
+
     from nooch.engines.slurm import SlurmEngine
 
-    return SlurmEngine(logs=tmp_path, cluster="local", array=3)
+    started, start = [], local.start_controller
+
+    def kept(*arguments, **more):
+        started.append(start(*arguments, **more))
+        return started[-1]
+
+    monkeypatch.setattr(local, "start_controller", kept)
+    yield SlurmEngine(logs=tmp_path, cluster="local", array=3)
+    for process in started:
+        process.kill()
+        process.wait(10)
 
 
 @pytest.fixture(params=ENGINES)
@@ -79,6 +95,7 @@ def test_a_worker_that_is_killed_loses_only_its_job(any_engine, tmp_path):
 
 
 def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
+    # submitit looks for a result for a quarter of a minute before it says that there is none
     monkeypatch.setattr(base, "RETRIES", 1)
     fails(lambda: list(any_engine.map(die, range(2))), "of job", "was lost 2 times", kind=NoochError)
 
@@ -97,7 +114,7 @@ def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
 
 def test_a_node_that_is_lost_loses_only_its_jobs(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    node = cluster.add_node(num_cpus=2, object_store_memory=80 << 20, node_ip_address="127.0.0.1")
+    node = cluster.add_node(num_cpus=2, object_store_memory=80 << 20, node_ip_address="127.0.0.2")
     results = engine(f"ray:{cluster.address}", tmp_path).map(square, range(60))
     taken = [next(results) for _ in range(5)]
     cluster.remove_node(node, allow_graceful=False)

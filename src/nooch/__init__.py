@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite
     from nooch.criteria import CE, Attribute, Combination, Gist, preset
     from nooch.data import Dataset, load_dataset, save_dataset
-    from nooch.engines import LocalEngine
+    from nooch.data.shards import divide, open_shards, save_shards
+    from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
     from nooch.exports.torch_dataset import torch_dataset
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
+    from nooch.study.sharded_finding import find_in_shards
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -62,7 +64,9 @@ _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
     "nooch.criteria": ("CE", "Attribute", "Combination", "Gist", "preset"),
     "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
-    "nooch.engines": ("LocalEngine",),
+    "nooch.engines": ("LocalEngine", "engine"),
+    "nooch.data.shards": ("divide", "open_shards", "save_shards"),
+    "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
@@ -127,6 +131,8 @@ __all__ = [
     "build_pixels",
     "collect",
     "contact_sheet",
+    "divide",
+    "engine",
     "evaluate",
     "explain",
     "export",
@@ -134,6 +140,7 @@ __all__ = [
     "figure_data",
     "find",
     "find_images",
+    "find_in_shards",
     "find_score",
     "judge_statements",
     "load_backbone",
@@ -142,6 +149,7 @@ __all__ = [
     "load_suite",
     "load_task_model",
     "make_waterbirds",
+    "open_shards",
     "overlaps",
     "paper_results",
     "plan_bench",
@@ -164,6 +172,7 @@ __all__ = [
     "save_figures",
     "save_predictions",
     "save_scores",
+    "save_shards",
     "save_suite",
     "save_sweep",
     "score_waterbirds",

@@ -336,3 +336,16 @@ def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cl
     wrong = run_cli("collect", undisturbed, tmp_path / "suite", "--out", tmp_path / "c")
     assert wrong.code == 2
     assert "not the one that was trained for" in " ".join(wrong.err.split())
+
+
+def test_an_engine_gives_the_same_bytes(undisturbed, world, embedding, tmp_path, run_cli):
+    out = tmp_path / "runs"
+    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, embedding, out, "--engine", "local:2"))]
+    subprocess.run(words, check=True, capture_output=True)
+    assert contents(out) == contents(undisturbed)
+    assert not list((out / "passes").glob("*.npz"))
+    # a log for each pass
+    assert len(list((tmp_path / "runs-logs").glob("job-*.log"))) == 2
+    refused = run_cli(*arguments(world, embedding, tmp_path / "other", "--engine", "condor"))
+    assert refused.code == 2
+    assert "'condor' is no engine" in refused.err

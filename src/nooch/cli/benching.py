@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import split_names
+from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import check_output_file
 
@@ -41,6 +43,9 @@ def bench_command(
     set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
     method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    engine: str = typer.Option(
+        None, "--engine", help="Where passes are trained: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here."
+    ),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
@@ -56,14 +61,15 @@ def bench_command(
         raise ParameterError("--backbone is for fine-tuning", remedy="give --pixels, or leave it out")
     device = choose_device(device)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
-    plan = _plan(
-        dataset, suite, chosen, device, features=features, embedding=embedding, pixels=pixels, backbone=backbone
-    )
+    sources: dict[str, Any] = {"features": features, "embedding": embedding, "pixels": pixels, "backbone": backbone}
+    make = partial(_plan_elsewhere, method, dataset.absolute(), suite.absolute(), chosen, device, sources)
+    plan = _plan(dataset, suite, chosen, device, **sources)
     if dry_run:
         _print_plan(plan, chosen, device, format)
         return
+    mapping = None if engine is None else engine_of(engine, out.with_name(f"{out.name}-logs")).map
     with progress() as update:
-        runs = bench(plan, out, progress=update)
+        runs = bench(plan, out, map=mapping, again=make, progress=update)
     if format is Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
@@ -72,6 +78,22 @@ def bench_command(
         style="dim",
         markup=False,
     )
+
+
+def _plan_elsewhere(
+    own: list[str], dataset: Path, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
+) -> Plan:
+    """The plan, in this process or in a worker, where methods of one's own are not known yet."""
+    from nooch.training.methods import add_method
+
+    for name in own:
+        add_method(name)
+    return _plan(dataset, suite, config, device, **_absolute(sources))
+
+
+def _absolute(sources: dict[str, Any]) -> dict[str, Any]:
+    """Paths as workers find them, whatever folder they run in."""
+    return {name: value.absolute() if isinstance(value, Path) else value for name, value in sources.items()}
 
 
 def _plan(

@@ -14,6 +14,8 @@ from nooch.cli.parsing import split_names
 from nooch.files import SUITE_MARKER, check_output
 
 if TYPE_CHECKING:
+    from nooch.challenge import Suite
+    from nooch.cli.criteria import Options
     from nooch.data import Dataset
 
 __all__ = ["embed", "register"]
@@ -50,6 +52,11 @@ def find_command(
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
+    engine: str = typer.Option(
+        None,
+        "--engine",
+        help="Find part by part in workers, in bounded memory: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here, at once.",
+    ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
     format: Format = FormatOption,
 ) -> None:
@@ -57,14 +64,16 @@ def find_command(
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
     from nooch.cli.criteria import Options, needed_names, preset_text
-    from nooch.cli.tables import print_counts
     from nooch.criteria import Combination
     from nooch.data import load_dataset
     from nooch.study.finding import find
-    from nooch.study.showing import summary
 
     options = Options(alpha, beta, cues, tau, phi or preset_text(phi_preset, columns, values), fitted)
     base, combined = needed_names(criterion)
+    if engine is not None:
+        suite = _find_in_parts(dataset, out, options, base, combined, encoder, tasks, match, splits, engine, overwrite)
+        _tell(suite, out, format)
+        return
     data = load_dataset(dataset)
     with progress() as update:
         if "gist" in base and fitted is None:
@@ -83,11 +92,52 @@ def find_command(
         update("writing", 0, 1)
         save_suite(suite, out, overwrite=overwrite)
         update("writing", 1, 1)
+    _tell(suite, out, format)
+
+
+def _tell(suite: Suite, out: Path, format: Format) -> None:
+    from nooch.cli.tables import print_counts
+    from nooch.study.showing import summary
+
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
     console().print(f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {out}", style="dim")
+
+
+def _find_in_parts(
+    dataset: Path,
+    out: Path,
+    options: Options,
+    base: list[str],
+    combined: list[str],
+    encoder: str | None,
+    tasks: str,
+    match: str | None,
+    splits: str | None,
+    engine: str,
+    overwrite: bool,
+) -> Suite:
+    """The suite, found by an engine. The gist is taken from an embedding that the dataset has: --encoder names it."""
+    from nooch.criteria import Combination
+    from nooch.engines import engine as engine_of
+    from nooch.study.sharded_finding import find_in_shards
+
+    options.embedding = encoder or ""
+    with progress() as update:
+        return find_in_shards(
+            dataset.absolute(),
+            {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
+            out,
+            tasks=tasks,
+            match=match,
+            splits=split_names(splits) or None,
+            path=os.path.relpath(dataset.resolve(), out.resolve()),
+            overwrite=overwrite,
+            map=engine_of(engine, out.with_name(f"{out.name}-logs")).map,
+            progress=update,
+        )
 
 
 def embed_command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import msgspec
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.criteria.base import SupportFitted, Thresholds
+from nooch.criteria.exact import ExactSums, group_sums
 from nooch.data import Dataset
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
 
@@ -26,12 +27,17 @@ class CEState:
     """Additive statistics of one shard of training images.
 
     Attributes:
-        sums: float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y is present.
+        exact: (n_classes, n_classes); the sums, the same bits for whatever shards they were added up from.
         counts: int64 (n_classes,); images where Y is present.
     """
 
-    sums: NDArray[np.float64]
+    exact: ExactSums
     counts: NDArray[np.int64]
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y is present."""
+        return self.exact.values
 
 
 @dataclass(frozen=True)
@@ -61,21 +67,22 @@ class CE:
                     f"cues of {task} are {', '.join(cues) or 'empty'}", where="ce", allowed="other classes, each once"
                 )
 
-    def partial(self, shard: Dataset) -> CEState:
-        """Sums over a shard: one sparse product of presence and area, in float64."""
+    def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
+        """Sums over a shard, for all pairs of classes whatever the tasks. Raises InputError where areas are unknown."""
+        del tasks
         require_areas(shard)
         areas = shard.areas
         presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
         counts = np.bincount(areas.indices, minlength=len(shard.classes))
-        return CEState((presence.T @ areas).toarray(), counts.astype(np.int64))
+        return CEState(group_sums(presence, areas, "areas"), counts.astype(np.int64))
 
     def merge(self, states: Iterable[CEState]) -> CEState:
-        """The statistics of all shards together."""
-        listed = list(states)
-        return CEState(sum(s.sums for s in listed), sum(s.counts for s in listed))  # type: ignore[arg-type]
+        """The statistics of all shards together, one state at a time; their order and number do not matter."""
+        return reduce(lambda a, b: CEState(a.exact + b.exact, a.counts + b.counts), states)
 
-    def finish(self, state: CEState, classes: Sequence[str]) -> FittedCE:
+    def finish(self, state: CEState, classes: Sequence[str], tasks: Sequence[str] = ()) -> FittedCE:
         """The fitted criterion. Raises ParameterError where given cues are no classes."""
+        del tasks
         for task, cues in self.cues.items():
             for name in (task, *cues):
                 check_one_of("class", name, classes, owner="the dataset")
@@ -196,7 +203,7 @@ class FittedCE(SupportFitted):
         """Read back what ``to_json`` gave."""
         try:
             saved = msgspec.convert(content, _Saved)
-            state = CEState(np.array(saved.sums, np.float64), np.array(saved.counts, np.int64))
+            state = CEState(ExactSums.of(np.array(saved.sums, np.float64)), np.array(saved.counts, np.int64))
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.criteria.base import SupportFitted, Thresholds
+from nooch.criteria.exact import ExactSums, cosines, group_sums
 from nooch.data import Dataset
 from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
 
@@ -22,10 +24,20 @@ _BLOCK = 8192
 
 @dataclass(frozen=True)
 class GistState:
-    """Additive statistics of one shard: sums float64 (n_tasks, d) and counts int64 (n_tasks,) over positives."""
+    """Additive statistics of one shard over the positives of tasks.
 
-    sums: NDArray[np.float64]
+    Attributes:
+        exact: (n_tasks, d); sums of embeddings, the same bits for whatever shards they were added up from.
+        counts: int64 (n_tasks,); positives with an embedding.
+    """
+
+    exact: ExactSums
     counts: NDArray[np.int64]
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """Sums of embeddings, float64 (n_tasks, d)."""
+        return self.exact.values
 
 
 @dataclass(frozen=True)
@@ -50,30 +62,28 @@ class Gist:
         """Sums of embeddings over the positives of each task; images without an embedding do not count."""
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
-        sums = np.zeros((len(tasks), values.shape[1]))
-        counts = np.zeros(len(tasks), dtype=np.int64)
+        exact, counts = ExactSums.of(np.zeros((len(tasks), values.shape[1]))), np.zeros(len(tasks), dtype=np.int64)
         for start in range(0, len(shard), _BLOCK):
             block = np.asarray(values[start : start + _BLOCK], dtype=np.float64)
             known = ~np.isnan(block).any(axis=1)
             present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
             present.data = np.ones_like(present.data)
             present = present[np.flatnonzero(known)]
-            sums += present.T @ block[known]
+            exact += group_sums(present, block[known], "embeddings")
             counts += np.bincount(present.indices, minlength=len(tasks))
-        return GistState(sums, counts)
+        return GistState(exact, counts)
 
     def merge(self, states: Iterable[GistState]) -> GistState:
-        """The statistics of all shards together."""
-        listed = list(states)
-        return GistState(sum(s.sums for s in listed), sum(s.counts for s in listed))  # type: ignore[arg-type]
+        """The statistics of all shards together, one state at a time; their order and number do not matter."""
+        return reduce(lambda a, b: GistState(a.exact + b.exact, a.counts + b.counts), states)
 
-    def finish(self, state: GistState, tasks: Sequence[str]) -> FittedGist:
-        """The fitted criterion with one prototype for each task."""
-        return FittedGist(self, tuple(tasks), state)
+    def finish(self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None) -> FittedGist:
+        """The fitted criterion with one prototype for each of the tasks that were summed; by default all classes."""
+        return FittedGist(self, tuple(classes if tasks is None else tasks), state)
 
     def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedGist:
         """Fit on training images."""
-        return self.finish(self.partial(train, tasks), tasks)
+        return self.finish(self.partial(train, tasks), train.classes, tasks)
 
 
 class FittedGist(SupportFitted):
@@ -109,7 +119,7 @@ class FittedGist(SupportFitted):
         return self.supports(data, [task])[:, 0]
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
-        """Cosines for many tasks with one product, float64 (n_images, n_tasks).
+        """Cosines for many tasks at once, float64 (n_images, n_tasks); an image's do not depend on what comes with it.
 
         Raises:
             UndefinedError: a task without a prototype.
@@ -131,7 +141,7 @@ class FittedGist(SupportFitted):
             norms = np.linalg.norm(block, axis=1, keepdims=True)
             # an embedding of length zero points nowhere: no gist, like a missing one
             norms[norms == 0] = np.nan
-            result[start : start + _BLOCK] = (block / norms) @ prototypes.T
+            result[start : start + _BLOCK] = cosines(block / norms, prototypes)
         return result
 
     def explain(self, image: Dataset, task: str) -> str:
@@ -162,7 +172,7 @@ class FittedGist(SupportFitted):
             raise FormatError(f"is no fitted gist criterion: {error}") from error
         if not len(saved.tasks) == len(sums) == len(saved.counts):
             raise FormatError(f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes")
-        state = GistState(sums, np.array(saved.counts, np.int64))
+        state = GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))
         return cls(Gist(saved.embedding, saved.tau), tuple(saved.tasks), state)
 
 

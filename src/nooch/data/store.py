@@ -104,28 +104,54 @@ def load_dataset(folder: str | Path) -> Dataset:
     """
     folder = Path(folder)
     header = read_header(folder)
-    for name in ("images.parquet", "areas.parquet"):
-        if name not in header.files:
-            raise FormatError(f"{DATASET_MARKER} does not list {name}", where=folder, remedy=_AGAIN)
+    tables = {kind: _files_of(header, kind) for kind in ("images", "areas", "captions")}
+    for kind in ("images", "areas"):
+        if not tables[kind]:
+            raise FormatError(f"{DATASET_MARKER} does not list {kind}.parquet", where=folder, remedy=_AGAIN)
     for name, record in header.files.items():
         _check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
-    images = read_table(folder / "images.parquet")
+    images = _read_parts(folder, tables["images"])
     if images.height != header.n_images:
         raise FormatError(
             f"images.parquet has {images.height} images, {DATASET_MARKER} says {header.n_images}",
             where=folder,
             remedy=_AGAIN,
         )
-    has_captions = "captions.parquet" in header.files
     return Dataset(
         images,
         tuple(header.classes),
-        _areas_matrix(read_table(folder / "areas.parquet"), images, header.classes, folder),
-        read_table(folder / "captions.parquet") if has_captions else None,
-        {Path(n).stem: _load_embedding(folder, n, len(images)) for n in header.files if n.startswith("embeddings/")},
+        _areas_matrix(_read_parts(folder, tables["areas"]), images, header.classes, folder),
+        _read_parts(folder, tables["captions"]) if tables["captions"] else None,
+        _embeddings(folder, header),
         header.image_root,
         header.provenance,
     )
+
+
+def _files_of(header: Header, kind: str) -> list[str]:
+    """The files of a table: one, or one for each part, in order."""
+    return sorted(name for name in header.files if name == f"{kind}.parquet" or name.startswith(f"{kind}/"))
+
+
+def _read_parts(folder: Path, names: list[str]) -> pl.DataFrame:
+    return pl.concat([read_table(folder / name) for name in names])
+
+
+def _embeddings(folder: Path, header: Header) -> dict[str, NDArray[Any]]:
+    """Embeddings by name; mapped where they are one file, read where they come in parts."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(n for n in header.files if n.startswith("embeddings/")):
+        path = Path(name)
+        found.setdefault(path.stem if len(path.parts) == 2 else path.parts[1], []).append(name)
+    whole = {}
+    for name, files in found.items():
+        n_images = header.n_images if len(files) == 1 else None
+        parts = [_load_embedding(folder, file, n_images) for file in files]
+        whole[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(whole[name]) != header.n_images:
+            problem = f"embeddings/{name} has {len(whole[name])} rows in {len(files)} parts, expected {header.n_images}"
+            raise FormatError(problem, where=folder, remedy=_AGAIN)
+    return whole
 
 
 def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any]]) -> None:
@@ -160,12 +186,12 @@ def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) 
     return path
 
 
-def _load_embedding(folder: Path, name: str, n_images: int) -> NDArray[Any]:
+def _load_embedding(folder: Path, name: str, n_images: int | None = None) -> NDArray[Any]:
     try:
         values: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise FormatError(f"{name} cannot be read: {error}", where=folder, remedy=_AGAIN) from error
-    if values.ndim != 2 or len(values) != n_images:
+    if values.ndim != 2 or (n_images is not None and len(values) != n_images):
         raise FormatError(f"{name} has shape {values.shape}, expected ({n_images}, d)", where=folder, remedy=_AGAIN)
     return values
 

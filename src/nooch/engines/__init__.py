@@ -1,5 +1,47 @@
 """An engine is one method, ``map``: it applies a function to items, somewhere, and yields results in order."""
 
-from nooch.engines.local import LocalEngine
+from __future__ import annotations
 
-__all__ = ["LocalEngine"]
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nooch.engines.local import LocalEngine
+from nooch.errors import OutputError, check_one_of
+
+if TYPE_CHECKING:
+    from nooch.engines.ray import RayEngine
+    from nooch.engines.slurm import SlurmEngine
+
+__all__ = ["ENGINES", "LocalEngine", "engine"]
+
+ENGINES = {
+    "local": "nooch.engines.local:LocalEngine",
+    "ray": "nooch.engines.ray:RayEngine",
+    "slurm": "nooch.engines.slurm:SlurmEngine",
+}
+"""Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name after a colon."""
+
+
+def engine(text: str, logs: str | Path | None = None) -> LocalEngine | RayEngine | SlurmEngine:
+    """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
+
+    Args:
+        text: name, and argument after a colon.
+        logs: folder for a log of each job; it is made. Slurm needs one that its nodes see.
+
+    Raises:
+        ParameterError: an unknown engine, or an argument that it does not take.
+        MissingExtraError: its package is not installed.
+        OutputError: the folder of logs cannot be made.
+    """
+    name, _, argument = text.partition(":")
+    module, _, kind = ENGINES[check_one_of("engine", name, ENGINES)].partition(":")
+    folder = None if logs is None else Path(logs).absolute()
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot be made: {error.strerror}", where=folder) from error
+    made: LocalEngine | RayEngine | SlurmEngine = getattr(import_module(module), kind).of(argument or None, folder)
+    return made

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, some_of
+from nooch.readers.coco_masks import mask_area
+from nooch.readers.json_slices import NotSliced, Slices, skeleton
 
 __all__ = ["ParsedFile", "do_job", "parse_captions", "parse_instances"]
 
@@ -53,8 +56,6 @@ class _Instances(msgspec.Struct, gc=False):
 
 
 class _Masked(msgspec.Struct, gc=False):
-    image_id: int
-    area: float | None = None
     segmentation: Any = None
 
 
@@ -117,21 +118,11 @@ def parse_instances(path: Path) -> ParsedFile:
     Raises:
         InputError: a file that is truncated, of another structure, or holds ids or areas that are not allowed.
     """
-    with _opened(path) as content:
-        found = _decode(content, _Instances, path)
-        n = len(found.annotations)
-        # numpy takes None for NaN: no area
-        areas = np.fromiter(map(attrgetter("area"), found.annotations), np.float64, n)
-        masks = _decode(content, _Masks, path).annotations if np.isnan(areas).any() else []
-    images = _images(found.images, path)
-    categories = _categories(found.categories, path)
-    category_ids = _integers(map(attrgetter("category_id"), found.annotations), n, path)
-    image_ids = _integers(map(attrgetter("image_id"), found.annotations), n, path)
-    index = _index(image_ids, images["image_ids"], "image", path)
+    found = _read(path, _Instances, _Annotation, _annotation_columns)
+    image_ids, category_ids, areas = (np.concatenate(part) for part in zip(*found.annotations, strict=True))
+    categories = _categories(found.rest.categories, path)
+    index = _index(image_ids, found.images["image_ids"], "image", path)
     category_index = _index(category_ids, _integers(categories, len(categories), path), "category", path)
-    if masks:
-        areas = _fill_areas(masks, areas, index, images, path)
-    _retire(found)
     if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
         raise InputError(
             f"annotation {bad[0]} (counted from 0) has area {areas[bad[0]]}"
@@ -141,13 +132,13 @@ def parse_instances(path: Path) -> ParsedFile:
         )
     return ParsedFile(
         path.name,
-        **images,
+        **found.images,
         categories=categories,
         image_index=index,
         category_index=category_index,
         areas=areas,
         captions=[],
-        licenses=found.licenses or [],
+        licenses=found.rest.licenses or [],
     )
 
 
@@ -162,23 +153,84 @@ def _retire(records: Any) -> None:
 
 def parse_captions(path: Path) -> ParsedFile:
     """Read a ``captions_*.json``. Raises InputError as ``parse_instances`` does."""
-    with _opened(path) as content:
-        found = _decode(content, _Captions, path)
-    images = _images(found.images, path)
-    image_ids = _integers((a.image_id for a in found.annotations), len(found.annotations), path)
-    index = _index(image_ids, images["image_ids"], "image", path)
+    found = _read(path, _Captions, _Caption, _caption_columns)
+    index = _index(np.concatenate([ids for ids, _ in found.annotations]), found.images["image_ids"], "image", path)
     none = np.empty(0, np.int32)
-    texts = [a.caption for a in found.annotations]
     return ParsedFile(
         path.name,
-        **images,
+        **found.images,
         categories={},
         image_index=index,
         category_index=none,
         areas=none.astype(np.float64),
-        captions=texts,
+        captions=[text for _, texts in found.annotations for text in texts],
         licenses=[],
     )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Columns of the images, columns of the annotations part by part, and the document with what else it holds."""
+
+    images: dict[str, Any]
+    annotations: list[Any]
+    rest: Any
+
+
+def _read(path: Path, kind: type[Any], element: type[Any], columns: Callable[..., Any]) -> _Found:
+    """A file's columns, in slices where it is large: what is not a column is then in memory for a slice alone."""
+    with _opened(path) as content:
+        found = _in_slices(content, kind, element, columns, path) if len(content) >= _LARGE else None
+        if found is not None:
+            return found
+        document = _decode(content, kind, path)
+        images = _images([_image_columns(document.images, path)], path)
+        annotations = [
+            columns(document.annotations, lambda: _decode(content, _Masks, path).annotations, images, 0, path)
+        ]
+    _retire(document)
+    return _Found(images, annotations, document)
+
+
+_LARGE, _SLICE = 1 << 31, 1 << 20
+"""Bytes from which on a file is read in slices, and of a slice."""
+
+
+def _in_slices(
+    content: Any, kind: type[Any], element: type[Any], columns: Callable[..., Any], path: Path
+) -> _Found | None:
+    """As ``_read``; None where slices do not work out, or something is wrong: reading the whole then says what it is."""
+    try:
+        listed = Slices(content, "images", _Image, _SLICE)
+        annotated = Slices(content, "annotations", element, _SLICE)
+        images = _images([_image_columns(records, path) for records in listed], path)
+        parts: list[Any] = [columns([], list, images, 0, path)]
+        first = 0
+        for records in annotated:
+            masks = partial(msgspec.json.decode, annotated.slice, type=list[_Masked])
+            parts.append(columns(records, masks, images, first, path))
+            first += len(records)
+        rest = _decode(skeleton(content, [listed, annotated]), kind, path)
+    except (NotSliced, InputError):
+        return None
+    return None if rest.images or rest.annotations else _Found(images, parts, rest)
+
+
+def _annotation_columns(
+    records: list[_Annotation], masks: Callable[[], list[_Masked]], images: dict[str, Any], first: int, path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    n = len(records)
+    image_ids, category_ids = (_integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id"))
+    # numpy takes None for NaN: no area
+    areas = np.fromiter(map(attrgetter("area"), records), np.float64, n)
+    if np.isnan(areas).any():
+        areas = _fill_areas(masks(), areas, _look_up(image_ids, images["image_ids"]), images, path, first)
+    return image_ids, category_ids, areas
+
+
+def _caption_columns(records: list[_Caption], *rest: Any) -> tuple[NDArray[np.int64], list[str]]:
+    ids = (caption.image_id for caption in records)
+    return _integers(ids, len(records), rest[-1]), [caption.caption for caption in records]
 
 
 @contextmanager
@@ -218,27 +270,33 @@ _STRUCTURE = (
 )
 
 
-def _images(images: list[_Image], path: Path) -> dict[str, Any]:
+_Sizes = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]
+
+
+def _image_columns(images: list[_Image], path: Path) -> _Sizes:
     n = len(images)
-    if not n:
-        raise InputError("lists no image", where=path, allowed=_STRUCTURE)
     ids = _integers(map(attrgetter("id"), images), n, path)
-    if len(set(ids.tolist())) != n:
-        values, counts = np.unique(ids, return_counts=True)
-        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
     # numpy takes None for NaN, and float64 holds every size that fits into memory
     width, height = (np.fromiter(map(attrgetter(side), images), np.float64, n) for side in ("width", "height"))
+    names = [image.file_name for image in images]
+    return ids, width, height, [_file_name(image) for image in images] if None in names else names
+
+
+def _images(parts: list[_Sizes], path: Path) -> dict[str, Any]:
+    if not sum(len(part[0]) for part in parts):
+        raise InputError("lists no image", where=path, allowed=_STRUCTURE)
+    ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
+    if len(set(ids.tolist())) != len(ids):
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
     if len(flat := np.flatnonzero(~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST)))):
         raise InputError(
             f"images without extent: ids {some_of(ids[flat])}",
             where=path,
             allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
         )
-    names = [image.file_name for image in images]
-    if None in names:
-        names = [_file_name(image) for image in images]
     sizes = {"widths": width.astype(np.int64), "heights": height.astype(np.int64)}
-    return {"image_ids": ids, **sizes, "file_names": names}
+    return {"image_ids": ids, **sizes, "file_names": [name for part in parts for name in part[3]]}
 
 
 _WIDEST = 1 << 31
@@ -301,64 +359,24 @@ _TABLE = 1 << 22
 
 
 def _fill_areas(
-    masks: list[_Masked], areas: NDArray[np.float64], index: NDArray[np.int32], images: dict[str, Any], path: Path
+    masks: list[_Masked],
+    areas: NDArray[np.float64],
+    index: NDArray[np.int32],
+    images: dict[str, Any],
+    path: Path,
+    first: int,
 ) -> NDArray[np.float64]:
-    """Count the pixels of the masks of those annotations that have no area."""
+    """Count the pixels of the masks of those annotations that have no area; ``first`` is the number of the first one."""
     filled = areas.copy()
-    for position in np.flatnonzero(np.isnan(areas)):
+    # an image that is not listed has no size; that is told later
+    for position in np.flatnonzero(np.isnan(areas) & (index >= 0)):
         height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
         try:
-            filled[position] = _mask_area(masks[position].segmentation, height, width)
+            filled[position] = mask_area(masks[position].segmentation, height, width)
         except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
             raise InputError(
-                f"annotation {position} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
+                f"annotation {first + position} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
                 where=path,
                 allowed="polygons, or a run-length encoding {counts, size}",
             ) from error
     return filled
-
-
-def _mask_area(segmentation: Any, height: int, width: int) -> float:
-    """Pixels of polygons or of a run-length encoding, compressed or not."""
-    if isinstance(segmentation, list):
-        from pycocotools import mask
-
-        if not segmentation or not all(isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation):
-            raise ValueError("a polygon needs at least three points")
-        # what is far outside would take pycocotools all the memory there is
-        far = 1000 + 10 * (height + width)
-        if not all(isinstance(x, int | float) and abs(x) <= far for polygon in segmentation for x in polygon):
-            raise ValueError("a coordinate is no number, or far outside the image")
-        return float(mask.area(mask.merge(mask.frPyObjects(segmentation, height, width))))
-    if not isinstance(segmentation, dict):
-        raise TypeError("it is missing")
-    if list(segmentation["size"]) != [height, width]:
-        raise ValueError(f"size {segmentation['size']} is not the image's {[height, width]}")
-    counts = segmentation["counts"]
-    runs = _run_lengths(counts) if isinstance(counts, str) else list(counts)
-    if not all(isinstance(run, int) and run >= 0 for run in runs) or sum(runs) != height * width:
-        raise ValueError("run lengths do not add up to the image")
-    return float(sum(runs[1::2]))
-
-
-def _run_lengths(counts: str) -> list[int]:
-    """Run lengths of COCO's compressed encoding, background first.
-
-    Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last that the number
-    is negative. From the fourth run on, the number is the difference to the run before the last.
-    """
-    runs: list[int] = []
-    number = shift = 0
-    for character in counts.encode("ascii"):
-        code = character - 48
-        if not 0 <= code < 64:
-            raise ValueError(f"{chr(character)!r} does not occur in run lengths")
-        number |= (code & 31) << shift
-        shift += 5
-        if not code & 32:
-            number -= 1 << shift if code & 16 else 0
-            runs.append(number + (runs[-2] if len(runs) > 2 else 0))
-            number = shift = 0
-    if shift:
-        raise ValueError("run lengths end in the middle of one")
-    return runs

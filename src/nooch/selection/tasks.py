@@ -51,7 +51,9 @@ def select_tasks(
     if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
         raise ParameterError(f"n {n}, min_hard {min_hard}, overlap {overlap}", allowed="1 and more, 0 and more, 0 to 1")
     if overlap is not None and cues is None:
-        raise ParameterError("a bound on the overlap of contexts needs cues", where=f"criterion {criterion}", remedy="give cues=")
+        raise ParameterError(
+            "a bound on the overlap of contexts needs cues", where=f"criterion {criterion}", remedy="give cues="
+        )
     groups = {task: number for number, group in enumerate(similar) for task in group}
     for task in groups:
         check_one_of("task", task, ranked["task"].to_list(), owner="the losses")

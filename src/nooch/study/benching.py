@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.errors import ParameterError
 from nooch.metrics import nll
 from nooch.study.planning import Plan, Training
 from nooch.training.records import JobRecord, RunsFolder
@@ -19,23 +21,57 @@ from nooch.training.tasks import TrainingData
 __all__ = ["bench", "status"]
 
 Progress = Callable[[str, int, int], None]
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def bench(plan: Plan, out: str | Path, *, progress: Progress = lambda _w, _d, _t: None) -> RunsFolder:
+def bench(
+    plan: Plan,
+    out: str | Path,
+    *,
+    map: Map | None = None,
+    again: Callable[[], Plan] | None = None,
+    progress: Progress = lambda _w, _d, _t: None,
+) -> RunsFolder:
     """Train all jobs of a plan that are not done, and keep their predictions.
 
     A pass is saved after every epoch: a bench that was interrupted or killed goes on there and ends with the same bytes.
 
+    Args:
+        plan: what to train.
+        out: folder of runs, which workers must see.
+        map: where passes are trained, such as an engine's; by default here, one after another.
+        again: with ``map``, gives the plan in a worker, so that data are read there and not sent.
+        progress: called with what is being done, and how much of how much is done.
+
     Raises:
         OutputError: the folder holds something else, or runs of another configuration.
+        ParameterError: ``map`` without ``again``.
     """
+    if map is not None and again is None:
+        raise ParameterError("workers need to know how to make the plan", allowed="map together with again")
     runs = RunsFolder.begin(out, plan.header)
-    for number, names in enumerate(runs.header.passes):
-        if not all(runs.is_done(name) for name in names):
-            _train(plan, runs, number, names, progress)
+    waiting = [n for n, names in enumerate(runs.header.passes) if not all(runs.is_done(name) for name in names)]
+    if map is None:
+        for number in waiting:
+            _train(plan, runs, number, runs.header.passes[number], progress)
+    elif again is not None:
+        results = map(partial(_pass_elsewhere, again, Path(out).absolute()), waiting)
+        for done, _ in enumerate(results, 1):
+            progress("passes", done, len(waiting))
+    for names in runs.header.passes:
         runs.drop_checkpoint(names)
     progress("jobs", len(plan.jobs), len(plan.jobs))
     return runs
+
+
+def _pass_elsewhere(again: Callable[[], Plan], out: Path, number: int) -> None:
+    """Train a pass in a worker, from its last checkpoint if it has one."""
+    runs = RunsFolder.open(out)
+    names = runs.header.passes[number]
+    # one that was lost may have finished all but its answer
+    if not all(runs.is_done(name) for name in names):
+        _train(again(), runs, number, names, lambda _what, _done, _total: None)
+    runs.drop_checkpoint(names)
 
 
 def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress) -> None:

@@ -1,0 +1,224 @@
+"""A dataset in parts and criteria -> suite folder: what ``find`` gives in one piece, bit by bit, in bounded memory.
+
+Three steps, each spread over workers by an engine's ``map``: sums of every shard, added up as they come; supports of every
+shard; marks of every task. What is done is kept beside the suite until that is written, so that an interrupted find goes
+on where it was.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import msgspec
+from blake3 import blake3
+from filelock import FileLock, Timeout
+
+from nooch.challenge import CriterionRecord, DatasetRecord, Skipped, Suite, load_suite, save_suite
+from nooch.challenge.suite import SuiteHeader
+from nooch.criteria import Combination, Criterion, Fitted
+from nooch.data import Dataset
+from nooch.data.shards import ShardedDataset, open_shards
+from nooch.errors import OutputError, ParameterError
+from nooch.files import SUITE_MARKER, check_output
+from nooch.study.finding import _check_match, _record, resolve_tasks, splits_to_search, training_part
+from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
+from nooch.version import __version__
+
+__all__ = ["Summable", "find_in_shards"]
+
+Progress = Callable[[str, int, int], None]
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@runtime_checkable
+class Summable(Protocol):
+    """A criterion that is fitted by adding up what shards say; the sum must not depend on how they are divided."""
+
+    def partial(self, shard: Dataset, tasks: Sequence[str]) -> Any:
+        """Statistics of a shard of training images."""
+        ...
+
+    def merge(self, states: Iterable[Any]) -> Any:
+        """The statistics of all together."""
+        ...
+
+    def finish(self, state: Any, classes: Sequence[str], tasks: Sequence[str]) -> Fitted:
+        """The fitted criterion."""
+        ...
+
+
+def find_in_shards(
+    dataset: str | Path | ShardedDataset,
+    criteria: Mapping[str, Criterion | Fitted | Combination],
+    out: str | Path,
+    *,
+    tasks: str | Sequence[str] = "all",
+    match: str | None = None,
+    splits: Sequence[str] | None = None,
+    path: str | None = None,
+    overwrite: bool = False,
+    map: Map = builtins.map,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> Suite:
+    """Find the challenge sets of a dataset in parts and write them as a suite folder, the same bytes as ``find`` gives.
+
+    Args:
+        dataset: its folder, in one piece or in parts.
+        criteria: name -> criterion, fitted criterion (used as it is), or combination of the others by name.
+        out: suite folder to write. Intermediate files lie beside it, where all workers must be able to write.
+        tasks: as for ``find``.
+        match: as for ``find``.
+        splits: as for ``find``.
+        path: as for ``find``.
+        overwrite: replace a suite folder that exists.
+        map: where the work is done, such as an engine's.
+        progress: called with what is being done, and how much of how much is done.
+
+    Returns:
+        The suite, its rows read from the folder when they are asked for.
+
+    Raises:
+        ParameterError: as ``find``; also a criterion that cannot be fitted shard by shard.
+        InputError: as ``find``.
+        OutputError: the folder exists, or another process is finding this suite.
+    """
+    target = check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    data = dataset if isinstance(dataset, ShardedDataset) else open_shards(dataset)
+    # names and splits are all that is asked of it
+    described = cast("Dataset", data)
+    names, found_in = resolve_tasks(described, tasks), splits_to_search(described, splits)
+    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
+    fitted = _fit(data, base, names, map, progress)
+    _check_match(fitted, match, criteria)
+    work = Work(
+        data, _folder(target, data, fitted, criteria, names, found_in, match), fitted, criteria, names, found_in, match
+    )
+    with _held(work.folder):
+        _all(map(partial(measure_shard, work), range(len(data))), len(data), "measuring shards", progress)
+        pairs = [(name, task) for name in criteria for task in names]
+        marked = _all(map(partial(gather_task, work), pairs), len(pairs), "marking tasks", progress)
+        progress("writing", 0, 1)
+        header = _header(data, work, dict(zip(pairs, marked, strict=True)), path)
+        records = {(r.criterion, r.task, r.split): r for r in header.sets}
+        save_suite(Suite(header, lambda *key: work.read_set(records[key])), out, overwrite=overwrite)
+    shutil.rmtree(work.folder, ignore_errors=True)
+    progress("writing", 1, 1)
+    return load_suite(out)
+
+
+def _fit(
+    data: ShardedDataset, base: Mapping[str, Criterion | Fitted], tasks: Sequence[str], map: Map, progress: Progress
+) -> dict[str, Fitted]:
+    """Fitted criteria by name, in the order given: sums of all shards, or those that were fitted before."""
+    wanted = {name: c for name, c in base.items() if not isinstance(c, Fitted)}
+    for name, criterion in wanted.items():
+        if not isinstance(criterion, Summable):
+            raise ParameterError(
+                f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
+                allowed="ce, gist, or a criterion fitted before",
+                remedy="fit it on a part in one piece, and give that suite with --fitted",
+            )
+        given = getattr(criterion, "cues", {})
+        if data.fitting_split not in data.splits and not all(task in given for task in tasks):
+            training_part(cast("Dataset", data), name)
+    summed: dict[str, Any] = {}
+    shards = range(len(data)) if wanted else ()
+    results = map(partial(_sums, data, wanted, tuple(tasks)), shards)
+    for done, states in enumerate(results, 1):
+        # added up at once: memory does not grow with the number of shards
+        for name, state in states.items():
+            summed[name] = wanted[name].merge([summed[name], state]) if name in summed else state  # type: ignore[attr-defined]
+        progress("summing shards", done, len(shards))
+    return {
+        name: c if isinstance(c, Fitted) else cast("Any", c).finish(summed[name], data.classes, tasks)
+        for name, c in base.items()
+    }
+
+
+def _sums(data: ShardedDataset, criteria: Mapping[str, Any], tasks: Sequence[str], shard: int) -> dict[str, Any]:
+    """Every criterion's statistics of the training images of a shard."""
+    whole = data.load(shard)
+    part = whole.select(rows=(whole.images["split"] == data.fitting_split).to_numpy())
+    return {name: criterion.partial(part, tasks) for name, criterion in criteria.items()}
+
+
+def _header(
+    data: ShardedDataset, work: Work, marked: Mapping[tuple[str, str], Marked], path: str | None
+) -> SuiteHeader:
+    known = data.header.provenance
+    return SuiteHeader(
+        DatasetRecord(
+            data.header.fingerprint,
+            data.header.n_images,
+            data.splits,
+            known.get("area"),
+            path,
+            known.get("licenses", []),
+        ),
+        list(work.tasks),
+        list(work.splits),
+        _records(work),
+        [record for one in marked.values() for record in one.records],
+        [Skipped(*key, one.reason) for key, one in marked.items() if one.reason is not None],
+    )
+
+
+def _records(work: Work) -> dict[str, CriterionRecord]:
+    tasks = list(work.tasks)
+    return {name: _record(c, work.fitted.get(name), tasks, work.match) for name, c in work.criteria.items()}
+
+
+def _folder(
+    target: Path,
+    data: ShardedDataset,
+    fitted: Mapping[str, Fitted],
+    criteria: Mapping[str, Any],
+    tasks: Sequence[str],
+    splits: Sequence[str],
+    match: str | None,
+) -> Path:
+    """Where intermediate files lie, named by everything that they depend on: another find never takes them for its own."""
+    content = {
+        "version": __version__,
+        "fingerprint": data.header.fingerprint,
+        "parts": [dict(part) for part in data.parts],
+        "fitted": {name: [one.kind, one.to_json()] for name, one in fitted.items()},
+        "criteria": [[name, getattr(c, "expression", None)] for name, c in criteria.items()],
+        "asked": [list(tasks), list(splits), match],
+    }
+    key = blake3(msgspec.json.encode(content)).hexdigest()[:16]
+    return target.with_name(f".{target.name}.finding-{key}")
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder, made, and held so that two processes never write the same find."""
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OutputError("another process is finding this suite", where=folder, remedy="wait for it") from error
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
+    try:
+        folder.mkdir(exist_ok=True)
+        yield
+    finally:
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> list[Any]:
+    listed = []
+    progress(what, 0, total)
+    for result in results:
+        listed.append(result)
+        progress(what, len(listed), total)
+    return listed
