@@ -107,7 +107,8 @@ def objective_of(data: TrainingData, jobs: Sequence[Job], variant: str, device: 
     import torch
 
     def counts(by: str, n: int) -> Tensor:
-        columns = [_counts(data, job.task, by, n) for job in jobs]
+        of_task = {task: _counts(data, task, by, n) for task in {job.task for job in jobs}}
+        columns = [of_task[job.task] for job in jobs]
         return torch.tensor(np.array(columns).T, dtype=torch.float32, device=device)
 
     kind = jobs[0].kind.objective_class
