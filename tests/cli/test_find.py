@@ -12,6 +12,7 @@ from generate_annotations import generate
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
+from nooch.data.shards import divide, save_shards
 
 TASKS = "car,bowl,cow"
 
@@ -348,3 +349,21 @@ def test_version_and_help(run_cli):
 
     assert run_cli("--version").out.strip() == nooch.__version__
     assert "Challenge" in run_cli("find", "--help").out or "challenge" in run_cli("find", "--help").out
+
+
+def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
+    assert run_cli("embed", dataset, "--encoder", "lexical").code == 0
+    (name,) = load_dataset(dataset).embeddings
+    save_shards(divide(load_dataset(dataset), 3), tmp_path / "parts")
+    assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint
+    words = ["--criterion", "ce", "--criterion", "gist", "--encoder", name, "--match", "ce", "--tasks", TASKS]
+    for folder, engine in ((dataset, []), (tmp_path / "parts", []), (tmp_path / "parts", ["--engine", "local:2"])):
+        out = tmp_path / f"suite{len(list(tmp_path.iterdir()))}"
+        done = run_cli("find", folder, *words, "--out", out, *engine)
+        assert done.code == 0, done.err
+    tables = {file.read_bytes() for file in tmp_path.glob("suite*/challenge_sets.parquet")}
+    assert len(list(tmp_path.glob("suite*/suite.json"))) == 3
+    assert len(tables) == 1
+    wrong = run_cli("find", dataset, "--engine", "clowd", "--out", tmp_path / "s")
+    assert wrong.code == 2
+    assert "clowd" in wrong.err

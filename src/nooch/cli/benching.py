@@ -93,7 +93,12 @@ def _plan_elsewhere(
 
 def _absolute(sources: dict[str, Any]) -> dict[str, Any]:
     """Paths as workers find them, whatever folder they run in."""
-    return {name: value.absolute() if isinstance(value, Path) else value for name, value in sources.items()}
+    found = {name: value.absolute() if isinstance(value, Path) else value for name, value in sources.items()}
+    if sources["backbone"] is not None:
+        # a hub id, a folder, or config: with a name, a folder or a file
+        kind, sign, name = str(sources["backbone"]).rpartition(":")
+        found["backbone"] = f"{kind}{sign}{Path(name).absolute() if Path(name).exists() else name}"
+    return found
 
 
 def _plan(
