@@ -122,9 +122,9 @@ class _Processes(Jobs):
         return handle.done() and isinstance(handle.exception(), BrokenProcessPool)
 
     def close(self, handles: Sequence[Future[Any]]) -> None:
-        # what runs is let run out, what waits is dropped
-        del handles
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        # what runs is let run out, what waits is dropped; where all is done, workers end now: the command line does not
+        # wait for them when it ends, and what they hold of the system would be cleared away with a warning
+        self._pool.shutdown(wait=not handles, cancel_futures=True)
 
 
 def _prepare_worker() -> None:
