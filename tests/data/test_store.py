@@ -268,7 +268,7 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr("nooch.data.store._areas_table", fail)
+    monkeypatch.setattr("nooch.data.store.areas_table", fail)
     with pytest.raises(RuntimeError, match="in the middle"):
         save_dataset(_data(), tmp_path / "data")
     assert _left(tmp_path) == []
@@ -278,7 +278,7 @@ def test_a_failure_keeps_what_was_there(saved, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nooch.data.store._areas_table", fail)
+    monkeypatch.setattr("nooch.data.store.areas_table", fail)
     _fails(
         lambda: save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True),
         str(saved), "cannot write: No space left on device", kind=OutputError, helps=False,

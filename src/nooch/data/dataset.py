@@ -233,14 +233,14 @@ class Dataset:
         digest = blake3()
         for name in self.images.columns:
             digest.update(f"{name}\0{self.images[name].dtype}\0".encode())
-            digest.update(_column_bytes(self.images[name]))
+            digest.update(column_bytes(self.images[name]))
         digest.update("\0".join(self.classes).encode())
         for array in (self.areas.indptr, self.areas.indices):
             digest.update(array.astype(np.int64).tobytes())
         digest.update(self.areas.data.tobytes())
         if self.captions is not None:
             for name in self.captions.columns:
-                digest.update(_column_bytes(self.captions[name]))
+                digest.update(column_bytes(self.captions[name]))
         return digest.hexdigest()
 
 
@@ -253,7 +253,7 @@ def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
     return None if wanted is None else ids.index_of(wanted)
 
 
-def _column_bytes(column: pl.Series) -> bytes:
+def column_bytes(column: pl.Series) -> bytes:
     """The values of a column as bytes that do not depend on its layout in memory."""
     if column.dtype.is_numeric() and column.null_count() == 0:
         return column.to_numpy().tobytes()

@@ -19,17 +19,17 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data.checks import ALL, SPLITS
-from nooch.data.dataset import Dataset, _column_bytes
+from nooch.data.dataset import Dataset, column_bytes
 from nooch.data.header import encode_header
 from nooch.data.store import (
     FORMAT_VERSION,
     Header,
-    _areas_matrix,
-    _areas_table,
-    _check_file,
-    _load_embedding,
-    _record,
+    areas_matrix,
+    areas_table,
+    check_file,
+    file_record,
     load_dataset,
+    load_embedding,
     read_header,
 )
 from nooch.data.tables import read_table
@@ -88,7 +88,7 @@ class ShardedDataset:
             return load_dataset(self.folder)
         files = self.parts[number]
         for kind, name in files.items():
-            _check_file(self.folder, name, self.header.files[name], hashed=kind in _TABLES)
+            check_file(self.folder, name, self.header.files[name], hashed=kind in _TABLES)
         images = read_table(self.folder / files["images"])
         areas = read_table(self.folder / files["areas"])
         captions = read_table(self.folder / files["captions"]) if "captions" in files else None
@@ -96,11 +96,11 @@ class ShardedDataset:
             if table is not None and not table["image_id"].unique().is_in(images["image_id"].implode()).all():
                 raise FormatError(f"part {number} has rows of images that it does not hold", where=self.folder)
         embeddings = {
-            kind.partition("/")[2]: _load_embedding(self.folder, name, images.height)
+            kind.partition("/")[2]: load_embedding(self.folder, name, images.height)
             for kind, name in files.items()
             if kind not in _TABLES
         }
-        matrix = _areas_matrix(areas, images, self.header.classes, self.folder)
+        matrix = areas_matrix(areas, images, self.header.classes, self.folder)
         return Dataset(
             images, self.classes, matrix, captions, embeddings, self.header.image_root, self.header.provenance
         )
@@ -184,7 +184,7 @@ def save_shards(
             raise InputError(
                 f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
             )
-        files = {f.relative_to(partial).as_posix(): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()}
+        files = {f.relative_to(partial).as_posix(): file_record(f) for f in sorted(partial.rglob("*")) if f.is_file()}
         header = Header(
             format="nooch-dataset",
             version=FORMAT_VERSION,
@@ -228,7 +228,7 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
 
 
 def _write_part(part: Dataset, folder: Path, name: str) -> None:
-    tables = {"images": part.images, "areas": _areas_table(part), "captions": part.captions}
+    tables = {"images": part.images, "areas": areas_table(part), "captions": part.captions}
     for kind, table in tables.items():
         if table is not None:
             (folder / kind).mkdir(exist_ok=True)
@@ -265,7 +265,7 @@ def _columns(folder: Path, name: str) -> Iterator[pl.Series]:
 
 
 def _add_column(digest: Any, folder: Path, name: str) -> None:
-    """What ``_column_bytes`` gives for the whole column, in pieces: it goes by the kind of column, and joins texts."""
+    """What ``column_bytes`` gives for the whole column, in pieces: it goes by the kind of column, and joins texts."""
     kinds = [(part.dtype, part.null_count() > 0) for part in _columns(folder, name)]
     kind, nulls = kinds[0][0], any(missing for _, missing in kinds)
     if kind.is_numeric() and not nulls:
@@ -282,8 +282,6 @@ def _add_column(digest: Any, folder: Path, name: str) -> None:
         digest.update(separator if begun else b"")
         # a part without nulls of a column with some is text too
         text = part.cast(pl.String) if kind.is_numeric() and nulls else part
-        digest.update(
-            _column_bytes(text).removeprefix(opening).removesuffix(closing) if opening else _column_bytes(text)
-        )
+        digest.update(column_bytes(text).removeprefix(opening).removesuffix(closing) if opening else column_bytes(text))
         begun = True
     digest.update(closing)

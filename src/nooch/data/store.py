@@ -24,7 +24,17 @@ from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, replace_file, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "add_embedding", "load_dataset", "save_dataset"]
+__all__ = [
+    "FORMAT_VERSION",
+    "add_embedding",
+    "areas_matrix",
+    "areas_table",
+    "check_file",
+    "file_record",
+    "load_dataset",
+    "load_embedding",
+    "save_dataset",
+]
 
 FORMAT_VERSION = 1
 
@@ -61,7 +71,7 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
     """
     with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
         data.images.write_parquet(partial / "images.parquet", compression="lz4")
-        _areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
+        areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
         if data.captions is not None:
             data.captions.write_parquet(partial / "captions.parquet")
         for name, values in data.embeddings.items():
@@ -77,7 +87,9 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
             image_root=data.image_root,
             provenance=dict(data.provenance),
             files={
-                str(f.relative_to(partial).as_posix()): _record(f) for f in sorted(partial.rglob("*")) if f.is_file()
+                str(f.relative_to(partial).as_posix()): file_record(f)
+                for f in sorted(partial.rglob("*"))
+                if f.is_file()
             },
         )
         (partial / DATASET_MARKER).write_bytes(encode_header(header))
@@ -109,7 +121,7 @@ def load_dataset(folder: str | Path) -> Dataset:
         if not tables[kind]:
             raise FormatError(f"{DATASET_MARKER} does not list {kind}.parquet", where=folder, remedy=_AGAIN)
     for name, record in header.files.items():
-        _check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
+        check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
     images = _read_parts(folder, tables["images"])
     if images.height != header.n_images:
         raise FormatError(
@@ -120,7 +132,7 @@ def load_dataset(folder: str | Path) -> Dataset:
     return Dataset(
         images,
         tuple(header.classes),
-        _areas_matrix(_read_parts(folder, tables["areas"]), images, header.classes, folder),
+        areas_matrix(_read_parts(folder, tables["areas"]), images, header.classes, folder),
         _read_parts(folder, tables["captions"]) if tables["captions"] else None,
         _embeddings(folder, header),
         header.image_root,
@@ -146,7 +158,7 @@ def _embeddings(folder: Path, header: Header) -> dict[str, NDArray[Any]]:
     whole = {}
     for name, files in found.items():
         n_images = header.n_images if len(files) == 1 else None
-        parts = [_load_embedding(folder, file, n_images) for file in files]
+        parts = [load_embedding(folder, file, n_images) for file in files]
         whole[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if len(whole[name]) != header.n_images:
             problem = f"embeddings/{name} has {len(whole[name])} rows in {len(files)} parts, expected {header.n_images}"
@@ -170,7 +182,7 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
         file = _save_embedding(folder, name, values)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
-    files = {**header.files, f"embeddings/{name}.npy": _record(file)}
+    files = {**header.files, f"embeddings/{name}.npy": file_record(file)}
     replace_file(folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=files)))
 
 
@@ -186,7 +198,8 @@ def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) 
     return path
 
 
-def _load_embedding(folder: Path, name: str, n_images: int | None = None) -> NDArray[Any]:
+def load_embedding(folder: Path, name: str, n_images: int | None = None) -> NDArray[Any]:
+    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows."""
     try:
         values: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -196,7 +209,8 @@ def _load_embedding(folder: Path, name: str, n_images: int | None = None) -> NDA
     return values
 
 
-def _areas_table(data: Dataset) -> pl.DataFrame:
+def areas_table(data: Dataset) -> pl.DataFrame:
+    """Areas as a table ``image_id, class, area``, a row for each stored entry."""
     per_row = np.diff(data.areas.indptr)
     return pl.DataFrame(
         {
@@ -207,7 +221,8 @@ def _areas_table(data: Dataset) -> pl.DataFrame:
     )
 
 
-def _areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Path) -> csr_array:
+def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Path) -> csr_array:
+    """Areas as CSR (n_images, n_classes), from such a table. Raises FormatError where it names other images or classes."""
     if set(table["class"].cast(pl.String).unique()) - set(classes) or len(set(classes)) != len(classes):
         raise FormatError(f"{DATASET_MARKER} and areas.parquet name other classes", where=folder, remedy=_AGAIN)
     rows = images.select("image_id", row=pl.int_range(pl.len()))
@@ -217,11 +232,13 @@ def _areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str],
     return csr_array((values, (joined["row"].to_numpy(), columns)), shape=(images.height, len(classes)))
 
 
-def _record(path: Path) -> FileRecord:
+def file_record(path: Path) -> FileRecord:
+    """Hash and size of a file."""
     return FileRecord(sha256_of(path), path.stat().st_size)
 
 
-def _check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> None:
+def check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> None:
+    """Raise a FormatError where a file is missing, or is not the one that was recorded."""
     path = folder / name
     try:
         inside = folder.resolve() in path.resolve().parents

@@ -26,11 +26,20 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.published import NOOCH_TASKS
 
-__all__ = ["find", "resolve_tasks", "splits_to_search", "training_part"]
+__all__ = [
+    "TASKS_AT_ONCE",
+    "Finding",
+    "check_match",
+    "criterion_record",
+    "find",
+    "resolve_tasks",
+    "splits_to_search",
+    "training_part",
+]
 
 Key = tuple[str, str, str]
 Progress = Callable[[str, int, int], None]
-_BLOCK = 32
+TASKS_AT_ONCE = 32
 """Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not 34."""
 
 
@@ -67,8 +76,8 @@ def find(
     found_in = splits_to_search(data, splits)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = {name: _fit(name, criterion, data, names) for name, criterion in base.items()}
-    _check_match(fitted, match, criteria)
-    job = _Finding(names, fitted, match, {s: data.select(s) for s in found_in})
+    check_match(fitted, match, criteria)
+    job = Finding(names, fitted, match, {s: data.select(s) for s in found_in})
     sets: dict[Key, ChallengeSet] = {}
     skipped: list[Skipped] = []
     for name, criterion in criteria.items():
@@ -93,7 +102,7 @@ def find(
             path,
             data.provenance.get("licenses", []),
         ),
-        criteria={name: _record(c, fitted.get(name), names, match) for name, c in criteria.items()},
+        criteria={name: criterion_record(c, fitted.get(name), names, match) for name, c in criteria.items()},
         skipped=skipped,
         tasks=names,
         splits=found_in,
@@ -115,7 +124,7 @@ def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
 
 
 @dataclass
-class _Finding:
+class Finding:
     """Marks of every criterion on the parts of a dataset; supports of many tasks are computed together."""
 
     tasks: list[str]
@@ -133,6 +142,7 @@ class _Finding:
         self._supports = {}
 
     def mark(self, name: str, criterion: Criterion | Fitted | Combination, task: str, split: str) -> Mark:
+        """Verdicts of a criterion on a split's images, for one task."""
         if isinstance(criterion, Combination):
             return criterion.evaluate({part: self._base_mark(part, task, split) for part in criterion.names})
         return self._base_mark(name, task, split)
@@ -168,8 +178,8 @@ class _Finding:
         """Support of a task, computed together with that of the tasks around it."""
         block = self._supports.get((name, split), {})
         if task not in block:
-            start = self.tasks.index(task) // _BLOCK * _BLOCK
-            tasks = [t for t in self.tasks[start : start + _BLOCK] if fitted.undefined(t) is None]
+            start = self.tasks.index(task) // TASKS_AT_ONCE * TASKS_AT_ONCE
+            tasks = [t for t in self.tasks[start : start + TASKS_AT_ONCE] if fitted.undefined(t) is None]
             columns = fitted.supports(self.parts[split], tasks)
             block = {t: np.ascontiguousarray(columns[:, i]) for i, t in enumerate(tasks)}
             self._supports[name, split] = block
@@ -212,7 +222,8 @@ def training_part(data: Dataset, name: str) -> Dataset:
     )
 
 
-def _check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]) -> None:
+def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]) -> None:
+    """Raise a ParameterError where the criterion whose counts are matched is none that can be."""
     if match is not None:
         check_one_of("criterion", match, fitted, owner="--match")
     for name, one in fitted.items():
@@ -227,9 +238,10 @@ def _check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapp
                 check_one_of("criterion", part, fitted, owner=f"the combination {name}")
 
 
-def _record(
+def criterion_record(
     criterion: Criterion | Fitted | Combination, fitted: Fitted | None, tasks: list[str], match: str | None
 ) -> CriterionRecord:
+    """What a suite keeps of a criterion."""
     if isinstance(criterion, Combination) or fitted is None:
         expression = criterion.expression if isinstance(criterion, Combination) else ""
         return CriterionRecord("combination", {}, expression=expression)

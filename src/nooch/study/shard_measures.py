@@ -27,7 +27,7 @@ from nooch.criteria import Combination, Criterion, Fitted, MarkFitted, SupportFi
 from nooch.data import ALL, SPLITS, Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import UndefinedError
-from nooch.study.finding import _BLOCK, _Finding
+from nooch.study.finding import TASKS_AT_ONCE, Finding
 
 __all__ = ["Marked", "Work", "gather_task", "measure_shard"]
 
@@ -131,8 +131,8 @@ def _measures(fitted: Fitted, part: Dataset, tasks: Sequence[str]) -> Iterator[d
             yield {"phi": np.empty(0, bool) if fitted.undefined(task) else fitted.phi(part, task)}
     if not isinstance(fitted, SupportFitted):
         return
-    for start in range(0, len(tasks), _BLOCK):
-        block = tasks[start : start + _BLOCK]
+    for start in range(0, len(tasks), TASKS_AT_ONCE):
+        block = tasks[start : start + TASKS_AT_ONCE]
         defined = [task for task in block if fitted.undefined(task) is None]
         supports = dict(zip(defined, fitted.supports(part, defined).T, strict=True)) if defined else {}
         for task in block:
@@ -165,7 +165,7 @@ def _gather(work: Work, name: str, task: str, path: Path) -> Marked:
             needed.add(work.match)
     measured = {part: _measured(part, work.fitted[part]) for part in work.fitted if part in needed}
     parts = _parts(work, task, [part for part, fitted in measured.items() if fitted.undefined(task) is None])
-    finding = _Finding([task], measured, work.match, parts)
+    finding = Finding([task], measured, work.match, parts)
     try:
         marks = {split: finding.mark(name, criterion, task, split) for split in work.splits}
     except UndefinedError as error:

@@ -26,7 +26,7 @@ from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset, open_shards
 from nooch.errors import OutputError, ParameterError
 from nooch.files import SUITE_MARKER, check_output
-from nooch.study.finding import _check_match, _record, resolve_tasks, splits_to_search, training_part
+from nooch.study.finding import check_match, criterion_record, resolve_tasks, splits_to_search, training_part
 from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
 from nooch.version import __version__
 
@@ -95,7 +95,7 @@ def find_in_shards(
     names, found_in = resolve_tasks(described, tasks), splits_to_search(described, splits)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = _fit(data, base, names, map, progress)
-    _check_match(fitted, match, criteria)
+    check_match(fitted, match, criteria)
     work = Work(
         data, _folder(target, data, fitted, criteria, names, found_in, match), fitted, criteria, names, found_in, match
     )
@@ -171,7 +171,7 @@ def _header(
 
 def _records(work: Work) -> dict[str, CriterionRecord]:
     tasks = list(work.tasks)
-    return {name: _record(c, work.fitted.get(name), tasks, work.match) for name, c in work.criteria.items()}
+    return {name: criterion_record(c, work.fitted.get(name), tasks, work.match) for name, c in work.criteria.items()}
 
 
 def _folder(
