@@ -6,7 +6,7 @@ from nooch.data.header import encode_header, load_header
 from nooch.data.names import class_name
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
-from nooch.data.tables import id_column, read_arrays, read_table
+from nooch.data.tables import id_column, parquet_bytes, read_arrays, read_table
 
 __all__ = [
     "ALL",
@@ -24,6 +24,7 @@ __all__ = [
     "load_dataset",
     "load_header",
     "named_splits",
+    "parquet_bytes",
     "position_of",
     "read_arrays",
     "read_table",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError
 
-__all__ = ["id_column", "read_arrays", "read_table"]
+__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table"]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -87,3 +88,10 @@ def id_column(ids: NDArray[Any], where: object) -> pl.Series:
             f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
         )
     return pl.Series("image_id", ids, pl.String if ids.dtype.kind == "U" else pl.Int64)
+
+
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    """A table as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.data import parquet_bytes
 from nooch.errors import check_one_of
 from nooch.files import check_output_file
 from nooch.report.score_files import write_file
@@ -169,15 +169,9 @@ def result_latex(sheet: Sheet) -> str:
     return text.replace(opening, r"\textbf{").replace(closing, "}")
 
 
-def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
-
-
 _FRAMES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".csv": lambda frame: frame.write_csv().encode(),
-    ".parquet": _parquet,
+    ".parquet": parquet_bytes,
 }
 _WHOLE: dict[str, Callable[[Sheet], bytes]] = {
     ".md": lambda sheet: result_markdown(sheet).encode(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.data import parquet_bytes
 from nooch.errors import OutputError, check_one_of
 from nooch.evaluation import Scores
 from nooch.files import check_output_file, replace_file
@@ -18,14 +18,8 @@ from nooch.report.score_tables import latex, markdown, tables_of
 __all__ = ["SCORE_FILES", "as_json", "save_scores", "write_file"]
 
 
-def _parquet(table: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.write_parquet(buffer)
-    return buffer.getvalue()
-
-
 _TABLES: dict[str, Callable[[pl.DataFrame], bytes]] = {
-    ".parquet": _parquet,
+    ".parquet": parquet_bytes,
     ".csv": lambda table: table.write_csv().encode(),
 }
 _WHOLE: dict[str, Callable[[Scores, Sequence[str]], str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.data import Dataset, parquet_bytes
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligning import union_of
@@ -30,14 +29,8 @@ __all__ = ["PREDICTION_FILES", "check_ending", "find_images", "predict", "save_p
 Progress = Callable[[int, int], None]
 
 
-def _parquet(table: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.write_parquet(buffer)
-    return buffer.getvalue()
-
-
 PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
-    ".parquet": _parquet,
+    ".parquet": parquet_bytes,
     ".csv": lambda table: table.write_csv().encode(),
 }
 """Endings of files of predictions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.data import parquet_bytes
 from nooch.data.tables import read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import check_output_file
@@ -241,18 +241,12 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
 _WRITE: dict[str, Callable[[TruthScores], dict[str, bytes]]] = {
     ".json": lambda scores: {"": msgspec.json.encode(scores.as_json()) + b"\n"},
     ".csv": lambda scores: {name: frame.write_csv().encode() for name, frame in _frames(scores)},
-    ".parquet": lambda scores: {name: _parquet(frame) for name, frame in _frames(scores)},
+    ".parquet": lambda scores: {name: parquet_bytes(frame) for name, frame in _frames(scores)},
 }
 
 
 def _frames(scores: TruthScores) -> list[tuple[str, pl.DataFrame]]:
     return [("", scores.table), ("-thresholds", scores.thresholds)]
-
-
-def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
 
 
 def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Path]:
