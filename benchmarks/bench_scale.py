@@ -23,7 +23,8 @@ from scipy.sparse import csr_array
 
 import nooch
 from nooch.data import Dataset
-from nooch.data.shards import open_shards, save_shards
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import open_shards
 from nooch.engines import LocalEngine
 from nooch.study.sharded_finding import find_in_shards
 

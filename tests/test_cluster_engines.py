@@ -13,7 +13,8 @@ from work import die, die_once, printing, refuse, square
 
 from nooch.challenge import save_suite
 from nooch.criteria import CE
-from nooch.data.shards import divide, save_shards
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
 from nooch.engines import ENGINES, LocalEngine, base, engine
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.study.finding import find

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite
     from nooch.criteria import CE, Attribute, Combination, Gist, preset
     from nooch.data import Dataset, load_dataset, save_dataset
-    from nooch.data.shards import divide, open_shards, save_shards
+    from nooch.data.shard_writing import save_shards
+    from nooch.data.shards import divide, open_shards
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
@@ -65,7 +66,8 @@ _HOME = {
     "nooch.criteria": ("CE", "Attribute", "Combination", "Gist", "preset"),
     "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
-    "nooch.data.shards": ("divide", "open_shards", "save_shards"),
+    "nooch.data.shard_writing": ("save_shards",),
+    "nooch.data.shards": ("divide", "open_shards"),
     "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),

@@ -12,7 +12,8 @@ from generate_annotations import generate
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
-from nooch.data.shards import divide, save_shards
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
 
 TASKS = "car,bowl,cow"
 

@@ -12,7 +12,8 @@ from oracles import collections, dataset_of
 from refusals import fails
 
 from nooch.data import Dataset, save_dataset
-from nooch.data.shards import divide, open_shards, save_shards
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide, open_shards
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 
 

@@ -13,7 +13,8 @@ from refusals import fails
 from nooch.challenge import load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, Gist
 from nooch.data import save_dataset
-from nooch.data.shards import divide, save_shards
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.study import sharded_finding
