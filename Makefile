@@ -37,6 +37,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
 
 clean:

@@ -1,7 +1,9 @@
-"""CE for all 171 tasks with its challenge sets, in memory, against dense loops over pairs of classes.
+"""CE for all 171 tasks with its challenge sets, in memory, against dense loops over pairs of classes and SQL in DuckDB.
 
-The peer holds areas as a dense array (n_images, n_classes), as one would with NumPy alone, and gives the same cues and the
-same hard images; that is checked. Writing the suite is timed apart.
+The loops hold areas as a dense array (n_images, n_classes), as one would with NumPy alone. DuckDB holds them as a table
+image, class, area, and finds cues and hard images by joins, on as many threads as there are processors. Both give the same
+hard images, which is checked. nooch gives label, support and subset of every image: a second query of DuckDB does so, too.
+Writing the suite is timed apart.
 
     python benchmarks/bench_criteria.py [--images 123287] [--runs 5] [--json FILE]
 """
@@ -54,6 +56,69 @@ def dense_loops(
     return hard
 
 
+COMMON_SQL = """
+with train as (select a.* from areas a join images i using (image) where i.split = 'train'),
+own as (select class as task, count(*) as n, sum(area) as total from train group by class),
+pairs as (
+    select t.class as task, c.class as cue, sum(c.area) as total
+    from train t join train c using (image) where c.class != t.class group by all
+),
+cues as (select p.task, p.cue from pairs p join own o using (task) where (p.total - o.total) / o.n > $alpha),
+searched as (select image from images where split in ('valid', 'test')),
+-- the largest area among a task's cues in an image that has any of them
+usual as (
+    select c.task, a.image, max(a.area) as support
+    from areas a join cues c on a.class = c.cue semi join searched using (image) group by all
+),
+positives as (
+    select class as task, image from areas semi join searched using (image) where class in (select task from cues)
+)
+"""
+HARD_SQL = f"""{COMMON_SQL}
+select p.task, p.image from positives p left join usual u using (task, image) where coalesce(u.support, 0) < $beta
+union all
+select u.task, u.image from usual u anti join positives p using (task, image) where u.support > $beta
+"""
+WHOLE_SQL = f"""{COMMON_SQL}
+select *, case when label and support < $beta then 0 when not label and support > $beta then 1 else 2 end as subset from (
+    select t.task, s.image, p.image is not null as label, coalesce(u.support, 0) as support
+    from (select distinct task from cues) t cross join searched s
+    left join positives p using (task, image) left join usual u using (task, image)
+)
+"""
+
+
+class Database:
+    """The annotations as tables of DuckDB, in memory."""
+
+    def __init__(self, data: Dataset) -> None:
+        import duckdb
+
+        self.data, self.base = data, duckdb.connect()
+        coordinates = data.areas.tocoo()
+        tables = {
+            "areas": {"image": coordinates.row, "class": coordinates.col.astype(np.int16), "area": coordinates.data},
+            "images": {"image": np.arange(len(data), dtype=np.int32), "split": data.images["split"].to_numpy()},
+        }
+        for name, columns in tables.items():
+            self.base.register("columns", columns)
+            self.base.execute(f"create table {name} as select * from columns")
+
+    def ask(self, query: str, alpha: float, beta: float) -> dict[str, NDArray[np.int64]]:
+        """Columns of the answer; tasks and images as numbers."""
+        found: dict[str, NDArray[np.int64]] = self.base.execute(query, {"alpha": alpha, "beta": beta}).fetchnumpy()
+        return found
+
+    def named(self, found: dict[str, NDArray[np.int64]]) -> Hard:
+        """The same by name; not timed."""
+        ids, split, hard = self.data.image_ids, self.data.images["split"].to_numpy(), {}
+        for task in np.unique(found["task"]):
+            rows = found["image"][found["task"] == task]
+            for name in ("valid", "test"):
+                hard[self.data.classes[task], name] = set(ids[rows[split[rows] == name]].tolist())
+        return hard
+
+
 def dataset(images: int) -> Dataset:
     """The generated annotations as a dataset, split 70/10/20."""
     source = annotation_files(images)
@@ -79,26 +144,36 @@ def main() -> None:
     dense = data.areas.toarray()
     present = np.zeros(dense.shape, dtype=bool)
     present[data.areas.nonzero()] = True
-    seconds: dict[str, list[float]] = {"nooch": [], "dense loops": []}
+    database = Database(data)
+    seconds: dict[str, list[float]] = {"nooch": [], "dense loops": [], "DuckDB, hard images alone": [], "DuckDB": []}
     nooch.find(data, {"ce": nooch.CE(0.05, 0.1)})  # warm-up
     for _ in range(arguments.runs):
         taken, suite = timed(lambda: nooch.find(data, {"ce": nooch.CE(0.05, 0.1)}))
         seconds["nooch"].append(taken)
         taken, hard = timed(lambda: dense_loops(data, dense, present, 0.05, 0.1))
         seconds["dense loops"].append(taken)
+        taken, rows = timed(lambda: database.ask(HARD_SQL, 0.05, 0.1))
+        seconds["DuckDB, hard images alone"].append(taken)
+        taken, whole = timed(lambda: database.ask(WHOLE_SQL, 0.05, 0.1))
+        seconds["DuckDB"].append(taken)
     same = {(task, split): set(suite.set(c, task, split).ids("hard")) for c, task, split in suite.keys}
-    if same != hard:
-        sys.exit("error: the two disagree")
-    ratio = ratios(seconds["dense loops"], seconds["nooch"])
+    all_hard = {name: values[whole["subset"] < 2] for name, values in whole.items()}
+    for peer, theirs in (("dense loops", hard), ("DuckDB", database.named(rows)), ("SQL", database.named(all_hard))):
+        # a task whose images are all easy has no row in SQL
+        if same != {key: set() for key in same} | theirs:
+            sys.exit(f"error: nooch and {peer} disagree")
     out = HERE / "data" / "suite"
     shutil.rmtree(out, ignore_errors=True)
     written, _ = timed(lambda: nooch.save_suite(suite, out))
     size = sum(f.stat().st_size for f in out.iterdir()) / 1e6
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
-    print(f"nooch against dense loops, the same hard images of {len(same)} sets: {ratio} times as fast")
+    found = {}
+    for peer in list(seconds)[1:]:
+        found[peer] = ratios(seconds[peer], seconds["nooch"])
+        print(f"nooch against {peer}, the same hard images of {len(same)} sets: {found[peer]} times as fast")
     print(f"writing the suite: {written:.2f} s, {size:.1f} MB")
-    figures = {"machine": machine(), "seconds": seconds, "ratio": ratio, "writing_seconds": written, "suite_mb": size}
+    figures = {"machine": machine(), "seconds": seconds, "ratios": found, "writing_seconds": written, "suite_mb": size}
     write_json(arguments.json, figures)
 
 

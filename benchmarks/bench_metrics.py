@@ -1,6 +1,7 @@
-"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against a loop over scikit-learn's ``roc_auc_score``.
+"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against loops over scikit-learn's and torchmetrics' functions.
 
-The subsets are all, hard, easy and hard by the strongest cue alone. The loop gives the same values, which is checked to 1e-12.
+The subsets are all, hard, easy and hard by the strongest cue alone. ``roc_auc_score`` gives the same values, which is checked to
+1e-12; torchmetrics, whose results are float32, to 1e-6. Of nooch's six metrics, torchmetrics' loop takes AUC, AUPRC and ECE.
 Then the whole of ``nooch.evaluate`` (aligning, checks, counts, the table; sets and predictions in memory) against a loop over
 every AUC in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,26 @@ def loop(labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDA
     return found
 
 
+def torch_loop(
+    labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]], names: tuple[str, ...]
+) -> list[list[float]]:
+    """torchmetrics, one subset and metric after another; NaN where a subset has one class."""
+    import torch
+    from torchmetrics.functional import classification as peer
+
+    ways: dict[str, Callable[..., Any]] = {
+        "auc": partial(peer.binary_auroc, validate_args=False),
+        "auprc": partial(peer.binary_average_precision, validate_args=False),
+        "ece": partial(peer.binary_calibration_error, n_bins=15, validate_args=False),
+    }
+    found = []
+    for mask in masks:
+        y, logits = torch.from_numpy(labels[mask].astype(np.int64)), torch.from_numpy(values[mask])
+        both = bool(y.any()) and not bool(y.all())
+        found.append([float(ways[name](logits, y)) if both else np.nan for name in names])
+    return found
+
+
 def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:
     """All tasks and runs, from outputs to values: float64 (n_tasks x n_runs, 4, n_metrics)."""
     return np.array([Graded(p.labels, v, "logit", metrics).scores(p) for _, p, v in work])
@@ -121,6 +143,10 @@ def main() -> None:
         "nooch, AUC": lambda: nooch_scores(work, ("auc",)),
         "nooch, all six metrics": lambda: nooch_scores(work, METRICS),
         "scikit-learn, AUC": lambda: np.array([loop(p.labels, v, masks) for masks, p, v in work]),
+        "torchmetrics, AUC": lambda: np.array([torch_loop(p.labels, v, masks, ("auc",)) for masks, p, v in work]),
+        "torchmetrics, AUC, AUPRC and ECE": lambda: np.array(
+            [torch_loop(p.labels, v, masks, ("auc", "auprc", "ece")) for masks, p, v in work]
+        ),
         "nooch.evaluate, AUC": lambda: nooch.evaluate(suite, runs, metrics=["auc"]),
         "nooch.evaluate, all six metrics": lambda: nooch.evaluate(suite, runs),
         "scikit-learn, AUC of that table": lambda: evaluated_by_loop(suite, runs),
@@ -137,11 +163,22 @@ def main() -> None:
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
     found = {}
-    for peer, mine in (("scikit-learn, AUC", list(ways)[:2]), ("scikit-learn, AUC of that table", list(ways)[3:5])):
-        n = len(results[peer]) if isinstance(results[peer], dict) else results[peer].size
+    scores, tables = (
+        ("nooch, AUC", "nooch, all six metrics"),
+        ("nooch.evaluate, AUC", "nooch.evaluate, all six metrics"),
+    )
+    for peer, mine in (
+        ("scikit-learn, AUC", scores),
+        ("torchmetrics, AUC", scores),
+        ("torchmetrics, AUC, AUPRC and ECE", scores[1:]),
+        ("scikit-learn, AUC of that table", tables),
+    ):
         for name in mine:
-            found[name] = ratios(seconds[peer], seconds[name])
-            print(f"{name} against a loop over roc_auc_score, {n:,} values of AUC: {found[name]} times as fast")
+            pair = f"{name} against {peer}, {len(results[peer]):,} x 4 subsets"
+            if isinstance(results[peer], dict):
+                pair = f"{name} against {peer}, {len(results[peer]):,} values"
+            found[pair] = ratios(seconds[peer], seconds[name])
+            print(f"{pair}: {found[pair]} times as fast")
     taken, _ = timed(lambda: nooch.evaluate(suite, runs[:1], tasks=NOOCH_TASKS, bootstrap=1000))
     print(f"1,000 resamples of 12 tasks, all metrics and subsets, one run: {taken:.1f} s")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratios": found, "bootstrap_seconds": taken})
@@ -152,6 +189,10 @@ def check(results: dict[str, Any]) -> None:
     ours, theirs = results["nooch, AUC"][:, :, 0], results["scikit-learn, AUC"]
     if not np.allclose(ours, theirs, rtol=0, atol=1e-12, equal_nan=True):
         sys.exit("error: the two disagree")
+    six = results["nooch, all six metrics"][:, :, [METRICS.index(name) for name in ("auc", "auprc", "ece")]]
+    torch = results["torchmetrics, AUC, AUPRC and ECE"]
+    if not np.allclose(np.where(np.isnan(torch), np.nan, six), torch, rtol=0, atol=1e-6, equal_nan=True):
+        sys.exit("error: nooch and torchmetrics disagree")
     rows = results["nooch.evaluate, AUC"].table.select("run", "task", "subset", "cue", "value").rows()
     table = {row[:4]: np.nan if row[4] is None else row[4] for row in rows}
     for key, value in results["scikit-learn, AUC of that table"].items():
