@@ -176,4 +176,5 @@ def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path,
     done = run_cli(*arguments(world, tmp_path / "runs"))
     assert done.code == 2
     assert "smaller batch" in done.err
-    assert "fewer networks" in done.err
+    assert "--set networks=1" in " ".join(done.err.split())
+    assert "--set batch=" in " ".join(done.err.split())

@@ -30,7 +30,7 @@ class BenchConfig:
         within: criterion of the suite: each task is trained on the images that are in context under it alone (phi = 0; the paper's
             step 3, section 2). The suite must have sets of the training split.
         heads: largest number of jobs in one pass over frozen features.
-        networks: largest number of networks that are fine-tuned side by side on the same batches, as memory allows.
+        networks: largest number of networks that are fine-tuned side by side on the same batches: as many as fit into memory.
         keep_weights: whether each job keeps its trained network, or its head.
         settings: learning rate and so on: names of ``ProbeSettings`` and ``Descent`` for heads on frozen features, of
             ``TuneSettings`` for fine-tuning.

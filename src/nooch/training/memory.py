@@ -16,12 +16,13 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 
 @contextmanager
-def memory_limits(batch: int, what: str) -> Iterator[None]:
+def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterator[None]:
     """Turn running out of memory, of the GPU's or the machine's, into a NoochError that suggests a smaller batch.
 
     Args:
         batch: images in a batch.
         what: what was being done, such as ``extracting features``.
+        smaller: how the user asks for a batch of ``{}`` images there.
     """
     try:
         yield
@@ -29,8 +30,10 @@ def memory_limits(batch: int, what: str) -> Iterator[None]:
         # torch.OutOfMemoryError is a RuntimeError, and so is what the allocator of the processor's memory raises
         if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
             raise
-        smaller = f"a smaller batch, such as --batch {batch // 2}" if batch > 1 else "smaller images (--size)"
-        raise NoochError(f"out of memory while {what} with batches of {batch}", remedy=smaller) from error
+        remedy = "smaller images (--size)"
+        if batch > 1:
+            remedy = f"a smaller batch, such as {smaller.format(batch // 2)}"
+        raise NoochError(f"out of memory while {what} with batches of {batch}", remedy=remedy) from error
 
 
 def reuse_memory() -> None:
