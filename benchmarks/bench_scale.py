@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from measuring import Memory, _watch, machine, write_json
+from measuring import Memory, machine, watch, write_json
 from scipy.sparse import csr_array
 
 import nooch
@@ -83,7 +83,7 @@ def measured(folder: Path, processes: int) -> tuple[float, Memory, int, float]:
     out = folder.with_name(f"{folder.name}-suite")
     shutil.rmtree(out, ignore_errors=True)
     started = time.perf_counter()
-    memory = _watch([sys.executable, __file__, "--find", str(folder), "--out", str(out), "--processes", str(processes)])
+    memory = watch([sys.executable, __file__, "--find", str(folder), "--out", str(out), "--processes", str(processes)])
     seconds = time.perf_counter() - started
     sets, size = len(nooch.load_suite(out).keys), sum(file.stat().st_size for file in out.iterdir()) / 1e6
     shutil.rmtree(out)

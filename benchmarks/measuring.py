@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["Memory", "Spread", "alternate", "machine", "ratios", "write_json"]
+__all__ = ["Memory", "Spread", "alternate", "machine", "ratios", "watch", "write_json"]
 
 _TICK = 0.02
 
@@ -63,13 +63,14 @@ def alternate(
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 seconds[name].append(time.perf_counter() - started)
             else:
-                memory[name] = _watch(command)
+                memory[name] = watch(command)
             taken = time.perf_counter() - started
             print(f"  {name}: {taken:.2f} s{'' if number else ' (warm-up)'}", file=sys.stderr, flush=True)
     return seconds, memory
 
 
-def _watch(command: Sequence[str]) -> Memory:
+def watch(command: Sequence[str]) -> Memory:
+    """Run a command and give its peak memory. Raises CalledProcessError where it fails."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     total = largest = 0.0
     while process.poll() is None:

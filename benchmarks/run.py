@@ -17,7 +17,8 @@ INTRODUCTION = (
 SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
-    "Growth: CE on datasets in parts": ["bench_scale.py"],
+    "Growth: import in parts": ["bench_import_scale.py", "--images", "12500", "--factors", "1,10,80"],
+    "Growth: CE on datasets in parts": ["bench_scale.py", "--factors", "1,10,80"],
     "Metrics: AUC of many subsets": ["bench_metrics.py"],
     "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],
@@ -47,7 +48,11 @@ def main() -> None:
         print(done.stdout)
         if done.returncode:
             sys.exit(f"error: {script} failed")
-        parts += [f"## {title}", f"`python benchmarks/{script}`", f"```\n{done.stdout.strip()}\n```"]
+        parts += [
+            f"## {title}",
+            f"`python benchmarks/{' '.join([script, *options])}`",
+            f"```\n{done.stdout.strip()}\n```",
+        ]
     (HERE / "RESULTS.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from nooch.version import __version__
 
 if TYPE_CHECKING:
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite
-    from nooch.criteria import CE, Attribute, Combination, Gist, preset
+    from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset
     from nooch.data import Dataset, load_dataset, save_dataset
     from nooch.data.shard_writing import save_shards
     from nooch.data.shards import divide, open_shards
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.report import save_scores, save_sweep
     from nooch.scenes import contact_sheet
+    from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
     from nooch.study.embedding import with_embedding
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
+    from nooch.study.sharded_embedding import embed_in_shards
     from nooch.study.sharded_finding import find_in_shards
+    from nooch.study.sharded_importing import import_coco_in_parts
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -63,12 +66,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
-    "nooch.criteria": ("CE", "Attribute", "Combination", "Gist", "preset"),
+    "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset"),
     "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.data.shard_writing": ("save_shards",),
     "nooch.data.shards": ("divide", "open_shards"),
+    "nooch.study.attributes": ("attribute_table", "with_attributes"),
+    "nooch.study.sharded_embedding": ("embed_in_shards",),
     "nooch.study.sharded_finding": ("find_in_shards",),
+    "nooch.study.sharded_importing": ("import_coco_in_parts",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
@@ -116,6 +122,7 @@ __all__ = [
     "ChallengeSet",
     "Columns",
     "Combination",
+    "ContextScores",
     "Dataset",
     "Gist",
     "LocalEngine",
@@ -129,11 +136,13 @@ __all__ = [
     "Suite",
     "Sweep",
     "__version__",
+    "attribute_table",
     "bench",
     "build_pixels",
     "collect",
     "contact_sheet",
     "divide",
+    "embed_in_shards",
     "engine",
     "evaluate",
     "explain",
@@ -144,6 +153,7 @@ __all__ = [
     "find_images",
     "find_in_shards",
     "find_score",
+    "import_coco_in_parts",
     "judge_statements",
     "load_backbone",
     "load_dataset",
@@ -184,6 +194,7 @@ __all__ = [
     "torch_dataset",
     "verify",
     "waterbirds_table",
+    "with_attributes",
     "with_embedding",
     "with_split",
     "write_report",

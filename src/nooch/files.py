@@ -1,4 +1,6 @@
-"""Folders and files on disk: written whole or not at all, and hashed. Nothing here needs more than Python."""
+"""Folders and files: written whole or not at all, hashed, and read from an address. Nothing here needs more than Python,
+but for addresses, which need fsspec and universal-pathlib.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,39 @@ import contextlib
 import glob
 import hashlib
 import os
+import re
 import shutil
 import socket
+import time
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from nooch.errors import OutputError
+from nooch.errors import InputError, MissingExtraError, OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    Place = Path | UPath
+else:
+    # universal-pathlib is imported where an address is given, and not before
+    Place = object
 
 __all__ = [
     "DATASET_MARKER",
     "SUITE_MARKER",
     "SWEEP_MARKER",
+    "Place",
     "atomic_folder",
     "check_output",
     "check_output_file",
+    "is_address",
+    "local_path",
+    "place",
+    "read_bytes",
     "replace_file",
     "sha256_of",
 ]
@@ -34,6 +53,129 @@ SWEEP_MARKER = "sweep.json"
 _CHUNK = 1 << 22
 _SYNCING = 16
 """Files that are waited for at once."""
+
+_PAUSES = (0.5, 1.0)
+"""Seconds before a transfer that failed is tried again."""
+
+_ADDRESSES = "a path, or an address such as s3://bucket/data, gs://bucket/data or https://host/data"
+# as a text, and as what is left of it when it was taken for a path; one letter would be a drive
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
+_SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
+
+
+def place(text: str | Place) -> Place:
+    """Where a dataset lies: a path of this machine, or an address of fsspec such as ``s3://bucket/data``.
+
+    Args:
+        text: a text with ``://`` is an address; ``file://`` is this machine. Paths stay as they are, and so do paths of
+            universal-pathlib, which may carry options of their storage.
+
+    Raises:
+        MissingExtraError: universal-pathlib is not installed.
+        ParameterError: a protocol that there is not, or whose package is not installed; an address with a password.
+    """
+    if not isinstance(text, str):
+        return text
+    if not is_address(text):
+        return Path(text)
+    # protocols are written small, whatever the case that they were typed in
+    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), text)
+    protocols = [link.partition("://")[0] for link in text.split("::")]
+    if len(protocols) == 1 and protocols[0] in ("file", "local"):
+        return Path(text.partition("://")[2])
+    for protocol in protocols:
+        _check_protocol(protocol, text)
+    from upath import UPath
+
+    with warnings.catch_warnings():
+        # of protocols that it has no class of its own for; what is done here needs none
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            made = UPath(text)
+            # some that wrap others take no name after them
+            made / DATASET_MARKER
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise ParameterError(f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES) from error
+    return made
+
+
+def is_address(text: str | Place) -> bool:
+    """Whether this is an address of fsspec, not a path of this machine."""
+    if isinstance(text, str):
+        return "://" in text and _ADDRESS.match(text) is not None
+    return not isinstance(text, Path)
+
+
+def _check_protocol(name: str, text: str) -> None:
+    try:
+        from fsspec import get_filesystem_class  # type: ignore[import-untyped]
+        from fsspec.registry import known_implementations  # type: ignore[import-untyped]
+        from upath import UPath  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise MissingExtraError("universal-pathlib", extra="remote", purpose=f"an address ({name}://)") from error
+    if re.search(r"://[^/]*:[^/]*@", text):
+        raise ParameterError(
+            f"an address of {name}:// has a password in it, and addresses are written into suites and logs",
+            remedy="give it in fsspec's configuration or the environment",
+        )
+    try:
+        get_filesystem_class(name)
+    except ValueError as error:
+        raise ParameterError(
+            f"{name}:// is no kind of address that fsspec knows",
+            where=text,
+            allowed=_ADDRESSES,
+        ) from error
+    except ImportError as error:
+        module = known_implementations[name]["class"].partition(".")[0]
+        # what fsspec itself implements needs packages that it names as its extras
+        package = f"'fsspec[{'http' if name == 'https' else name}]'" if module == "fsspec" else module
+        raise ParameterError(
+            f"an address of {name}:// needs a package that is not installed",
+            where=text,
+            remedy=f"pip install {package}",
+        ) from error
+
+
+def local_path(path: str | Path) -> Path:
+    """The path, or a ParameterError where it is an address: datasets are read from one, nothing else is."""
+    if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
+        raise ParameterError(
+            "is an address", where=path, allowed="a path of this machine: only datasets are read from one"
+        )
+    return Path(path)
+
+
+def read_bytes(file: Place) -> bytes:
+    """Content of a file. What lies at an address comes in one transfer, which is tried three times.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: a file of this machine cannot be read.
+        InputError: a file at an address cannot be fetched.
+    """
+    if isinstance(file, Path):
+        return file.read_bytes()
+    for pause in (*_PAUSES, None):
+        try:
+            return _fetch(file)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # each protocol has errors of its own package; all mean that nothing came
+            if pause is None or isinstance(error, PermissionError | ImportError):
+                reason = str(error).partition("\n")[0] or "no reason given"
+                raise InputError(
+                    f"cannot be fetched: {type(error).__name__}: {reason}",
+                    where=file,
+                    remedy="look at connection and permissions, then run the same command again",
+                ) from error
+            time.sleep(pause)
+    raise AssertionError
+
+
+def _fetch(file: Any) -> bytes:
+    content: bytes = file.fs.cat_file(file.path)
+    return content
 
 
 def sha256_of(path: Path) -> str:
@@ -54,7 +196,7 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
             mistyped path never deletes somebody's files.
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.
     """
-    path = Path(folder).absolute()
+    path = local_path(folder).absolute()
     with contextlib.suppress(OSError):
         _clear_orphans(path)
     _check_free(path, overwrite, marker)
@@ -63,7 +205,7 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
 
 def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
     """The path of a file to write, or an OutputError before any work is done: it exists, or its folder cannot be written."""
-    path = Path(path)
+    path = local_path(path)
     if path.is_dir():
         raise OutputError("is a folder", where=path, remedy="name a file")
     _check_free(path.absolute(), overwrite, path.name, ours=path.is_file())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 
+from nooch.criteria import exact
 from nooch.criteria.exact import BLOCK, LARGEST, ExactSums, cosines, group_sums
 
 NUMBERS = st.floats(-LARGEST, LARGEST, exclude_min=True, exclude_max=True)
@@ -77,3 +78,39 @@ def test_a_cosine_has_the_same_bits_in_any_company(d):
 
 def test_a_vector_that_is_missing_has_no_cosine():
     assert np.isnan(cosines(np.full((1, 4), np.nan), np.full((1, 4), 0.5))).all()
+
+
+def test_a_vector_of_length_zero_has_no_cosine_and_lengths_do_not_matter():
+    vectors = np.array([[3.0, 4.0], [0.0, 0.0], [-0.6, -0.8]], np.float32)
+    found = cosines(vectors, np.array([[0.6, 0.8]]))[:, 0]
+    assert np.isnan(found[1])
+    assert np.allclose(found[[0, 2]], [1, -1], atol=1e-7)
+
+
+def test_rows_that_are_cut_together_do_not_matter(monkeypatch):
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(exact._STEP * 2 + 5, 12)).astype(np.float32)
+    vectors[3], vectors[700] = 0, np.nan
+    prototypes = random.normal(size=(4, 12))
+    prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
+    presence = csr_array((random.random((len(vectors), 3)) < 0.5).astype(float))
+    known = np.nan_to_num(vectors)
+    whole, sums = cosines(vectors, prototypes), group_sums(presence, known, "vectors")
+    assert np.isnan(whole[[3, 700]]).all()
+    assert np.isnan(whole).sum() == 8
+    for step, rows in ((1, 3), (7, 1), (len(vectors), 20), (13, 5000)):
+        monkeypatch.setattr(exact, "_STEP", step)
+        monkeypatch.setattr(exact, "_ROWS", rows)
+        again = group_sums(presence, known, "vectors")
+        assert np.array_equal(cosines(vectors, prototypes), whole, equal_nan=True)
+        assert np.array_equal(again.high, sums.high)
+        assert np.array_equal(again.low, sums.low)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.integers(46, 52))
+def test_pieces_of_units_are_multiples_of_their_grids(values, bits):
+    units, first = np.array([values]), np.empty((1, len(values)))
+    rest, fine = units.copy(), 2.0**bits
+    exact._cut_units(rest, first, fine)
+    assert np.array_equal(first, np.rint(units * 2.0**26) / 2.0**26)
+    assert np.array_equal(rest, np.rint((units - first) * fine) / fine)

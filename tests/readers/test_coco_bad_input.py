@@ -12,6 +12,7 @@ from refusals import fails
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
 from nooch.readers.coco import read_coco
+from nooch.study.sharded_importing import import_coco_in_parts
 
 
 def _annotation(**changed):
@@ -107,12 +108,23 @@ BARE = {
 def test_a_broken_annotation_file_is_refused(tmp_path, case, role):
     content, *parts = BROKEN[case]
     path = write(tmp_path / "broken.json", content)
-    fails(lambda: read_coco(**{role: [path]}), "broken.json", *parts, helps=case not in BARE)
+    text = fails(lambda: read_coco(**{role: [path]}), "broken.json", *parts, helps=case not in BARE)
+    _refused_in_parts(text, tmp_path, **{role: [path]})
+
+
+def _refused_in_parts(text, folder, **files):
+    """An import in parts gives the same error, wherever files are cut, and leaves nothing."""
+    before = sorted(folder.iterdir())
+    for part, size in ((1, 90), (9, 1 << 20)):
+        cut = {"part_size": part, "range_size": size, "slice_size": size // 4}
+        assert text == fails(lambda c=cut: import_coco_in_parts(folder / "new" / "data", **files, **c), helps=False)
+        assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["missing.json", "."])
 def test_a_file_that_cannot_be_opened_is_named(tmp_path, name):
-    fails(lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False)
+    text = fails(lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False)
+    _refused_in_parts(text, tmp_path, things=[tmp_path / name])
 
 
 SEGMENTATIONS = {
@@ -148,7 +160,8 @@ def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_
     segmentation, reason = SEGMENTATIONS[case]
     content = _document(annotations=[_annotation(), _annotation(area=None, segmentation=segmentation)])
     path = write(tmp_path / "masks.json", content)
-    fails(lambda: read_coco([path]), "masks.json", "annotation 1 (counted from 0)", reason, "allowed: polygons")
+    text = fails(lambda: read_coco([path]), "masks.json", "annotation 1 (counted from 0)", reason, "allowed: polygons")
+    _refused_in_parts(text, tmp_path, things=[path])
     content["annotations"][1]["area"] = 2.0
     assert len(read_coco([write(path, content)])) == 2
 
@@ -165,13 +178,17 @@ def test_files_of_one_role_must_not_share_images(tmp_path):
 def test_files_must_agree_on_sizes(tmp_path, width, height, what):
     a = write(tmp_path / "a.json", document([image(1), image(2)]))
     b = write(tmp_path / "b.json", document([image(1), image(2, width, height)], categories=STUFF))
-    fails(lambda: read_coco([a], [b]), "a.json, b.json", f"different {what} for images 2")
+    text = fails(lambda: read_coco([a], [b]), "a.json, b.json", f"different {what} for images 2")
+    _refused_in_parts(text, tmp_path, things=[a], stuff=[b])
 
 
 def test_files_of_one_role_must_agree_on_the_names_of_categories(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)], categories={1: "person"}))
     b = write(tmp_path / "b.json", document([image(2)], categories={1: "dog"}))
-    fails(lambda: read_coco([a, b]), "b.json", "category 1 is 'dog' here and 'person' in another file", "one name")
+    text = fails(
+        lambda: read_coco([a, b]), "b.json", "category 1 is 'dog' here and 'person' in another file", "one name"
+    )
+    _refused_in_parts(text, tmp_path, things=[a, b])
     # things and stuff may number their categories independently
     assert read_coco([a], [b]).classes == ("person", "dog")
 
@@ -224,7 +241,8 @@ def test_a_broken_caption_file_is_refused(tmp_path, case):
     content, *parts = CAPTIONS[case]
     things = write(tmp_path / "a.json", document([image(1)]))
     captions = write(tmp_path / "captions.json", content)
-    fails(lambda: read_coco([things], captions=[captions]), "captions.json", *parts)
+    text = fails(lambda: read_coco([things], captions=[captions]), "captions.json", *parts)
+    _refused_in_parts(text, tmp_path, things=[things], captions=[captions])
 
 
 def _map(folder, name, size=(4, 4), value=148):

@@ -11,8 +11,9 @@ from oracles import collections, dataset_of
 from refusals import fails
 
 from nooch.challenge import load_suite, save_suite
-from nooch.criteria import CE, Attribute, Combination, Gist
-from nooch.data import save_dataset
+from nooch.criteria import CE, FITTED, Attribute, Combination, Gist, Summable, preset
+from nooch.criteria.scores import ContextScores
+from nooch.data import Dataset, save_dataset
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide
 from nooch.engines import LocalEngine
@@ -56,6 +57,89 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, tmp_path_factory):
     assert found.header.dataset.fingerprint == data.fingerprint
     # nothing is left beside the suite
     assert sorted(path.name for path in folder.iterdir()) == ["parts", "suite", "whole"]
+
+
+# a row for each built-in criterion
+CONFORMING = {
+    "ce": CE(0.05, 0.1),
+    "gist": Gist("e", 0.4),
+    "attribute": Attribute("(camera IS NOT NULL AND unseen(camera)) OR unseen(day) OR NOT unseen(size) AND A = y"),
+    "scores": ContextScores("score", 0.5),
+}
+COLUMNS = {
+    "camera": (st.none() | st.sampled_from(["", "forest", "Füße", "z"]), pl.String),
+    "day": (st.dates(), pl.Date),
+    "size": (st.sampled_from([0.0, -0.0, 1e300, 0.1, -3.5]), pl.Float64),
+    "score": (st.none() | st.floats(0, 1), pl.Float64),
+}
+
+
+def test_every_builtin_criterion_is_in_the_table():
+    assert set(FITTED) <= set(CONFORMING)
+
+
+@pytest.mark.parametrize("kind", CONFORMING)
+def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
+    criterion = CONFORMING[kind]
+    assert isinstance(criterion, Summable)
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
+    @given(sample=datasets(), draw=st.data())
+    def holds(sample, draw):
+        data, parts = sample
+        if not {"train"} < set(data.splits):
+            return
+        columns = {n: pl.Series([draw.draw(v) for _ in range(len(data))], dtype=t) for n, (v, t) in COLUMNS.items()}
+        images = data.images.with_columns(**columns)
+        data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
+        folder = tmp_path_factory.mktemp("sharded")
+        save_shards(divide(data, parts), folder / "parts")
+        criteria = {kind: criterion, "not": Combination(f"~{kind}")}
+
+        def result(act):
+            try:
+                act()
+            except InputError as error:
+                # such as a column that has no value in training
+                return error.problem
+            return None
+
+        refused = result(lambda: save_suite(find(data, criteria), folder / "whole"))
+        assert result(lambda: find_in_shards(folder / "parts", criteria, folder / "suite")) == refused
+        if refused is None:
+            _same(folder / "suite", folder / "whole")
+
+    holds()
+
+
+def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
+    data, random = _data(), np.random.default_rng(4)
+    # a camera trap that training lacks, in some parts only
+    cameras = np.where(data.images["split"].to_numpy() == "test", random.integers(0, 9, len(data)), 4)
+    images = data.images.with_columns(location_remapped=pl.Series(cameras), place=pl.Series(cameras % 2))
+    data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
+    criteria = {
+        "trap": Attribute(preset("iwildcam")),
+        "birds": Attribute(preset("waterbirds")),
+        "ce": CE(0.01),
+        "both": Combination("(trap | birds) & ~ce"),
+    }
+    save_suite(find(data, criteria), tmp_path / "whole")
+    save_shards(divide(data, 6), tmp_path / "parts")
+    found = find_in_shards(tmp_path / "parts", criteria, tmp_path / "suite", map=LocalEngine(2).map)
+    _same(tmp_path / "suite", tmp_path / "whole")
+    assert found.header.criteria["trap"].fitted["seen"] == {"location_remapped": [4]}
+
+
+def test_types_that_do_not_fit_are_found_in_a_part(tmp_path):
+    data = _data(30)
+    data = Dataset.build(data.images.with_columns(hour=pl.lit("late")), data.classes, data.areas)
+    save_shards(divide(data, 2), tmp_path / "parts")
+    fails(
+        lambda: find_in_shards(tmp_path / "parts", {"a": Attribute("hour > 20")}, tmp_path / "suite"),
+        "cannot be compared",
+        kind=ParameterError,
+    )
 
 
 def _data(n=300):
@@ -144,7 +228,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(tmp_path):
         )
         assert not (tmp_path / "suite").exists()
 
-    refuses(ParameterError, "own", "partial, merge and finish", "--fitted", criteria={"own": _Own()})
+    refuses(ParameterError, "own", "partial, merge and finish", "three methods", "--fitted", criteria={"own": _Own()})
     refuses(ParameterError, "gist has no thresholds", criteria={"gist": Gist("e")})
     refuses(ParameterError, "'Z' is no class", tasks=["Z"])
     refuses(ParameterError, "'all' is no split", splits=["all"])

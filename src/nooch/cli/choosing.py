@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import parse_pairs
-from nooch.files import SUITE_MARKER, check_output, check_output_file
+from nooch.cli.parsing import DatasetArgument, parse_pairs
+from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 
 __all__ = ["register"]
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def classes_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    dataset: Place = DatasetArgument,
     pixels: Path = typer.Option(..., "--pixels", help="Folder of nooch pixels."),
     out: Path = typer.Option(..., "--out", help="Folder to write: predictions, network, metrics."),
     backbone: str = typer.Option(None, "--backbone", help="Hub id, folder, or config:NAME from scratch."),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from nooch.challenge import load_suite
+from nooch.challenge import CriterionRecord, load_suite
 from nooch.cli.parsing import parse_cues, split_names
 from nooch.criteria import (
     CE,
     FITTED,
     Attribute,
     Combination,
+    ContextScores,
     Criterion,
     Fitted,
     Gist,
@@ -29,9 +30,17 @@ class Options:
     """What the options say of each kind of criterion."""
 
     def __init__(
-        self, alpha: float, beta: float, cues: str | None, tau: float | None, phi: str | None, fitted: Path | None
+        self,
+        alpha: float,
+        beta: float,
+        cues: str | None,
+        tau: float | None,
+        phi: str | None,
+        scores: str | None,
+        fitted: Path | None,
     ) -> None:
-        self.alpha, self.beta, self.cues, self.tau, self.phi = alpha, beta, parse_cues(cues), tau, phi
+        self.alpha, self.beta, self.cues, self.tau = alpha, beta, parse_cues(cues), tau
+        self.phi, self.scores = phi, scores
         self.embedding = ""
         self._fitted = None if fitted is None else load_suite(fitted)
 
@@ -41,8 +50,13 @@ class Options:
             record = self._fitted.header.criteria[
                 check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
             ]
-            return fitted_from_json(record.kind, record.fitted or {})
-        makers: dict[str, Callable[[], Criterion]] = {"ce": self._ce, "gist": self._gist, "attribute": self._attribute}
+            return _own_fitted(name, record) if ":" in name else fitted_from_json(record.kind, record.fitted or {})
+        makers: dict[str, Callable[[], Criterion]] = {
+            "ce": self._ce,
+            "gist": self._gist,
+            "attribute": self._attribute,
+            "scores": self._scores,
+        }
         return makers[name]() if name in makers else _own(name)
 
     def _ce(self) -> CE:
@@ -55,6 +69,13 @@ class Options:
         if self.phi is None:
             raise ParameterError("the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'")
         return Attribute(self.phi)
+
+    def _scores(self) -> ContextScores:
+        if self.scores is None:
+            raise ParameterError(
+                "the scores criterion needs --scores", allowed="an attribute column such as 'context_{task}'"
+            )
+        return ContextScores(self.scores, self.tau)
 
 
 def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
@@ -76,6 +97,18 @@ def _own(name: str) -> Criterion:
     found = imported(name, f"criterion {name}")
     made: Criterion = found() if isinstance(found, type) else found
     return made
+
+
+def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
+    """A user's criterion as a suite has it fitted. It is named on the command line, so it is imported; nothing in the suite is."""
+    kind = getattr(_own(name), "fitted", None)
+    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
+        raise ParameterError(
+            f"{name} does not say what class it has when it is fitted",
+            where="--fitted",
+            remedy="name the class in the criterion: fitted = FittedDusk",
+        )
+    return kind.from_json(record.fitted or {})
 
 
 def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:

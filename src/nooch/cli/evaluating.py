@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from nooch.cli.output import console, note, print_json, progress, table
-from nooch.cli.parsing import split_names
+from nooch.cli.parsing import dataset_place, split_names
 from nooch.errors import ParameterError, check_one_of
-from nooch.files import check_output_file
+from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,8 +62,12 @@ def evaluate_command(
         help="Average over hard and easy under uniform, a split's shares, or NAME:hard_positive=0.1,...",
     ),
     by: str = typer.Option(None, help="Attribute columns of the dataset by whose values scores are given too."),
-    dataset: Path = typer.Option(
-        None, "--dataset", help="Dataset folder for --by, where it is no longer where it was."
+    dataset: Place = typer.Option(
+        None,
+        "--dataset",
+        metavar="DATASET",
+        help="Dataset folder or address, for --by, where it is no longer where it was.",
+        parser=dataset_place,
     ),
     baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
     ignore_unknown: bool = typer.Option(
@@ -131,7 +135,7 @@ def _check_junit(junit: Path | None, out: Path | None, fail_if: list[str]) -> No
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
 
 
-def _attributes(found: Suite, suite: Path, dataset: Path | None) -> pl.DataFrame:
+def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFrame:
     """Attributes of the dataset's images."""
     from nooch.data import load_dataset
     from nooch.study.showing import recorded_dataset

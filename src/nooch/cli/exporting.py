@@ -8,7 +8,8 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json
-from nooch.cli.parsing import split_names
+from nooch.cli.parsing import DatasetOption, split_names
+from nooch.files import Place
 
 __all__ = ["register"]
 
@@ -24,7 +25,7 @@ def export_command(
     to: str = typer.Option(
         ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."
     ),
-    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    dataset: Place = DatasetOption,
     criterion: list[str] = typer.Option([], "--criterion", help="Criterion of the suite; all by default. Repeatable."),
     tasks: str = typer.Option(None, help="Tasks separated by commas; all by default."),
     splits: str = typer.Option(None, help="Splits separated by commas; all by default."),

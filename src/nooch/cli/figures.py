@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import parse_grid, parse_pairs, split_names
+from nooch.cli.parsing import dataset_place, parse_grid, parse_pairs, split_names
+from nooch.files import Place
 
 __all__ = ["register"]
 
@@ -23,7 +24,13 @@ def figure_command(
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = typer.Option(None, "--suite", help="Suite folder: fig3 to fig7."),
-    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder: fig10 to fig14."),
+    dataset: Place = typer.Option(
+        None,
+        "--dataset",
+        metavar="DATASET",
+        help="Dataset folder or address, for fig10 to fig14.",
+        parser=dataset_place,
+    ),
     predictions: list[Path] = typer.Option(
         [], "--predictions", help="Predictions, as for nooch evaluate: fig3 to fig7, fig13, fig14. Repeatable."
     ),

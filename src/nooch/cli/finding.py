@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import split_names
-from nooch.files import SUITE_MARKER, check_output
+from nooch.cli.parsing import DatasetArgument, recorded_path, split_names
+from nooch.errors import ParameterError
+from nooch.files import SUITE_MARKER, Place, check_output
 
 if TYPE_CHECKING:
     from nooch.challenge import Suite
     from nooch.cli.criteria import Options
     from nooch.data import Dataset
+    from nooch.data.shards import ShardedDataset
 
 __all__ = ["embed", "register"]
 
@@ -28,12 +29,12 @@ def register(app: typer.Typer) -> None:
 
 
 def find_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    dataset: Place = DatasetArgument,
     out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
     criterion: list[str] = typer.Option(
         ["ce"],
         "--criterion",
-        help="ce, gist, attribute, a combination such as 'ce & gist', or your own package.module:Name.",
+        help="ce, gist, attribute, scores, a combination such as 'ce & gist', or your own package.module:Name.",
     ),
     alpha: float = typer.Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."),
     beta: float = typer.Option(0.1, help="ce: the area of cues that tells present from absent context."),
@@ -41,7 +42,7 @@ def find_command(
     encoder: str = typer.Option(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
-    tau: float = typer.Option(None, help="gist: threshold on the cosine, instead of --match."),
+    tau: float = typer.Option(None, help="gist: threshold on the cosine; scores: on the value; instead of --match."),
     match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = typer.Option(None, help="attribute: expression that is true out of context, such as 'place != y'."),
     phi_preset: str = typer.Option(
@@ -49,6 +50,10 @@ def find_command(
     ),
     columns: str = typer.Option(None, help="attribute: columns of the preset, where yours have other names."),
     values: Path = typer.Option(None, help="attribute: file of values for the preset, one in each line."),
+    scores: str = typer.Option(
+        None,
+        help="scores: attribute column of supports, larger = a more usual context; {task} in it is the task's name.",
+    ),
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
@@ -68,10 +73,16 @@ def find_command(
     from nooch.data import load_dataset
     from nooch.study.finding import find
 
-    options = Options(alpha, beta, cues, tau, phi or preset_text(phi_preset, columns, values), fitted)
+    options = Options(alpha, beta, cues, tau, phi or preset_text(phi_preset, columns, values), scores, fitted)
     base, combined = needed_names(criterion)
+    if tau is not None and {"gist", "scores"} <= set(base):
+        raise ParameterError(
+            "--tau would be a cosine and a score", allowed="--match, or gist and scores in finds of their own"
+        )
     if engine is not None:
-        suite = _find_in_parts(dataset, out, options, base, combined, encoder, tasks, match, splits, engine, overwrite)
+        suite = _find_in_parts(
+            dataset, out, options, base, combined, encoder, tasks, match, splits, fitted, engine, overwrite
+        )
         _tell(suite, out, format)
         return
     data = load_dataset(dataset)
@@ -79,7 +90,7 @@ def find_command(
         if "gist" in base and fitted is None:
             data, options.embedding = embed(data, encoder, dataset, update)
         criteria = {n: options.make(n) for n in base} | {text: Combination(text) for text in combined}
-        path = os.path.relpath(dataset.resolve(), out.resolve())
+        path = recorded_path(dataset, out)
         suite = find(
             data,
             criteria,
@@ -107,7 +118,7 @@ def _tell(suite: Suite, out: Path, format: Format) -> None:
 
 
 def _find_in_parts(
-    dataset: Path,
+    dataset: Place,
     out: Path,
     options: Options,
     base: list[str],
@@ -116,45 +127,90 @@ def _find_in_parts(
     tasks: str,
     match: str | None,
     splits: str | None,
+    fitted: Path | None,
     engine: str,
     overwrite: bool,
 ) -> Suite:
-    """The suite, found by an engine. The gist is taken from an embedding that the dataset has: --encoder names it."""
+    """The suite, found by an engine; so are embeddings that the gist needs and the dataset lacks."""
     from nooch.criteria import Combination
     from nooch.engines import engine as engine_of
     from nooch.study.sharded_finding import find_in_shards
 
-    options.embedding = encoder or ""
+    data = _found(dataset)
     with progress() as update:
+        if "gist" in base and fitted is None:
+            data, options.embedding = _embed_in_parts(data, encoder, engine, _logs(out), update)
         return find_in_shards(
-            dataset.absolute(),
+            data,
             {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
             out,
             tasks=tasks,
             match=match,
             splits=split_names(splits) or None,
-            path=os.path.relpath(dataset.resolve(), out.resolve()),
+            path=recorded_path(dataset, out),
             overwrite=overwrite,
-            map=engine_of(engine, out.with_name(f"{out.name}-logs")).map,
+            map=engine_of(engine, _logs(out)).map,
             progress=update,
         )
 
 
+def _logs(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-logs")
+
+
+def _found(dataset: Place) -> ShardedDataset:
+    """The dataset, where workers in other folders find it too."""
+    from nooch.data.shards import open_shards
+
+    return open_shards(dataset.absolute())
+
+
 def embed_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder with captions."),
+    dataset: Place = DatasetArgument,
     encoder: str = typer.Option(..., help="Encoder name or folder, or a file of embeddings."),
+    engine: str = typer.Option(
+        None,
+        "--engine",
+        help="Embed part by part in workers: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here, one after the other.",
+    ),
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
-    from nooch.data import load_dataset
-
-    data = load_dataset(dataset)
+    data = _found(dataset)
     with progress() as update:
-        _, name = embed(data, encoder, dataset, update)
+        logs = Path(f"{dataset}-logs") if isinstance(dataset, Path) else None
+        _, name = _embed_in_parts(data, encoder, engine, logs, update)
     console().print(f"{dataset}: embedding {name}")
 
 
+def _embed_in_parts(
+    data: ShardedDataset,
+    encoder: str | None,
+    engine: str | None,
+    logs: Path | None,
+    update: Callable[[str, int, int], None],
+) -> tuple[ShardedDataset, str]:
+    """The dataset with the embedding that was asked for, made by an engine where it has none."""
+    from nooch.engines import LocalEngine
+    from nooch.engines import engine as engine_of
+    from nooch.machine import processors
+    from nooch.study.embedding import asked_embedding
+    from nooch.study.sharded_embedding import embed_in_shards
+
+    places: dict[str, Any] = {}
+    asked = asked_embedding(encoder, data.embeddings)
+    if engine is not None and data.in_parts and not isinstance(asked, str | Path):
+        # a GPU is no good to several jobs at once
+        made = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
+        places["map"] = made.map
+        if isinstance(made, LocalEngine):
+            places["threads"] = max(1, processors() // min(made.processes, len(data)))
+    return embed_in_shards(
+        data, encoder, **places, progress=lambda done, total: update("embedding captions", done, total)
+    )
+
+
 def embed(
-    data: Dataset, encoder: str | None, folder: Path, update: Callable[[str, int, int], None]
+    data: Dataset, encoder: str | None, folder: Place, update: Callable[[str, int, int], None]
 ) -> tuple[Dataset, str]:
     """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""
     from nooch.study.embedding import with_embedding

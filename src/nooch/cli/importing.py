@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from nooch.cli.output import Format, FormatOption, console, note, notes_on, print_json, progress
+from nooch.cli.import_steps import Sources, engine_for, finish, import_in_parts, mapping_of, not_in_parts, note_size
+from nooch.cli.output import Format, FormatOption, note
 from nooch.cli.parsing import parse_pairs, split_names
-from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 from nooch.plans import SplitPlan
-from nooch.readers import Map
-
-if TYPE_CHECKING:
-    from nooch.data import Dataset
 
 __all__ = ["app"]
 
@@ -36,7 +30,19 @@ Seed: Any = typer.Option(0, "--seed", help="Seed of a split by percentages.")
 Group: Any = typer.Option(None, "--group", help="Column, or pattern on the file name, whose images stay on one side.")
 SplitValues: Any = typer.Option(None, "--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
 Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
-Processes: Any = typer.Option(None, "--processes", min=1, help="Parallel processes; all processors by default.")
+Processes: Any = typer.Option(
+    None, "--processes", min=1, help="Parallel processes, short for --engine local:N; all processors by default."
+)
+EngineOption: Any = typer.Option(
+    None, "--engine", metavar="ENGINE", help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION]."
+)
+PartSize: Any = typer.Option(
+    None,
+    "--part-size",
+    min=1,
+    metavar="N",
+    help="Write a dataset in parts of N images (125000, say), read and merged in bounded memory: for files of any size.",
+)
 
 
 @app.command("coco")
@@ -56,14 +62,23 @@ def coco(
     split_values: str = SplitValues,
     overwrite: bool = Overwrite,
     processes: int = Processes,
+    engine: str = EngineOption,
+    part_size: int = PartSize,
     format: Format = FormatOption,
 ) -> None:
     """COCO-format JSON: things and stuff joined by image, with captions."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     plan = _plan(split, seed, group, split_values)
+    if part_size is not None:
+        if stuff_maps is not None:
+            raise not_in_parts("--stuff-maps")
+        sources = Sources(things, stuff, captions, images)
+        import_in_parts(sources, out, part_size, plan, overwrite, engine_for(processes, engine, out), format)
+        return
+    note_size([*things, *stuff, *captions])
     from nooch.readers.coco import read_coco
 
-    with _mapping("reading annotation files", processes) as mapping:
+    with mapping_of("reading annotation files", processes, engine, out) as mapping:
         data = read_coco(
             things,
             stuff,
@@ -73,7 +88,7 @@ def coco(
             images=images,
             map=mapping,
         )
-    _finish(data, plan, out, overwrite, format)
+    finish(data, plan, out, overwrite, format)
 
 
 @app.command("coco-stuff")
@@ -87,16 +102,25 @@ def coco_stuff(
     split_values: str = SplitValues,
     overwrite: bool = Overwrite,
     processes: int = Processes,
+    engine: str = EngineOption,
+    part_size: int = PartSize,
     format: Format = FormatOption,
 ) -> None:
     """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     plan = _plan(split, seed, group, split_values)
-    from nooch.readers.coco_layout import find_split, read_coco_stuff
+    from nooch.readers.coco_layout import find_coco, find_split, read_coco_stuff
 
-    with _mapping("reading annotation files", processes) as mapping:
-        data = read_coco_stuff(root, images=images, map=mapping)
-    _finish(data, plan, out, overwrite, format)
+    if part_size is not None:
+        found = find_coco(root)
+        if found.stuff_maps is not None:
+            raise not_in_parts(f"the pixel maps of stuff in {found.stuff_maps}")
+        sources = Sources(found.things, found.stuff, found.captions, images or found.images, found.notes)
+        import_in_parts(sources, out, part_size, plan, overwrite, engine_for(processes, engine, out), format)
+    else:
+        with mapping_of("reading annotation files", processes, engine, out) as mapping:
+            data = read_coco_stuff(root, images=images, map=mapping)
+        finish(data, plan, out, overwrite, format)
     if plan is None and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 
@@ -117,6 +141,7 @@ def label_maps(
     split_values: str = SplitValues,
     overwrite: bool = Overwrite,
     processes: int = Processes,
+    engine: str = EngineOption,
     format: Format = FormatOption,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
@@ -124,9 +149,9 @@ def label_maps(
     from nooch.readers.label_maps import read_label_maps
 
     plan = _plan(split, seed, group, split_values)
-    with _mapping("counting label maps", processes) as mapping:
+    with mapping_of("counting label maps", processes, engine, out) as mapping:
         data = read_label_maps(maps, classes, void=void, images=images, suffix=suffix, map=mapping)
-    _finish(data, plan, out, overwrite, format)
+    finish(data, plan, out, overwrite, format)
 
 
 @app.command("boxes")
@@ -144,6 +169,7 @@ def boxes(
     split_values: str = SplitValues,
     overwrite: bool = Overwrite,
     processes: int = Processes,
+    engine: str = EngineOption,
     json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
 ) -> None:
     """Bounding boxes; their areas stand for those of the objects."""
@@ -151,9 +177,9 @@ def boxes(
     from nooch.readers.boxes import read_boxes
 
     plan = _plan(split, seed, group, split_values)
-    with _mapping("reading boxes", processes) as mapping:
+    with mapping_of("reading boxes", processes, engine, out) as mapping:
         data = read_boxes(source, box_format, classes=classes, images=images, map=mapping)
-    _finish(data, plan, out, overwrite, Format.json if json else Format.text)
+    finish(data, plan, out, overwrite, Format.json if json else Format.text)
 
 
 @app.command("table")
@@ -201,7 +227,7 @@ def table(
         data = read_table_of_images(file, columns, split_names(",".join(label)), images=images)
     else:
         data = read_long_table(file, columns, class_column, area_column, images=images)
-    _finish(data, plan, out, overwrite, format)
+    finish(data, plan, out, overwrite, format)
 
 
 @app.command("waterbirds")
@@ -215,7 +241,7 @@ def waterbirds(
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.study.waterbirds import read_waterbirds
 
-    _finish(read_waterbirds(folder), None, out, overwrite, format)
+    finish(read_waterbirds(folder), None, out, overwrite, format)
 
 
 def _plan(split: str | None, seed: int, group: str | None, split_values: str | None) -> SplitPlan | None:
@@ -225,52 +251,3 @@ def _plan(split: str | None, seed: int, group: str | None, split_values: str | N
                 raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
         return None
     return SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
-
-
-@contextmanager
-def _mapping(what: str, processes: int | None) -> Iterator[Map]:
-    """Yield an engine's map that shows progress. The work starts when the map is called."""
-    engine = LocalEngine(processes)
-    with progress() as update:
-
-        def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
-            listed = list(items)
-            update(what, 0, len(listed))
-            return counted(engine.map(function, listed), len(listed))
-
-        def counted(results: Iterable[Any], total: int) -> Iterator[Any]:
-            for done, result in enumerate(results, 1):
-                update(what, done, total)
-                yield result
-
-        yield mapping
-
-
-def _finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:
-    from nooch.data import save_dataset
-    from nooch.study.importing import with_split
-
-    data = with_split(data, plan)
-    save_dataset(data, out, overwrite=overwrite)
-    notes_on(data.provenance)
-    facts = {
-        "dataset": str(out),
-        "images": len(data),
-        "splits": data.splits,
-        "classes": len(data.classes),
-        "annotated": int(data.areas.nnz),
-        "captions": 0 if data.captions is None else data.captions.height,
-        "attributes": list(data.attributes),
-        "area": data.provenance.get("area"),
-        "fingerprint": data.fingerprint,
-        "notes": data.provenance.get("notes", []),
-    }
-    if format is Format.json:
-        print_json(facts)
-        return
-    splits = ", ".join(f"{name} {count:,}" for name, count in data.splits.items())
-    console().print(
-        f"{out}: {len(data):,} images ({splits}), {len(data.classes)} classes, {facts['captions']:,} captions"
-    )
-    criterion = "ce" if data.has_areas else 'attribute --phi "EXPRESSION"'
-    console().print(f"next: nooch find {out} --criterion {criterion} --out SUITE", style="dim", markup=False)

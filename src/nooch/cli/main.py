@@ -10,6 +10,7 @@ from types import FrameType
 import typer
 
 from nooch.cli import (
+    attributes,
     benching,
     choosing,
     downloading,
@@ -46,6 +47,7 @@ app.add_typer(published.app, name="import-suite")
 app.add_typer(downloading.app, name="download")
 app.add_typer(waterbirds.app, name="waterbirds")
 for _module in (
+    attributes,
     finding,
     showing,
     evaluating,

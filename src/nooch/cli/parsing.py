@@ -2,9 +2,55 @@
 
 from __future__ import annotations
 
-from nooch.errors import ParameterError
+import os
+from pathlib import Path
+from typing import Any
 
-__all__ = ["parse_cues", "parse_grid", "parse_pairs", "split_names"]
+import typer
+
+from nooch.errors import NoochError, ParameterError
+from nooch.files import Place, place
+
+__all__ = [
+    "DatasetArgument",
+    "DatasetOption",
+    "dataset_place",
+    "parse_cues",
+    "parse_grid",
+    "parse_pairs",
+    "recorded_path",
+    "split_names",
+]
+
+
+def dataset_place(text: str) -> Place:
+    """A folder or an address, for arguments that name a dataset; typer's own error where it is neither."""
+    try:
+        return place(text)
+    except NoochError as error:
+        # typer would take a ValueError for one without a message
+        raise typer.BadParameter(str(error)) from error
+
+
+DatasetArgument: Any = typer.Argument(
+    ..., metavar="DATASET", help="Dataset folder, or its address such as s3://bucket/data.", parser=dataset_place
+)
+"""A dataset that is read. An argument of type Path would make ``s3:/bucket`` of ``s3://bucket``."""
+
+
+DatasetOption: Any = typer.Option(
+    None,
+    "--dataset",
+    metavar="DATASET",
+    help="Dataset folder or address, where it is no longer where it was.",
+    parser=dataset_place,
+)
+"""The dataset of a suite."""
+
+
+def recorded_path(dataset: Place, out: Path) -> str:
+    """How a suite in ``out`` names its dataset: the way there, or the address."""
+    return os.path.relpath(dataset.resolve(), out.resolve()) if isinstance(dataset, Path) else str(dataset)
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, print_json, progress
-from nooch.cli.parsing import split_names
+from nooch.cli.parsing import dataset_place, split_names
 from nooch.errors import check_one_of
-from nooch.files import check_output_file
+from nooch.files import Place, check_output_file
 
 __all__ = ["register"]
 
@@ -31,8 +31,12 @@ def predict_command(
         "--map",
         help="YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By default tasks' names.",
     ),
-    dataset: Path = typer.Option(
-        None, "--dataset", help="Dataset folder with file names, where it is no longer where it was."
+    dataset: Place = typer.Option(
+        None,
+        "--dataset",
+        metavar="DATASET",
+        help="Dataset folder or address, with file names, where it is no longer where it was.",
+        parser=dataset_place,
     ),
     tasks: str = typer.Option(None, help="Tasks, separated by commas; by default all that have a challenge set."),
     splits: str = typer.Option(None, help="Splits, separated by commas; by default all of the suite."),

@@ -7,7 +7,9 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.parsing import DatasetOption
 from nooch.errors import ParameterError
+from nooch.files import Place
 
 __all__ = ["register"]
 
@@ -20,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def report_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
     out: Path = typer.Option(..., "--out", metavar="SITE", help="Folder to write; it must not exist."),
-    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    dataset: Place = DatasetOption,
     no_dataset: bool = typer.Option(
         False, "--no-dataset", help="Leave the dataset out: no areas, captions or pictures."
     ),

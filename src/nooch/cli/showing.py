@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, table
+from nooch.cli.parsing import DatasetArgument, DatasetOption
+from nooch.files import Place
 
 if TYPE_CHECKING:
     from nooch.published import Verdict
@@ -24,9 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("verify")(verify_command)
 
 
-def info_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."), format: Format = FormatOption
-) -> None:
+def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption) -> None:
     """What a dataset holds."""
     from nooch.data import load_dataset
 
@@ -78,7 +78,7 @@ def explain_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
     task: str = typer.Option(..., "--task", help="Task."),
     image: str = typer.Option(..., "--image", help="Image id."),
-    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    dataset: Place = DatasetOption,
     format: Format = FormatOption,
 ) -> None:
     """Why an image is hard for a task, or is not."""

@@ -8,9 +8,9 @@ import typer
 
 from nooch.cli.finding import embed
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import parse_grid, split_names
+from nooch.cli.parsing import DatasetArgument, parse_grid, split_names
 from nooch.errors import ParameterError
-from nooch.files import SWEEP_MARKER, check_output
+from nooch.files import SWEEP_MARKER, Place, check_output
 
 __all__ = ["register"]
 
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    dataset: Place = DatasetArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     alpha: str = typer.Option(None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."),
     beta: str = typer.Option(None, help="ce: likewise, such as 0.01:0.5:20."),

@@ -8,13 +8,13 @@ from typing import Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, print_json, progress
+from nooch.cli.parsing import DatasetArgument
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
-from nooch.files import check_output
+from nooch.files import Place, check_output
 
 __all__ = ["register"]
 
-Dataset: Any = typer.Argument(..., metavar="DATASET", help="Dataset folder.")
 Images: Any = typer.Option(None, "--images", help="Folder of images, where it is not the one that the dataset records.")
 Codec: Any = typer.Option(
     "auto",
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def pixels_command(
-    dataset: Path = Dataset,
+    dataset: Place = DatasetArgument,
     out: Path = typer.Option(..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."),
     size: int = typer.Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
     images: Path = Images,
@@ -82,7 +82,7 @@ def pixels_command(
 
 
 def features_command(
-    dataset: Path = Dataset,
+    dataset: Place = DatasetArgument,
     backbone: str = typer.Option(
         "microsoft/resnet-50", help="Hub id, folder with weights as safetensors, or config:NAME for random weights."
     ),

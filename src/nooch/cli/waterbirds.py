@@ -8,9 +8,10 @@ from typing import Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.parsing import DatasetOption
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
-from nooch.files import check_output
+from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
@@ -81,7 +82,7 @@ def make_command(
 def score_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."),
     predictions: list[Path] = typer.Argument(..., metavar="PREDICTIONS...", help="As for nooch evaluate."),
-    dataset: Path = typer.Option(None, "--dataset", help="Dataset folder, where it is no longer where it was."),
+    dataset: Place = DatasetOption,
     split: str = typer.Option("test", help="Split to score."),
     format: Format = FormatOption,
 ) -> None:

@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.base import Criterion, Fitted, MarkFitted, SupportFitted, Thresholds
+from nooch.criteria.base import Criterion, Fitted, MarkFitted, Summable, SupportFitted, Thresholds, reads_of
 from nooch.criteria.combine import Combination, is_combination
 from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
+from nooch.criteria.scores import ContextScores, FittedContextScores
 from nooch.errors import check_one_of
 
-FITTED: dict[str, type[Fitted]] = {kind.kind: kind for kind in (FittedCE, FittedGist, FittedAttribute)}
+FITTED: dict[str, type[Fitted]] = {
+    kind.kind: kind for kind in (FittedCE, FittedGist, FittedAttribute, FittedContextScores)
+}
 """Kind -> class of the fitted criterion; what a suite's JSON may name."""
 
 
@@ -26,17 +29,21 @@ __all__ = [
     "PRESETS",
     "Attribute",
     "Combination",
+    "ContextScores",
     "Criterion",
     "Fitted",
     "FittedAttribute",
     "FittedCE",
+    "FittedContextScores",
     "FittedGist",
     "Gist",
     "MarkFitted",
+    "Summable",
     "SupportFitted",
     "Thresholds",
     "fitted_from_json",
     "is_combination",
     "preset",
+    "reads_of",
     "require_areas",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Self
@@ -21,12 +21,25 @@ from nooch.criteria.phi_types import column, json_values
 from nooch.data import Dataset
 from nooch.errors import FormatError, InputError, ParameterError, some_of
 
-__all__ = ["Attribute", "FittedAttribute"]
+__all__ = ["Attribute", "AttributeState", "FittedAttribute"]
 
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""
 HIDDEN = ("file_name", "split")
 """Columns that phi may not use, for they say nothing about an image's context."""
+
+
+@dataclass(frozen=True)
+class AttributeState:
+    """What a part of the training images adds to ``unseen``.
+
+    Attributes:
+        seen: column -> the values that it has, ascending.
+        images: how many they are.
+    """
+
+    seen: Mapping[str, Sequence[Any]]
+    images: int
 
 
 @dataclass(frozen=True)
@@ -41,9 +54,38 @@ class Attribute:
     phi: str
 
     kind = "attribute"
+    reads = ()
 
     def __post_init__(self) -> None:
         parse(self.phi)
+
+    def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> AttributeState:
+        """The values of a part for each ``unseen(column)``; phi's types are checked for every task.
+
+        Raises:
+            ParameterError: phi has a name that the dataset lacks, or types that do not fit together.
+        """
+        language = parse(self.phi)
+        seen = {name: _values_seen(shard, name) for name in language.unseen}
+        for task in tasks:
+            _expression(language, _values(shard, task, language), seen)
+        return AttributeState(seen, len(shard))
+
+    def merge(self, states: Iterable[AttributeState]) -> AttributeState:
+        """The values of all parts; their order and number do not matter."""
+        return reduce(_united, states)
+
+    def finish(self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()) -> FittedAttribute:
+        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value in training."""
+        del classes, tasks
+        for name, values in state.seen.items():
+            if not values:
+                raise InputError(
+                    f"the column {name} has no value in {state.images} training images, so that every value is unseen",
+                    where="phi",
+                    remedy="fill the column, or leave unseen out",
+                )
+        return FittedAttribute(self, state.seen)
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedAttribute:
         """Learn which values training images have, for each ``unseen(column)``; check phi's types for every task.
@@ -52,11 +94,13 @@ class Attribute:
             ParameterError: phi has a name that the dataset lacks, or types that do not fit together.
             InputError: a column in ``unseen`` has no value in training.
         """
-        language = parse(self.phi)
-        fitted = FittedAttribute(self, {name: _values_seen(train, name) for name in language.unseen})
-        for task in tasks:
-            _expression(language, _values(train, task, language), fitted.seen)
-        return fitted
+        return self.finish(self.partial(train, tasks))
+
+
+def _united(a: AttributeState, b: AttributeState) -> AttributeState:
+    # ISO texts of dates and times ascend as these do
+    seen = {name: sorted({*values, *b.seen[name]}) for name, values in a.seen.items()}
+    return AttributeState(seen, a.images + b.images)
 
 
 @dataclass(frozen=True)
@@ -72,6 +116,7 @@ class FittedAttribute(MarkFitted):
     seen: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     kind = "attribute"
+    reads = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seen", {name: tuple(values) for name, values in self.seen.items()})
@@ -197,14 +242,8 @@ def _values_seen(train: Dataset, name: str) -> list[Any]:
     if name not in _columns(train):
         allowed = some_of(_columns(train), 12)
         raise ParameterError(f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed)
-    values = json_values(train.images[name])
-    if not values:
-        raise InputError(
-            f"the column {name} has no value in {len(train)} training images, so that every value is unseen",
-            where="phi",
-            remedy="fill the column, or leave unseen out",
-        )
-    return values
+    # the two zeros are one value, whichever comes first
+    return [value + 0.0 if type(value) is float else value for value in json_values(train.images[name])]
 
 
 def _no_value(phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series) -> InputError:

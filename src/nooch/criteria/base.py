@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.data import Dataset
 
-__all__ = ["Criterion", "Fitted", "MarkFitted", "SupportFitted", "Thresholds"]
+__all__ = ["Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "Thresholds", "reads_of"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,46 @@ class Criterion(Protocol):
         ...
 
 
+@runtime_checkable
+class Summable(Protocol):
+    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend on how they are divided."""
+
+    def partial(self, shard: Dataset, tasks: Sequence[str]) -> Any:
+        """Statistics of the training images of a part, of which there may be none."""
+        ...
+
+    def merge(self, states: Iterable[Any]) -> Any:
+        """The statistics of all together, one at least."""
+        ...
+
+    def finish(self, state: Any, classes: Sequence[str], tasks: Sequence[str]) -> Fitted:
+        """The fitted criterion."""
+        ...
+
+
+def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
+    """What criteria, fitted or not, read of a dataset together; None where one does not say, which may be everything."""
+    together: set[str] = set()
+    for criterion in criteria:
+        reads: Collection[str] | None = getattr(criterion, "reads", None)
+        if reads is None:
+            return None
+        together.update(reads)
+    return frozenset(together)
+
+
 class Fitted(ABC):
     """A criterion with its statistics. It can be saved as JSON and used on any dataset with the same classes."""
 
     kind: ClassVar[str]
+
+    @property
+    def reads(self) -> Collection[str] | None:
+        """What it reads of a dataset beside images and areas, of ``captions`` and ``embeddings/NAME``; None: everything.
+
+        A criterion that is not fitted yet may have this too. On a dataset in parts nothing else is then read.
+        """
+        return None
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

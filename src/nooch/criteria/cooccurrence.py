@@ -55,6 +55,7 @@ class CE:
     cues: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     kind = "ce"
+    reads = ()
 
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
@@ -98,6 +99,7 @@ class FittedCE(SupportFitted):
     """CE with its statistics. Support of Y = the largest area of its cues."""
 
     kind = "ce"
+    reads = ()
 
     def __init__(self, criterion: CE, classes: tuple[str, ...], state: CEState) -> None:
         self.criterion, self.classes, self.state = criterion, classes, state

@@ -19,7 +19,7 @@ from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_
 __all__ = ["FittedGist", "Gist", "GistState"]
 
 _BLOCK = 8192
-"""Rows embedded at a time: memory stays at 64 MiB for 1,024 dimensions."""
+"""Rows summed at a time: of an embedding that is mapped, no more is in memory."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,24 @@ class Gist:
         if self.tau is not None and not -1 <= self.tau <= 1:
             raise ParameterError(f"tau is {self.tau}", where="gist", allowed="a cosine, -1 to 1")
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Its embedding."""
+        return (f"embeddings/{self.embedding}",)
+
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
         """Sums of embeddings over the positives of each task; images without an embedding do not count."""
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
         exact, counts = ExactSums.of(np.zeros((len(tasks), values.shape[1]))), np.zeros(len(tasks), dtype=np.int64)
         for start in range(0, len(shard), _BLOCK):
-            block = np.asarray(values[start : start + _BLOCK], dtype=np.float64)
-            known = ~np.isnan(block).any(axis=1)
+            block = values[start : start + _BLOCK]
             present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
             present.data = np.ones_like(present.data)
-            present = present[np.flatnonzero(known)]
-            exact += group_sums(present, block[known], "embeddings")
+            known = ~np.isnan(block).any(axis=1)
+            if not known.all():
+                present, block = present[np.flatnonzero(known)], block[known]
+            exact += group_sums(present, block, "embeddings")
             counts += np.bincount(present.indices, minlength=len(tasks))
         return GistState(exact, counts)
 
@@ -96,6 +102,11 @@ class FittedGist(SupportFitted):
         tau = criterion.tau
         self.thresholds = None if tau is None else Thresholds(tau, tau)
         self._row = {task: row for row, task in enumerate(tasks)}
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Its embedding."""
+        return self.criterion.reads
 
     def prototype(self, task: str) -> NDArray[np.float64]:
         """Mean embedding of the task's training positives, float64 (d,); NaN without a positive."""
@@ -135,14 +146,7 @@ class FittedGist(SupportFitted):
             )
         prototypes = np.array([self.prototype(task) for task in tasks]).reshape(len(tasks), -1)
         prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
-        result = np.empty((len(data), len(tasks)))
-        for start in range(0, len(data), _BLOCK):
-            block = np.asarray(values[start : start + _BLOCK], dtype=np.float64)
-            norms = np.linalg.norm(block, axis=1, keepdims=True)
-            # an embedding of length zero points nowhere: no gist, like a missing one
-            norms[norms == 0] = np.nan
-            result[start : start + _BLOCK] = cosines(block / norms, prototypes)
-        return result
+        return cosines(values, prototypes)
 
     def explain(self, image: Dataset, task: str) -> str:
         """The cosine in words, with the first caption."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from nooch.errors import FormatError
+from nooch.files import Place, local_path, read_bytes
 
 __all__ = ["encode_header", "load_header"]
 
@@ -21,7 +22,7 @@ class _Kind(msgspec.Struct):
     version: int
 
 
-def load_header(path: Path, kind: type[T], *, name: str, version: int, make: str, again: str) -> T:
+def load_header(path: Place, kind: type[T], *, name: str, version: int, make: str, again: str) -> T:
     """Contents of a folder's header file.
 
     Args:
@@ -34,11 +35,18 @@ def load_header(path: Path, kind: type[T], *, name: str, version: int, make: str
 
     Raises:
         FormatError: the file is missing, broken, of another format or of a newer version.
+        InputError: it lies at an address and cannot be fetched.
+        ParameterError: an address that was taken for a path.
     """
-    if not path.is_file():
-        raise FormatError(f"is no {name}: it has no {path.name}", where=path.parent, remedy=make)
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if isinstance(path, Path):
+            local_path(path)
+        raise FormatError(f"is no {name}: it has no {path.name}", where=path.parent, remedy=make) from error
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+    try:
         # first what every version has, so that a newer one is called that
         found = msgspec.json.decode(content, type=_Kind)
         if found.format != f"nooch-{name}" or found.version > version:
@@ -49,7 +57,7 @@ def load_header(path: Path, kind: type[T], *, name: str, version: int, make: str
                 remedy="install a newer nooch",
             )
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from blake3 import blake3
@@ -14,12 +15,34 @@ from numpy.typing import NDArray
 from nooch.data.checks import ALL, SPLITS
 from nooch.data.dataset import Dataset, column_bytes
 from nooch.data.header import encode_header
-from nooch.data.store import FORMAT_VERSION, Header, areas_table, file_record
+from nooch.data.store import FORMAT_VERSION, FileRecord, Header, areas_table, file_record
 from nooch.errors import InputError
 from nooch.files import DATASET_MARKER, atomic_folder
 from nooch.version import __version__
 
-__all__ = ["save_shards"]
+__all__ = ["PartRecord", "save_shards", "seal_shards", "write_images", "write_part"]
+
+
+class PartRecord(msgspec.Struct):
+    """What is known of a part once its files are written.
+
+    Attributes:
+        splits: number of images in each split that has any.
+        sizes: number of classes of each image, as the bytes of an array of ``size_kind``.
+        captions: rows of captions, or None where there is no such table.
+        files: file name in the folder -> its size and hash.
+    """
+
+    splits: dict[str, int]
+    sizes: bytes
+    size_kind: str
+    captions: int | None
+    files: dict[str, FileRecord]
+
+    @property
+    def per_image(self) -> NDArray[Any]:
+        """Number of classes of each image: unsigned integers (n_images,)."""
+        return np.frombuffer(self.sizes, self.size_kind)
 
 
 def save_shards(
@@ -44,38 +67,82 @@ def save_shards(
     with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
         first: Dataset | None = None
         last: Any = None
-        splits: dict[str, int] = {}
-        sizes: list[NDArray[Any]] = []
+        records: list[PartRecord] = []
         for number, part in enumerate(parts):
             first = first or part
             last = _check_part(first, part, last, number)
-            for name, count in part.splits.items():
-                splits[name] = splits.get(name, 0) + count
-            per_image = np.diff(part.areas.indptr)
-            sizes.append(per_image.astype(np.min_scalar_type(int(per_image.max(initial=0)))))
-            _write_part(part, partial, f"part-{number:07d}")
+            records.append(write_part(part, partial, number))
             progress(number + 1)
         if first is None:
             raise InputError("a dataset in parts needs one part at least")
-        if ALL in splits and len(splits) > 1:
-            raise InputError(
-                f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
-            )
-        files = {f.relative_to(partial).as_posix(): file_record(f) for f in sorted(partial.rglob("*")) if f.is_file()}
-        header = Header(
-            format="nooch-dataset",
-            version=FORMAT_VERSION,
-            nooch=__version__,
-            fingerprint=_fingerprint(partial, first, sizes),
-            n_images=sum(map(len, sizes)),
-            splits={name: splits[name] for name in (*SPLITS, ALL) if name in splits},
-            classes=list(first.classes),
-            image_root=first.image_root,
-            provenance=dict(first.provenance),
-            files=files,
-        )
-        (partial / DATASET_MARKER).write_bytes(encode_header(header))
+        seal_shards(partial, records, first.classes, first.image_root, first.provenance)
     return Path(folder)
+
+
+def write_part(part: Dataset, folder: Path, number: int) -> PartRecord:
+    """Write the files of one part; any process may do so. ``seal_shards`` makes a dataset of all."""
+    written = [write_images(part.images, folder, number)]
+    for kind, table in {"areas": areas_table(part), "captions": part.captions}.items():
+        if table is not None:
+            written.append(_write_table(table, folder, kind, number))
+    for kind, values in part.embeddings.items():
+        file = folder / "embeddings" / kind / f"{_name(number)}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, values, allow_pickle=False)
+        written.append(file)
+    per_image = np.diff(part.areas.indptr)
+    sizes = per_image.astype(np.min_scalar_type(int(per_image.max(initial=0))))
+    return PartRecord(
+        part.splits,
+        sizes.tobytes(),
+        sizes.dtype.str,
+        None if part.captions is None else part.captions.height,
+        {file.relative_to(folder).as_posix(): file_record(file) for file in written},
+    )
+
+
+def write_images(images: pl.DataFrame, folder: Path, number: int) -> Path:
+    """Write the table of images of one part, and return its file."""
+    return _write_table(images, folder, "images", number)
+
+
+def seal_shards(
+    folder: Path,
+    records: Sequence[PartRecord],
+    classes: Sequence[str],
+    image_root: str | None,
+    provenance: Mapping[str, Any],
+) -> Header:
+    """Write ``dataset.json`` of a folder whose parts are all written, and return what it says.
+
+    The files are read once more for the fingerprint, one column of one part at a time.
+
+    Raises:
+        InputError: some parts have splits and others none.
+    """
+    splits: dict[str, int] = {}
+    for record in records:
+        for name, count in record.splits.items():
+            splits[name] = splits.get(name, 0) + count
+    if ALL in splits and len(splits) > 1:
+        raise InputError(
+            f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
+        )
+    files = {name: file for record in records for name, file in record.files.items()}
+    header = Header(
+        format="nooch-dataset",
+        version=FORMAT_VERSION,
+        nooch=__version__,
+        fingerprint=_fingerprint(folder, classes, records),
+        n_images=sum(splits.values()),
+        splits={name: splits[name] for name in (*SPLITS, ALL) if name in splits},
+        classes=list(classes),
+        image_root=image_root,
+        provenance=dict(provenance),
+        files={name: files[name] for name in sorted(files, key=Path)},
+    )
+    (folder / DATASET_MARKER).write_bytes(encode_header(header))
+    return header
 
 
 def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
@@ -104,37 +171,41 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
     return ids[-1]
 
 
-def _write_part(part: Dataset, folder: Path, name: str) -> None:
-    tables = {"images": part.images, "areas": areas_table(part), "captions": part.captions}
-    for kind, table in tables.items():
-        if table is not None:
-            (folder / kind).mkdir(exist_ok=True)
-            table.write_parquet(folder / kind / f"{name}.parquet", compression="lz4")
-    for kind, values in part.embeddings.items():
-        (folder / "embeddings" / kind).mkdir(parents=True, exist_ok=True)
-        np.save(folder / "embeddings" / kind / f"{name}.npy", values, allow_pickle=False)
+def _name(number: int) -> str:
+    return f"part-{number:07d}"
 
 
-def _fingerprint(folder: Path, first: Dataset, sizes: list[NDArray[Any]]) -> str:
+def _write_table(table: pl.DataFrame, folder: Path, kind: str, number: int) -> Path:
+    file = folder / kind / f"{_name(number)}.parquet"
+    file.parent.mkdir(exist_ok=True)
+    table.write_parquet(file, compression="lz4")
+    return file
+
+
+def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRecord]) -> str:
     """``Dataset.fingerprint`` of the whole, from one column of one part at a time."""
     digest = blake3()
-    for name, kind in first.images.schema.items():
+    for name, kind in _schema(folder / "images").items():
         digest.update(f"{name}\0{kind}\0".encode())
         _add_column(digest, folder / "images", name)
-    digest.update("\0".join(first.classes).encode())
+    digest.update("\0".join(classes).encode())
     digest.update(np.zeros(1, np.int64).tobytes())
     before = 0
-    for counts in sizes:
-        ends = before + np.cumsum(counts, dtype=np.int64)
+    for record in records:
+        ends = before + np.cumsum(record.per_image, dtype=np.int64)
         digest.update(ends.tobytes())
         before = int(ends[-1])
     for part in _columns(folder / "areas", "class"):
         digest.update(part.to_physical().cast(pl.Int64).to_numpy().tobytes())
     for part in _columns(folder / "areas", "area"):
         digest.update(part.to_numpy().tobytes())
-    for name in () if first.captions is None else first.captions.columns:
+    for name in () if records[0].captions is None else _schema(folder / "captions"):
         _add_column(digest, folder / "captions", name)
     return digest.hexdigest()
+
+
+def _schema(folder: Path) -> Mapping[str, pl.DataType]:
+    return pl.read_parquet(min(folder.iterdir()), n_rows=0, glob=False).schema
 
 
 def _columns(folder: Path, name: str) -> Iterator[pl.Series]:

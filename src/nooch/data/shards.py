@@ -7,10 +7,10 @@ with the same fingerprint: how a dataset is divided is no part of what it says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from nooch.data.dataset import Dataset
 from nooch.data.store import (
     Header,
     areas_matrix,
-    check_file,
+    is_read,
     load_dataset,
-    load_embedding,
+    open_embedding,
+    open_table,
     read_header,
+    tables_of,
 )
-from nooch.data.tables import read_table
 from nooch.errors import FormatError, ParameterError
-from nooch.files import DATASET_MARKER
+from nooch.files import DATASET_MARKER, Place, place
 
 __all__ = ["ShardedDataset", "divide", "open_shards"]
 
@@ -39,12 +40,12 @@ class ShardedDataset:
     """A dataset folder of which a part is read when it is asked for. A folder in one piece has one part.
 
     Attributes:
-        folder: where it lies.
+        folder: where it lies, a path or an address.
         header: contents of ``dataset.json``.
         parts: for each part, table or ``embeddings/NAME`` -> file name in the folder.
     """
 
-    folder: Path
+    folder: Place
     header: Header
     parts: tuple[Mapping[str, str], ...]
 
@@ -69,51 +70,67 @@ class ShardedDataset:
         """The split that criteria are fitted on: train, or all in a dataset without splits."""
         return ALL if set(self.splits) == {ALL} else "train"
 
-    def load(self, number: int) -> Dataset:
-        """Read one part, checking sizes and hashes of its files (embeddings: sizes only).
+    def load(self, number: int, *, reads: Collection[str] | None = None) -> Dataset:
+        """Read one part, checking sizes and hashes of its files (embeddings: sizes only, unless they are fetched).
+
+        Args:
+            number: of the part.
+            reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
 
         Raises:
             FormatError: files that are missing, altered, or about other images.
+            InputError: a file at an address that cannot be fetched.
         """
-        if self.parts[number] == _WHOLE:
-            return load_dataset(self.folder)
-        files = self.parts[number]
-        for kind, name in files.items():
-            check_file(self.folder, name, self.header.files[name], hashed=kind in _TABLES)
-        images = read_table(self.folder / files["images"])
-        areas = read_table(self.folder / files["areas"])
-        captions = read_table(self.folder / files["captions"]) if "captions" in files else None
-        for table in (areas, captions):
+        if not self.in_parts:
+            return load_dataset(self.folder, reads=reads)
+        files = {kind: name for kind, name in self.parts[number].items() if is_read(kind, reads)}
+        tables = {kind: open_table(self.folder, self.header, name) for kind, name in files.items() if kind in _TABLES}
+        images, captions = tables["images"], tables.get("captions")
+        for table in (tables["areas"], captions):
             if table is not None and not table["image_id"].unique().is_in(images["image_id"].implode()).all():
                 raise FormatError(f"part {number} has rows of images that it does not hold", where=self.folder)
         embeddings = {
-            kind.partition("/")[2]: load_embedding(self.folder, name, images.height)
+            kind.partition("/")[2]: open_embedding(self.folder, self.header, name, images.height)
             for kind, name in files.items()
             if kind not in _TABLES
         }
-        matrix = areas_matrix(areas, images, self.header.classes, self.folder)
+        matrix = areas_matrix(tables["areas"], images, self.header.classes, self.folder)
         return Dataset(
             images, self.classes, matrix, captions, embeddings, self.header.image_root, self.header.provenance
         )
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether its tables come in part files."""
+        return self.parts != (_WHOLE,)
+
+    @property
+    def embeddings(self) -> tuple[str, ...]:
+        """Names of the embeddings that it has."""
+        return tuple(kind.partition("/")[2] for kind in tables_of(self.header) if kind.startswith("embeddings/"))
 
 
 _WHOLE: Mapping[str, str] = {"images": "images.parquet"}
 
 
-def open_shards(folder: str | Path) -> ShardedDataset:
+def open_shards(folder: str | Place) -> ShardedDataset:
     """A dataset folder, in one piece or in parts, without reading its tables.
+
+    Args:
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``).
 
     Raises:
         FormatError: no dataset, a newer version, or parts that do not belong together.
+        InputError, ParameterError, MissingExtraError: an address that cannot be used or gives nothing.
     """
-    folder = Path(folder)
+    folder = place(folder)
     header = read_header(folder)
     if "images.parquet" in header.files:
         return ShardedDataset(folder, header, (_WHOLE,))
     found: dict[str, dict[str, str]] = {}
     for name in header.files:
         kind, _, part = name.rpartition("/")
-        found.setdefault(Path(part).stem, {})[kind] = name
+        found.setdefault(PurePosixPath(part).stem, {})[kind] = name
     parts = [found[part] for part in sorted(found)]
     if not parts or any(set(part) != set(parts[0]) for part in parts) or not {"images", "areas"} <= set(parts[0]):
         raise FormatError(

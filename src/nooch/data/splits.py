@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from nooch.data.tables import id_column, read_arrays, read_table
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
 
-__all__ = ["apply_split", "named_splits"]
+__all__ = ["apply_split", "draw_split", "file_split", "group_names", "named_splits"]
 
 _ALIASES = {
     "train": "train", "training": "train", "trn": "train",
@@ -37,13 +37,12 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     """
     if plan is None:
         return images
-    shares = plan.shares
-    if shares is None:
+    if plan.shares is None:
         return _from_file(images, plan)
     order = images["image_id"].arg_sort().to_numpy()
-    groups = _groups(images, plan.group)
+    groups = None if plan.group is None else group_names(images, plan.group)
     codes = np.empty(images.height, dtype=np.int8)
-    codes[order] = _draw(images.height, shares, plan.seed, None if groups is None else groups[order])
+    codes[order] = draw_split(images.height, plan, None if groups is None else groups[order])
     return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -65,10 +64,16 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 
-def _draw(n: int, shares: tuple[float, ...], seed: int, groups: NDArray[Any] | None) -> NDArray[np.int8]:
-    """Positions in SPLITS for n ordered images; valid and test are rounded down, train takes the rest."""
-    random = np.random.default_rng(seed)
-    n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
+def draw_split(n: int, plan: SplitPlan, groups: NDArray[Any] | None = None) -> NDArray[np.int8]:
+    """Positions in SPLITS of n images in the order of their ids; valid and test are rounded down, train takes the rest.
+
+    Args:
+        n: number of images.
+        plan: percentages and seed.
+        groups: of each image, (n,): names, or numbers in the order of the names.
+    """
+    random = np.random.default_rng(plan.seed)
+    n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in (plan.shares or ())[1:])
     codes = np.full(n, _TRAIN, dtype=np.int8)
     if groups is None:
         shuffled = random.permutation(n)
@@ -87,9 +92,12 @@ def _draw(n: int, shares: tuple[float, ...], seed: int, groups: NDArray[Any] | N
     return side[member]
 
 
-def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
-    if group is None:
-        return None
+def group_names(images: pl.DataFrame, group: str) -> NDArray[Any]:
+    """The name of each image's group, (n_images,): a column's value, or what a pattern matches in the file name.
+
+    Raises:
+        ParameterError: no column and no pattern, or one that matches no part of some names.
+    """
     if group in images.columns:
         return images[group].cast(pl.String).fill_null("").to_numpy()
     try:
@@ -111,22 +119,61 @@ def _groups(images: pl.DataFrame, group: str | None) -> NDArray[Any] | None:
     return np.array(parts, dtype=object)
 
 
+def file_split(ids: NDArray[np.int64], plan: SplitPlan) -> NDArray[np.int8]:
+    """Positions in SPLITS of images by a plan's file, in a few dozen bytes an image.
+
+    Args:
+        ids: of the images, ascending: int64 (n,).
+        plan: with a file.
+
+    Raises:
+        InputError: as ``apply_split``.
+    """
+    path = Path(plan.source)
+    table = _listed(path, plan, pl.Int64())
+    listed, codes = table["image_id"].to_numpy(), table["split"].to_physical().to_numpy().astype(np.int8)
+    del table
+    order = np.argsort(listed)
+    listed, codes = listed[order], codes[order]
+    same = listed[1:] == listed[:-1]
+    if (twice := same & (codes[1:] != codes[:-1])).any():
+        raise _two_splits(np.unique(listed[1:][twice]), path)
+    place = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
+    missing = listed[place] != ids if len(listed) else np.ones(len(ids), bool)
+    if missing.any():
+        raise _left_out(ids[missing], len(ids), path)
+    return codes[place]
+
+
 def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
     path = Path(plan.source)
-    table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
-    table = table.with_columns(pl.col("image_id").cast(images["image_id"].dtype, strict=False)).drop_nulls()
-    twice = table.unique().filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
+    table = _listed(path, plan, images["image_id"].dtype).with_columns(pl.col("split").cast(pl.String)).unique()
+    twice = table.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
     if len(twice):
-        raise InputError(f"images are in two splits: {some_of(twice)}", where=path, allowed="each image in one")
-    joined = images.drop("split", strict=False).join(table.unique(), on="image_id", how="left", maintain_order="left")
+        raise _two_splits(twice, path)
+    joined = images.drop("split", strict=False).join(table, on="image_id", how="left", maintain_order="left")
     missing = joined.filter(pl.col("split").is_null())["image_id"]
     if len(missing):
-        raise InputError(
-            f"the split leaves out {len(missing)} of {images.height} images: {some_of(missing)}",
-            where=path,
-            remedy="give a split that names every image, or percentages such as 70/10/20",
-        )
+        raise _left_out(missing, images.height, path)
     return joined
+
+
+def _listed(path: Path, plan: SplitPlan, kind: pl.DataType) -> pl.DataFrame:
+    """What a file says: ``image_id`` of a kind, and ``split`` as one of SPLITS."""
+    table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
+    return table.select(pl.col("image_id").cast(kind, strict=False), pl.col("split").cast(pl.Enum(SPLITS))).drop_nulls()
+
+
+def _two_splits(ids: Collection[Any], path: Path) -> InputError:
+    return InputError(f"images are in two splits: {some_of(ids)}", where=path, allowed="each image in one")
+
+
+def _left_out(ids: Collection[Any], of: int, path: Path) -> InputError:
+    return InputError(
+        f"the split leaves out {len(ids)} of {of} images: {some_of(ids)}",
+        where=path,
+        remedy="give a split that names every image, or percentages such as 70/10/20",
+    )
 
 
 def _read_npz(path: Path) -> pl.DataFrame:
@@ -137,7 +184,9 @@ def _read_npz(path: Path) -> pl.DataFrame:
     columns = [id_column(ids, f"{path}, {name}_ids") for name, ids in found.items()]
     text = any(column.dtype == pl.String for column in columns)
     return pl.concat(
-        pl.DataFrame({"image_id": column.cast(pl.String if text else pl.Int64)}).with_columns(split=pl.lit(name))
+        pl.DataFrame({"image_id": column.cast(pl.String if text else pl.Int64)}).with_columns(
+            split=pl.lit(name, pl.Enum(SPLITS))
+        )
         for name, column in zip(found, columns, strict=True)
     )
 

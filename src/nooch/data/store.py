@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +22,15 @@ from scipy.sparse import csr_array
 
 from nooch.data.dataset import Dataset
 from nooch.data.header import encode_header, load_header
-from nooch.data.tables import read_table
+from nooch.data.tables import read_table, table_of
 from nooch.errors import FormatError, OutputError, ParameterError
-from nooch.files import DATASET_MARKER, atomic_folder, replace_file, sha256_of
+from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, place, read_bytes, replace_file, sha256_of
 from nooch.version import __version__
 
 __all__ = [
     "FORMAT_VERSION",
     "add_embedding",
+    "add_embedding_files",
     "areas_matrix",
     "areas_table",
     "check_file",
@@ -96,10 +100,10 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
     return Path(folder)
 
 
-def read_header(folder: str | Path) -> Header:
+def read_header(folder: str | Place) -> Header:
     """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
     return load_header(
-        Path(folder) / DATASET_MARKER,
+        place(folder) / DATASET_MARKER,
         Header,
         name="dataset",
         version=FORMAT_VERSION,
@@ -108,21 +112,30 @@ def read_header(folder: str | Path) -> Header:
     )
 
 
-def load_dataset(folder: str | Path) -> Dataset:
+def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
     """Read a dataset folder and check sizes and hashes of its tables (embeddings: sizes only; they are mapped, not read).
+
+    Args:
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``). From an
+            address every file is read whole, and embeddings are hashed too.
+        reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
 
     Raises:
         FormatError: no dataset, a newer version, or files that are missing or altered.
+        InputError: a file at an address that cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
     """
-    folder = Path(folder)
+    folder = place(folder)
     header = read_header(folder)
-    tables = {kind: _files_of(header, kind) for kind in ("images", "areas", "captions")}
+    kinds = {kind: names for kind, names in tables_of(header).items() if is_read(kind, reads)}
     for kind in ("images", "areas"):
-        if not tables[kind]:
+        if kind not in kinds:
             raise FormatError(f"{DATASET_MARKER} does not list {kind}.parquet", where=folder, remedy=_AGAIN)
-    for name, record in header.files.items():
-        check_file(folder, name, record, hashed=not name.startswith("embeddings/"))
-    images = _read_parts(folder, tables["images"])
+    for kind, names in kinds.items():
+        # also what no table is made of: a folder is whole, or it is refused
+        for name in () if _is_known(kind) else names:
+            check_file(folder, name, header.files[name], hashed=True)
+    images = _read_parts(folder, header, kinds["images"])
     if images.height != header.n_images:
         raise FormatError(
             f"images.parquet has {images.height} images, {DATASET_MARKER} says {header.n_images}",
@@ -132,41 +145,65 @@ def load_dataset(folder: str | Path) -> Dataset:
     return Dataset(
         images,
         tuple(header.classes),
-        areas_matrix(_read_parts(folder, tables["areas"]), images, header.classes, folder),
-        _read_parts(folder, tables["captions"]) if tables["captions"] else None,
-        _embeddings(folder, header),
+        areas_matrix(_read_parts(folder, header, kinds["areas"]), images, header.classes, folder),
+        _read_parts(folder, header, kinds["captions"]) if "captions" in kinds else None,
+        {k.partition("/")[2]: _embedding(folder, header, n) for k, n in kinds.items() if k.startswith("embeddings/")},
         header.image_root,
         header.provenance,
     )
 
 
-def _files_of(header: Header, kind: str) -> list[str]:
-    """The files of a table: one, or one for each part, in order."""
-    return sorted(name for name in header.files if name == f"{kind}.parquet" or name.startswith(f"{kind}/"))
-
-
-def _read_parts(folder: Path, names: list[str]) -> pl.DataFrame:
-    return pl.concat([read_table(folder / name) for name in names])
-
-
-def _embeddings(folder: Path, header: Header) -> dict[str, NDArray[Any]]:
-    """Embeddings by name; mapped where they are one file, read where they come in parts."""
+def tables_of(header: Header) -> dict[str, list[str]]:
+    """Table or ``embeddings/NAME`` -> its files: one, or one for each part, in order."""
     found: dict[str, list[str]] = {}
-    for name in sorted(n for n in header.files if n.startswith("embeddings/")):
-        path = Path(name)
-        found.setdefault(path.stem if len(path.parts) == 2 else path.parts[1], []).append(name)
-    whole = {}
-    for name, files in found.items():
-        n_images = header.n_images if len(files) == 1 else None
-        parts = [load_embedding(folder, file, n_images) for file in files]
-        whole[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if len(whole[name]) != header.n_images:
-            problem = f"embeddings/{name} has {len(whole[name])} rows in {len(files)} parts, expected {header.n_images}"
-            raise FormatError(problem, where=folder, remedy=_AGAIN)
+    for name in sorted(header.files):
+        kind = name.rpartition("/")[0]
+        if kind in ("", "embeddings"):
+            kind = name.rpartition(".")[0]
+        found.setdefault(kind, []).append(name)
+    return found
+
+
+def _is_known(kind: str) -> bool:
+    return kind in ("images", "areas", "captions") or kind.startswith("embeddings/")
+
+
+def is_read(kind: str, reads: Collection[str] | None) -> bool:
+    """Whether a table or embedding is among those that are read; images and areas always are."""
+    return reads is None or kind in ("images", "areas") or kind in reads
+
+
+def open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
+    """One of the folder's Parquet files, its size and hash checked. Raises FormatError, or InputError at an address."""
+    content = check_file(folder, name, header.files[name], hashed=True)
+    return read_table(str(folder / name)) if content is None else table_of(content, folder / name)
+
+
+def open_embedding(folder: Place, header: Header, name: str, n_images: int | None = None) -> NDArray[Any]:
+    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an address.
+
+    Raises:
+        FormatError: it is missing, altered, or has another number of rows.
+        InputError: it cannot be fetched.
+    """
+    return load_embedding(folder, name, n_images, check_file(folder, name, header.files[name], hashed=False))
+
+
+def _read_parts(folder: Place, header: Header, names: list[str]) -> pl.DataFrame:
+    return pl.concat([open_table(folder, header, name) for name in names])
+
+
+def _embedding(folder: Place, header: Header, files: list[str]) -> NDArray[Any]:
+    """An embedding: mapped where it is one file, read where it comes in parts."""
+    parts = [open_embedding(folder, header, file, header.n_images if len(files) == 1 else None) for file in files]
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(whole) != header.n_images:
+        problem = f"{files[0]} and on have {len(whole)} rows in {len(files)} parts, expected {header.n_images}"
+        raise FormatError(problem, where=folder, remedy=_AGAIN)
     return whole
 
 
-def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any]]) -> None:
+def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[Any]]) -> None:
     """Add an embedding, or replace the one of that name, in a dataset folder.
 
     Args:
@@ -174,23 +211,62 @@ def add_embedding(folder: str | Path, name: str, values: NDArray[np.floating[Any
         name: letters, digits, ``.``, ``_`` and ``-``.
         values: float array (n_images, d), rows in the order of the dataset's images.
     """
-    folder = Path(folder)
+    if is_address(folder):
+        raise OutputError(
+            "cannot be written: an embedding is kept in a folder of this machine", where=folder, remedy="copy it"
+        )
+    folder = Path(str(folder))
     header = read_header(folder)
     if values.ndim != 2 or len(values) != header.n_images:
         raise ParameterError(f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)")
     try:
-        file = _save_embedding(folder, name, values)
+        # as the images are divided, so that it can be read part by part
+        files, start = {}, 0
+        for part, rows in rows_of_parts(folder, header).items():
+            file = _save_embedding(folder, name, values[start : start + rows], part)
+            files[file.relative_to(folder).as_posix()] = file_record(file)
+            start += rows
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
-    files = {**header.files, f"embeddings/{name}.npy": file_record(file)}
-    replace_file(folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=files)))
+    add_embedding_files(folder, name, files)
 
 
-def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) -> Path:
+def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
+    """List an embedding whose files lie in the folder, in place of the one of that name."""
+    header = read_header(folder)
+    others = tables_of(header)
+    before = others.pop(f"embeddings/{name}", [])
+    kept = {file: header.files[file] for names in others.values() for file in names} | dict(files)
+    replace_file(
+        folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items()))))
+    )
+    for file in set(before) - set(files):
+        (folder / file).unlink(missing_ok=True)
+
+
+def rows_of_parts(folder: Path, header: Header) -> dict[str, int]:
+    """Part -> its number of images; a folder in one piece is the part ''."""
+    files = tables_of(header)["images"]
+    if files == ["images.parquet"]:
+        return {"": header.n_images}
+    for file in files:
+        check_file(folder, file, header.files[file], hashed=False)
+    # read from the end of each file
+    counts = [pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item() for file in files]
+    return {Path(file).stem: count for file, count in zip(files, counts, strict=True)}
+
+
+def check_embedding_name(name: str) -> str:
+    """The name; ParameterError where it would be none of a file in the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ParameterError(f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'")
-    (folder / "embeddings").mkdir(exist_ok=True)
-    path = folder / "embeddings" / f"{name}.npy"
+    return name
+
+
+def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = "") -> Path:
+    check_embedding_name(name)
+    path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         np.save(file, values, allow_pickle=False)
@@ -198,10 +274,21 @@ def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]]) 
     return path
 
 
-def load_embedding(folder: Path, name: str, n_images: int | None = None) -> NDArray[Any]:
-    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows."""
+def load_embedding(folder: Place, name: str, n_images: int | None = None, content: bytes | None = None) -> NDArray[Any]:
+    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows.
+
+    Args:
+        folder: the dataset folder.
+        name: of the file.
+        n_images: the number of rows that it must have.
+        content: of the file, where it was fetched already.
+    """
     try:
-        values: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+        values: NDArray[Any] = (
+            np.load(str(folder / name), mmap_mode="r", allow_pickle=False)
+            if content is None
+            else np.load(io.BytesIO(content), allow_pickle=False)
+        )
     except (ValueError, OSError, EOFError) as error:
         raise FormatError(f"{name} cannot be read: {error}", where=folder, remedy=_AGAIN) from error
     if values.ndim != 2 or (n_images is not None and len(values) != n_images):
@@ -221,7 +308,7 @@ def areas_table(data: Dataset) -> pl.DataFrame:
     )
 
 
-def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Path) -> csr_array:
+def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
     """Areas as CSR (n_images, n_classes), from such a table. Raises FormatError where it names other images or classes."""
     if set(table["class"].cast(pl.String).unique()) - set(classes) or len(set(classes)) != len(classes):
         raise FormatError(f"{DATASET_MARKER} and areas.parquet name other classes", where=folder, remedy=_AGAIN)
@@ -237,8 +324,14 @@ def file_record(path: Path) -> FileRecord:
     return FileRecord(sha256_of(path), path.stat().st_size)
 
 
-def check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> None:
-    """Raise a FormatError where a file is missing, or is not the one that was recorded."""
+def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
+    """Raise a FormatError where a file is missing, or is not the one that was recorded.
+
+    Returns:
+        None, or the content of a file at an address: it is fetched to be checked, and not a second time.
+    """
+    if not isinstance(folder, Path):
+        return _fetched(folder, name, record)
     path = folder / name
     try:
         inside = folder.resolve() in path.resolve().parents
@@ -247,14 +340,43 @@ def check_file(folder: Path, name: str, record: FileRecord, *, hashed: bool) -> 
         raise FormatError(f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN) from error
     # names come from a file: they must not lead out of the folder
     if not inside:
-        raise FormatError(
-            f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
-        )
+        raise _outside(folder, name)
     if not same_size:
-        raise FormatError(
-            f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN
-        )
+        raise _resized(folder, name)
     if hashed and sha256_of(path) != record.sha256:
-        raise FormatError(
-            f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
-        )
+        raise _altered(folder, name)
+    return None
+
+
+def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
+    # there is no path to resolve, and servers and protocols read much into a name, so that it must be a plain one
+    if not _PLAIN.fullmatch(name):
+        raise _outside(folder, name)
+    try:
+        content = read_bytes(folder / name)
+    except FileNotFoundError as error:
+        raise _resized(folder, name) from error
+    if len(content) != record.bytes:
+        raise _resized(folder, name)
+    if hashlib.sha256(content).hexdigest() != record.sha256:
+        raise _altered(folder, name)
+    return content
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+
+
+def _outside(folder: Place, name: str) -> FormatError:
+    return FormatError(
+        f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
+    )
+
+
+def _resized(folder: Place, name: str) -> FormatError:
+    return FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN)
+
+
+def _altered(folder: Place, name: str) -> FormatError:
+    return FormatError(
+        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
+    )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError
 
-__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table"]
+__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table", "table_of"]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -52,9 +52,24 @@ def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
         raise InputError(f"ending {path.suffix!r} is not a table's", where=path, allowed=", ".join(_READ))
     try:
         return read(path, csv_options)
-    # polars panics on some broken Parquet files
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path) from error
+    except _BROKEN as error:
+        raise _unread(path, error) from error
+
+
+# polars panics on some broken Parquet files
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
+
+
+def _unread(where: object, error: BaseException) -> InputError:
+    return InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where)
+
+
+def table_of(content: bytes, where: object) -> pl.DataFrame:
+    """A Parquet file's table from its content. Raises InputError, for ``where``, where it cannot be read."""
+    try:
+        return pl.read_parquet(content)
+    except _BROKEN as error:
+        raise _unread(where, error) from error
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:

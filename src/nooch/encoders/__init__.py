@@ -11,12 +11,26 @@ from types import MappingProxyType
 from typing import Any
 
 from nooch.encoders.base import Encoder, Progress
-from nooch.encoders.captions import embed_captions
-from nooch.encoders.precomputed import load_embedding
+from nooch.encoders.captions import caption_means, distinct_captions, embed_captions, encode_texts
+from nooch.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
+from nooch.encoders.threads import limited_threads
 from nooch.errors import ParameterError, check_one_of
 from nooch.named import imported, is_named
 
-__all__ = ["ENCODERS", "Encoder", "Progress", "embed_captions", "encoder", "load_embedding"]
+__all__ = [
+    "ENCODERS",
+    "EmbeddingFile",
+    "Encoder",
+    "Progress",
+    "caption_means",
+    "distinct_captions",
+    "embed_captions",
+    "encode_texts",
+    "encoder",
+    "limited_threads",
+    "load_embedding",
+    "open_embedding",
+]
 
 ENCODERS = MappingProxyType(
     {

@@ -15,7 +15,11 @@ Progress = Callable[[int, int], None]
 
 
 class Encoder(Protocol):
-    """Frozen parameters of a map from sentences to vectors."""
+    """Frozen parameters of a map from sentences to vectors.
+
+    One that computes on a GPU may say so with a property ``on_gpu``: on an engine each of its jobs then has a GPU for itself.
+    One that chooses by machine may have ``chosen``, the options that workers make it with.
+    """
 
     @property
     def identity(self) -> str:

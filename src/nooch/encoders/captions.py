@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nooch.data import Dataset
 from nooch.encoders.base import Encoder, Progress
 from nooch.errors import InputError, UndefinedError
 
-__all__ = ["embed_captions"]
+__all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
 
 _PART = 16384
 """Distinct captions that are kept together: about half a minute's work on two cores."""
@@ -45,17 +46,47 @@ def embed_captions(
         UndefinedError: the dataset has no captions.
         InputError: the encoder does not give one finite vector for each sentence.
     """
-    captions = data.captions
-    if captions is None or not captions.height:
+    texts = distinct_captions([data])
+    return caption_means(data, texts, encode_texts(encoder, texts.to_list(), progress, keep))
+
+
+def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
+    """The different captions of datasets, ascending. Raises UndefinedError where there is none."""
+    texts = pl.Series("caption", [], pl.String)
+    for part in parts:
+        if part.captions is not None:
+            texts = pl.concat([texts, part.captions["caption"].unique()]).unique()
+    if not len(texts):
         raise UndefinedError(
             "the dataset has no captions, so nothing can be embedded",
             remedy="give the caption files at import (--captions), or an embedding of your own",
         )
-    texts = captions.select(pl.col("caption").unique().sort()).with_columns(code=pl.int_range(pl.len()))
+    return texts.sort()
+
+
+def caption_means(data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image without captions.
+
+    Args:
+        data: its captions are all among ``texts``.
+        texts: different captions, ascending, of this dataset or of a larger one.
+        vectors: float32 (n_texts, d).
+    """
+    captions = pl.DataFrame({"image_id": [], "caption": []}) if data.captions is None else data.captions
+    own = captions.select(pl.col("caption").unique().sort())
+    if own.height < len(texts):
+        # those of other datasets are left where they are
+        vectors = vectors[texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"].to_numpy()]
     images = data.images.select("image_id", row=pl.int_range(pl.len()))
-    placed = captions.join(images, on="image_id").join(texts, on="caption")
-    vectors = _encoded(encoder, texts["caption"].to_list(), progress or (lambda _done, _total: None), keep)
+    placed = captions.join(images, on="image_id").join(own.with_row_index("code"), on="caption")
     return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
+
+
+def encode_texts(
+    encoder: Encoder, texts: list[str], progress: Progress | None = None, keep: Path | None = None
+) -> NDArray[np.float32]:
+    """Vectors of different texts in ascending order, float32 (n, d); see ``embed_captions``."""
+    return _encoded(encoder, texts, progress or (lambda _done, _total: None), keep)
 
 
 def _encoded(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | None) -> NDArray[np.float32]:

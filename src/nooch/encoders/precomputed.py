@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.data import Dataset, id_column, read_arrays, read_table
 from nooch.errors import InputError, some_of
 
-__all__ = ["load_embedding"]
+__all__ = ["EmbeddingFile", "load_embedding", "open_embedding"]
 
 _ARRAYS = ("image_ids", "embeddings")
 _ALLOWED = (
@@ -36,6 +37,61 @@ def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]
     Raises:
         InputError: repeated ids, none of the dataset's images, values that are not finite, another layout.
     """
+    file = open_embedding(path)
+    rows = file.rows_of(data)
+    if not (rows >= 0).any():
+        raise file.stranger(data)
+    return file.placed(rows, len(data))
+
+
+@dataclass(frozen=True)
+class EmbeddingFile:
+    """A checked file of embeddings, from which the rows of a dataset or of its parts are taken.
+
+    Attributes:
+        path: the file.
+        ids: images, unique.
+        vectors: (n, d), finite; float64 or a type of fewer bits.
+    """
+
+    path: Path
+    ids: pl.Series
+    vectors: NDArray[Any]
+
+    def rows_of(self, data: Dataset) -> NDArray[np.int64]:
+        """Row in the dataset of each of the file's images, -1 where it has none, shape (n,).
+
+        Raises:
+            InputError: several ids mean the same image.
+        """
+        own = data.images.select("image_id", row=pl.int_range(pl.len()))
+        asked = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
+        rows = asked.join(own, on="image_id", how="left", maintain_order="left")["row"].fill_null(-1).to_numpy()
+        found = rows[rows >= 0]
+        if len(np.unique(found)) != len(found):
+            # "7" and "007" are two texts and one image
+            raise InputError("several ids mean the same image", where=self.path, allowed="each image once")
+        return rows
+
+    def placed(self, rows: NDArray[np.int64], n_images: int) -> NDArray[np.floating[Any]]:
+        """The vectors in a dataset's order, float32 or float64 (n_images, d); NaN for images that the file does not have."""
+        kind = np.float64 if self.vectors.dtype == np.float64 else np.float32
+        placed = np.full((n_images, self.vectors.shape[1]), np.nan, dtype=kind)
+        known = rows >= 0
+        placed[rows[known]] = self.vectors[known]
+        return placed
+
+    def stranger(self, data: Dataset) -> InputError:
+        """The error for a file that names none of a dataset's images."""
+        return InputError(
+            f"names none of the dataset's images, but {some_of(self.ids)}",
+            where=self.path,
+            allowed=f"ids such as {some_of(data.images['image_id'].head(3))}",
+        )
+
+
+def open_embedding(path: str | Path) -> EmbeddingFile:
+    """Read and check a file of embeddings. Raises InputError as ``load_embedding``."""
     path = Path(path)
     ids, vectors = _from_npz(path) if path.suffix == ".npz" else _from_table(path)
     if vectors.dtype.kind not in "iuf" or vectors.shape != (len(ids), *vectors.shape[-1:]) or not vectors.size:
@@ -45,12 +101,7 @@ def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]
             allowed=_ALLOWED,
         )
     _check_values(path, ids, vectors)
-    rows = _rows(path, ids, data)
-    kind = np.float64 if vectors.dtype == np.float64 else np.float32
-    placed = np.full((len(data), vectors.shape[1]), np.nan, dtype=kind)
-    known = rows >= 0
-    placed[rows[known]] = vectors[known]
-    return placed
+    return EmbeddingFile(path, ids, vectors)
 
 
 def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
@@ -65,24 +116,6 @@ def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
             allowed="finite numbers",
             remedy="leave out the rows of images that have no embedding",
         )
-
-
-def _rows(path: Path, ids: pl.Series, data: Dataset) -> NDArray[np.int64]:
-    """Row of each id in the dataset, -1 where it has none."""
-    own = data.images.select("image_id", row=pl.int_range(pl.len()))
-    asked = pl.DataFrame({"image_id": ids.cast(own["image_id"].dtype, strict=False)})
-    rows = asked.join(own, on="image_id", how="left", maintain_order="left")["row"].fill_null(-1).to_numpy()
-    if not (rows >= 0).any():
-        raise InputError(
-            f"names none of the dataset's {len(data)} images, but {some_of(ids)}",
-            where=path,
-            allowed=f"ids such as {some_of(data.images['image_id'].head(3))}",
-        )
-    found = rows[rows >= 0]
-    if len(np.unique(found)) != len(found):
-        # "7" and "007" are two texts and one image
-        raise InputError("several ids mean the same image", where=path, allowed="each image once")
-    return rows
 
 
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:

@@ -71,6 +71,16 @@ class SbertEncoder:
         """Sentences do not depend on each other."""
         return True
 
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Device and precision as they are here, so that workers on other machines do not choose others."""
+        return dict(zip(("device", "precision"), self._resolved, strict=True))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it computes on a GPU: then one job at a time should have it."""
+        return self._resolved[0].startswith("cuda")
+
     def describe(self) -> dict[str, Any]:
         """Family, model, precision, device, length limit, versions and the hash of the model's files."""
         import sentence_transformers

@@ -7,70 +7,52 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, some_of
-from nooch.readers.coco_masks import mask_area
-from nooch.readers.json_slices import NotSliced, Slices, skeleton
+from nooch.errors import InputError
+from nooch.readers.coco_structure import (
+    Annotation,
+    Caption,
+    Captions,
+    Image,
+    ImageColumns,
+    Instances,
+    Masked,
+    Masks,
+    annotation_columns,
+    caption_columns,
+    categories_of,
+    check_areas,
+    checked_images,
+    decode,
+    fill_areas,
+    image_columns,
+    index_of,
+    integers,
+    look_up,
+    no_image,
+)
+from nooch.readers.json_ranges import BEGIN, Begun, Broken, Elements, Walk, drop
 
-__all__ = ["ParsedFile", "do_job", "parse_captions", "parse_instances"]
-
-T = TypeVar("T")
-
-
-class _Image(msgspec.Struct, gc=False):
-    id: int
-    width: int | None = None
-    height: int | None = None
-    file_name: str | None = None
-    coco_url: str | None = None
-
-
-class _Category(msgspec.Struct, gc=False):
-    id: int
-    name: str
-
-
-class _Annotation(msgspec.Struct, gc=False):
-    image_id: int
-    category_id: int
-    area: float | None = None
-
-
-class _Instances(msgspec.Struct, gc=False):
-    images: list[_Image]
-    annotations: list[_Annotation]
-    categories: list[_Category]
-    licenses: list[dict[str, Any]] | None = None
-
-
-class _Masked(msgspec.Struct, gc=False):
-    segmentation: Any = None
-
-
-class _Masks(msgspec.Struct, gc=False):
-    annotations: list[_Masked]
-
-
-class _Caption(msgspec.Struct, gc=False):
-    image_id: int
-    caption: str
-
-
-class _Captions(msgspec.Struct, gc=False):
-    images: list[_Image]
-    annotations: list[_Caption]
+__all__ = [
+    "ParsedFile",
+    "captions_of",
+    "do_job",
+    "instances_of",
+    "opened",
+    "parse_captions",
+    "parse_instances",
+    "source_of",
+]
 
 
 @dataclass(frozen=True)
@@ -108,7 +90,7 @@ def do_job(job: tuple[str, Path]) -> ParsedFile | dict[str, Any]:
     """
     role, path = job
     if role == "source":
-        return _source(path)
+        return source_of(path)
     return parse_captions(path) if role == "captions" else parse_instances(path)
 
 
@@ -118,27 +100,40 @@ def parse_instances(path: Path) -> ParsedFile:
     Raises:
         InputError: a file that is truncated, of another structure, or holds ids or areas that are not allowed.
     """
-    found = _read(path, _Instances, _Annotation, _annotation_columns)
+    found = _read(path, Instances, Annotation, _with_areas)
     image_ids, category_ids, areas = (np.concatenate(part) for part in zip(*found.annotations, strict=True))
-    categories = _categories(found.rest.categories, path)
-    index = _index(image_ids, found.images["image_ids"], "image", path)
-    category_index = _index(category_ids, _integers(categories, len(categories), path), "category", path)
-    if len(bad := np.flatnonzero(~(areas >= 0) | np.isinf(areas))):
-        raise InputError(
-            f"annotation {bad[0]} (counted from 0) has area {areas[bad[0]]}"
-            + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
-            where=path,
-            allowed="square pixels, 0 and more, or no area but a segmentation",
-        )
+    categories = categories_of(found.rest.categories, path)
+    return instances_of(path, found.images, image_ids, category_ids, areas, categories, found.rest.licenses or [])
+
+
+def instances_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    category_ids: NDArray[np.int64],
+    areas: NDArray[np.float64],
+    categories: dict[int, str],
+    licenses: list[dict[str, Any]],
+    numbers: NDArray[np.int64] | None = None,
+) -> ParsedFile:
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, where these are not all in order.
+
+    Raises:
+        InputError: ids that the file does not list, or areas that are not allowed.
+    """
+    index = index_of(image_ids, images["image_ids"], "image", path, numbers)
+    known = integers(categories, len(categories), path)
+    category_index = index_of(category_ids, known, "category", path, numbers)
+    check_areas(areas, path, numbers)
     return ParsedFile(
         path.name,
-        **found.images,
+        **images,
         categories=categories,
         image_index=index,
         category_index=category_index,
         areas=areas,
         captions=[],
-        licenses=found.rest.licenses or [],
+        licenses=licenses,
     )
 
 
@@ -153,17 +148,28 @@ def _retire(records: Any) -> None:
 
 def parse_captions(path: Path) -> ParsedFile:
     """Read a ``captions_*.json``. Raises InputError as ``parse_instances`` does."""
-    found = _read(path, _Captions, _Caption, _caption_columns)
-    index = _index(np.concatenate([ids for ids, _ in found.annotations]), found.images["image_ids"], "image", path)
+    found = _read(path, Captions, Caption, lambda records, *_: caption_columns(records, path))
+    ids = np.concatenate([ids for ids, _ in found.annotations])
+    return captions_of(path, found.images, ids, [text for _, texts in found.annotations for text in texts])
+
+
+def captions_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    texts: list[str],
+    numbers: NDArray[np.int64] | None = None,
+) -> ParsedFile:
+    """As ``instances_of``, of captions."""
     none = np.empty(0, np.int32)
     return ParsedFile(
         path.name,
-        **found.images,
+        **images,
         categories={},
-        image_index=index,
+        image_index=index_of(image_ids, images["image_ids"], "image", path, numbers),
         category_index=none,
         areas=none.astype(np.float64),
-        captions=[text for _, texts in found.annotations for text in texts],
+        captions=texts,
         licenses=[],
     )
 
@@ -177,17 +183,20 @@ class _Found:
     rest: Any
 
 
-def _read(path: Path, kind: type[Any], element: type[Any], columns: Callable[..., Any]) -> _Found:
+_Columns = Callable[[list[Any], Callable[[], list[Masked]], Mapping[str, Any], int, Path], Any]
+
+
+def _read(path: Path, kind: type[Any], element: type[Any], columns: _Columns) -> _Found:
     """A file's columns, in slices where it is large: what is not a column is then in memory for a slice alone."""
-    with _opened(path) as content:
+    with opened(path) as content:
         found = _in_slices(content, kind, element, columns, path) if len(content) >= _LARGE else None
         if found is not None:
             return found
-        document = _decode(content, kind, path)
-        images = _images([_image_columns(document.images, path)], path)
-        annotations = [
-            columns(document.annotations, lambda: _decode(content, _Masks, path).annotations, images, 0, path)
-        ]
+        document = decode(content, kind, path)
+        if not document.images:
+            raise no_image(path)
+        images = checked_images([image_columns(document.images, path)], path)
+        annotations = [columns(document.annotations, lambda: decode(content, Masks, path).annotations, images, 0, path)]
     _retire(document)
     return _Found(images, annotations, document)
 
@@ -196,46 +205,65 @@ _LARGE, _SLICE = 1 << 31, 1 << 20
 """Bytes from which on a file is read in slices, and of a slice."""
 
 
-def _in_slices(
-    content: Any, kind: type[Any], element: type[Any], columns: Callable[..., Any], path: Path
-) -> _Found | None:
-    """As ``_read``; None where slices do not work out, or something is wrong: reading the whole then says what it is."""
+def _in_slices(content: Any, kind: type[Any], element: type[Any], columns: _Columns, path: Path) -> _Found | None:
+    """As ``_read``; None where something is wrong, or a key occurs twice: reading the whole then says what it is."""
     try:
-        listed = Slices(content, "images", _Image, _SLICE)
-        annotated = Slices(content, "annotations", element, _SLICE)
-        images = _images([_image_columns(records, path) for records in listed], path)
+        # masks are counted with the sizes of images, which may follow the annotations
+        images = checked_images(list(_sliced_images(content, path)), path)
+        walk = Walk(content, BEGIN, {"images": Image, "annotations": element}, ("categories", "licenses"), _SLICE)
         parts: list[Any] = [columns([], list, images, 0, path)]
-        first = 0
-        for records in annotated:
-            masks = partial(msgspec.json.decode, annotated.slice, type=list[_Masked])
-            parts.append(columns(records, masks, images, first, path))
-            first += len(records)
-        rest = _decode(skeleton(content, [listed, annotated]), kind, path)
-    except (NotSliced, InputError):
+        first, members = 0, list[tuple[str, bytes]]()
+        for found in walk.until(len(content) + 1):
+            if isinstance(found, Elements):
+                if found.key == "annotations":
+                    parts.append(columns(found.records, _Masks(found.text), images, first, path))
+                    first += len(found.records)
+            else:
+                members.append((found.key, b"[]" if isinstance(found, Begun) else found.text))
+        keys = [key for key, _ in members]
+        if len(set(keys)) < len(keys) or not {"images", "annotations"} <= set(keys):
+            return None
+        rest = decode(b"{%s}" % b",".join(b'"%s":%s' % (k.encode(), text) for k, text in members), kind, path)
+    except (Broken, InputError):
         return None
-    return None if rest.images or rest.annotations else _Found(images, parts, rest)
+    return _Found(images, parts, rest)
 
 
-def _annotation_columns(
-    records: list[_Annotation], masks: Callable[[], list[_Masked]], images: dict[str, Any], first: int, path: Path
+@dataclass(frozen=True)
+class _Masks:
+    """The segmentations of a slice, decoded when they are asked for."""
+
+    text: bytes
+
+    def __call__(self) -> list[Masked]:
+        return msgspec.json.decode(self.text, type=list[Masked])
+
+
+def _sliced_images(content: Any, path: Path) -> Iterator[ImageColumns]:
+    walk, key = Walk(content, BEGIN, {"images": Image}, (), _SLICE), ""
+    for found in walk.until(len(content) + 1):
+        if isinstance(found, Elements):
+            yield image_columns(found.records, path)
+            key = found.key
+        if key and walk.state.place == "after":
+            return
+    if not key:
+        raise no_image(path)
+
+
+def _with_areas(
+    records: list[Annotation], masks: Callable[[], list[Masked]], images: Mapping[str, Any], first: int, path: Path
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    n = len(records)
-    image_ids, category_ids = (_integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id"))
-    # numpy takes None for NaN: no area
-    areas = np.fromiter(map(attrgetter("area"), records), np.float64, n)
+    image_ids, category_ids, areas = annotation_columns(records, path)
     if np.isnan(areas).any():
-        areas = _fill_areas(masks(), areas, _look_up(image_ids, images["image_ids"]), images, path, first)
+        found, index = masks(), look_up(image_ids, images["image_ids"])
+        areas = fill_areas(lambda row: found[row].segmentation, areas, index, images, path, lambda row: first + row)
     return image_ids, category_ids, areas
 
 
-def _caption_columns(records: list[_Caption], *rest: Any) -> tuple[NDArray[np.int64], list[str]]:
-    ids = (caption.image_id for caption in records)
-    return _integers(ids, len(records), rest[-1]), [caption.caption for caption in records]
-
-
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A file's bytes, mapped and not copied."""
+def opened(path: Path) -> Iterator[Any]:
+    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or cannot be read."""
     try:
         if not path.stat().st_size:
             raise InputError("is empty", where=path)
@@ -245,138 +273,17 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
 
 
-def _source(path: Path) -> dict[str, Any]:
+def source_of(path: Path) -> dict[str, Any]:
+    """Name, size and hash of a file, for the provenance."""
     # BLAKE3, because SHA-256 of a gigabyte would be a quarter of an import's work
-    with _opened(path) as content:
-        return {"file": path.name, "bytes": len(content), "blake3": blake3(content).hexdigest()}
+    digest = blake3()
+    with opened(path) as content:
+        size = len(content)
+        # in pieces: a file that is mapped whole counts as memory
+        for start in range(0, size, _HASHED):
+            digest.update(content[start : start + _HASHED])
+            drop(content, start, start + _HASHED)
+        return {"file": path.name, "bytes": size, "blake3": digest.hexdigest()}
 
 
-def _decode(content: Any, kind: type[T], path: Path) -> T:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.ValidationError as error:
-        raise InputError(f"is not COCO's structure: {error}", where=path, allowed=_STRUCTURE) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"is no valid JSON: {error}",
-            where=path,
-            remedy="fetch or export the file again; JSON has no NaN or Infinity",
-        ) from error
-
-
-_STRUCTURE = (
-    "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
-    "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"
-)
-
-
-_Sizes = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]
-
-
-def _image_columns(images: list[_Image], path: Path) -> _Sizes:
-    n = len(images)
-    ids = _integers(map(attrgetter("id"), images), n, path)
-    # numpy takes None for NaN, and float64 holds every size that fits into memory
-    width, height = (np.fromiter(map(attrgetter(side), images), np.float64, n) for side in ("width", "height"))
-    names = [image.file_name for image in images]
-    return ids, width, height, [_file_name(image) for image in images] if None in names else names
-
-
-def _images(parts: list[_Sizes], path: Path) -> dict[str, Any]:
-    if not sum(len(part[0]) for part in parts):
-        raise InputError("lists no image", where=path, allowed=_STRUCTURE)
-    ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
-    if len(set(ids.tolist())) != len(ids):
-        values, counts = np.unique(ids, return_counts=True)
-        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
-    if len(flat := np.flatnonzero(~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST)))):
-        raise InputError(
-            f"images without extent: ids {some_of(ids[flat])}",
-            where=path,
-            allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
-        )
-    sizes = {"widths": width.astype(np.int64), "heights": height.astype(np.int64)}
-    return {"image_ids": ids, **sizes, "file_names": [name for part in parts for name in part[3]]}
-
-
-_WIDEST = 1 << 31
-
-
-def _integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
-    try:
-        return np.fromiter(values, np.int64, n)
-    except OverflowError as error:
-        raise InputError("an id does not fit into 64 bits", where=path, allowed="integers of 64 bits") from error
-
-
-def _file_name(image: _Image) -> str | None:
-    # LVIS gives an address instead of a name; its last part is COCO's file name
-    if image.file_name is None and image.coco_url:
-        return image.coco_url.rsplit("/", 1)[-1]
-    return image.file_name
-
-
-def _categories(categories: list[_Category], path: Path) -> dict[int, str]:
-    names = {c.id: c.name for c in categories}
-    if len(names) != len(categories):
-        ids = [c.id for c in categories]
-        raise InputError(
-            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path
-        )
-    return names
-
-
-def _index(used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path) -> NDArray[np.int32]:
-    """Position of each used id among the file's listed ones. Raises InputError for ids that are not listed."""
-    place = _look_up(used, known)
-    if len(missing := np.flatnonzero(place < 0)):
-        raise InputError(
-            f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
-            f"the first is annotation {missing[0]} (counted from 0)",
-            where=path,
-            allowed=f"ids that the file's own list of {'images' if what == 'image' else 'categories'} holds",
-        )
-    return place
-
-
-def _look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Position of each used id in ``known``, or -1. int32 is half the bytes on the way from a worker process."""
-    positions = np.arange(len(known), dtype=np.int32)
-    if not len(used) or not len(known):
-        return np.full(len(used), -1, dtype=np.int32)
-    if min(used.min(), known.min()) >= 0 and max(used.max(), known.max()) < _TABLE:
-        table = np.full(max(used.max(), known.max()) + 1, -1, dtype=np.int32)
-        table[known] = positions
-        return table[used]
-    order = np.argsort(known, kind="stable")
-    ordered = known[order]
-    nearest = np.minimum(np.searchsorted(ordered, used), len(known) - 1)
-    return np.where(ordered[nearest] == used, positions[order][nearest], np.int32(-1))
-
-
-_TABLE = 1 << 22
-"""Ids below this are looked up in a table of 16 MiB at most; COCO's go up to 581,929."""
-
-
-def _fill_areas(
-    masks: list[_Masked],
-    areas: NDArray[np.float64],
-    index: NDArray[np.int32],
-    images: dict[str, Any],
-    path: Path,
-    first: int,
-) -> NDArray[np.float64]:
-    """Count the pixels of the masks of those annotations that have no area; ``first`` is the number of the first one."""
-    filled = areas.copy()
-    # an image that is not listed has no size; that is told later
-    for position in np.flatnonzero(np.isnan(areas) & (index >= 0)):
-        height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
-        try:
-            filled[position] = mask_area(masks[position].segmentation, height, width)
-        except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
-            raise InputError(
-                f"annotation {first + position} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
-                where=path,
-                allowed="polygons, or a run-length encoding {counts, size}",
-            ) from error
-    return filled
+_HASHED = 1 << 22

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import builtins
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -18,7 +20,17 @@ from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 
-__all__ = ["merge"]
+__all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
+
+_NOTES = {
+    "things": "{n} images are in no things file: every things class counts as absent there",
+    "stuff": "{n} images are in no stuff file: every stuff class counts as absent there",
+    "maps": "{n} images have no pixel map: every stuff class counts as absent there",
+    "files": "{n} of {images} image files are not below {root}",
+    "strays": "{n} captions belong to images that no annotation file lists; they are left out",
+    "bare": "{n} images have no caption: they have no gist",
+}
+"""What is counted while files are merged, in the order in which it is told."""
 
 
 def merge(
@@ -31,29 +43,59 @@ def merge(
     map: Map,
 ) -> Dataset:
     """Parsed files, each with its role, as one Dataset. The parameters are those of ``read_coco``."""
+    index = None if images is None else ImageIndex(images)
+    data, counts = counted_merge(parsed, index, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values, map=map)
+    notes = notes_of(counts, len(data), images)
+    return replace(data, provenance=merged_provenance(sources, (file.licenses for _, file in parsed), notes))
+
+
+def counted_merge(
+    parsed: Sequence[tuple[str, ParsedFile]],
+    index: ImageIndex | None,
+    *,
+    stuff_maps: str | Path | None = None,
+    stuff_map_values: str = "cocostuff",
+    map: Map = builtins.map,
+) -> tuple[Dataset, dict[str, int]]:
+    """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that ``notes_of`` tells.
+
+    Counts of parts add up to those of the whole.
+    """
     merged = _Merged([(role, file) for role, file in parsed if role != "captions"])
     if stuff_maps is not None:
         merged.add_maps(Path(stuff_maps), stuff_map_values, map)
-    names, root = _locate(merged, images)
     frame = pl.DataFrame(
-        {"image_id": merged.ids, "file_name": names, "width": merged.widths, "height": merged.heights},
+        {
+            "image_id": merged.ids,
+            "file_name": _locate(merged, index),
+            "width": merged.widths,
+            "height": merged.heights,
+        },
         schema_overrides={"file_name": pl.String},
     )
     texts = _captions([file for role, file in parsed if role == "captions"], merged)
-    return Dataset.build(
-        frame,
-        merged.classes,
-        merged.areas(),
-        texts,
-        image_root=root,
-        provenance={
-            "reader": "coco",
-            "area": "segments",
-            "sources": sources,
-            "licenses": _licenses(file for _, file in parsed),
-            "notes": merged.notes,
-        },
-    )
+    root = None if index is None else str(index.root.resolve())
+    return Dataset.build(frame, merged.classes, merged.areas(), texts, image_root=root), merged.counts
+
+
+def notes_of(counts: Mapping[str, int], n_images: int, images: str | Path | None) -> list[str]:
+    """The notes that counts make; ``images`` is the folder of image files."""
+    return [
+        text.format(n=counts[what], images=n_images, root=images) for what, text in _NOTES.items() if counts.get(what)
+    ]
+
+
+def merged_provenance(
+    sources: Sequence[dict[str, Any]], licenses: Iterable[list[dict[str, Any]]], notes: list[str]
+) -> dict[str, Any]:
+    """Where a dataset comes from that was merged from COCO files."""
+    return {
+        "reader": "coco",
+        "area": "segments",
+        "sources": sources,
+        "licenses": _licenses(licenses),
+        "notes": notes,
+    }
 
 
 _Triples = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
@@ -63,7 +105,7 @@ class _Merged:
     """Images, classes and area triples of several files, being put together."""
 
     def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
-        self.notes: list[str] = []
+        self.counts: dict[str, int] = {}
         for _, file in files:
             check_file_names(pl.Series(file.file_names, dtype=pl.String), file.name)
         self._files = ", ".join(file.name for _, file in files)
@@ -74,7 +116,7 @@ class _Merged:
         self.widths = self._agreed("width", rows, [file.widths for file in parsed])
         self.heights = self._agreed("height", rows, [file.heights for file in parsed])
         self.file_names = self._first_names(rows, [file.file_names for file in parsed])
-        self.classes = _class_order(files)
+        self.classes = class_order(files)
         self._column = {name: column for column, name in enumerate(self.classes)}
         self._parts = [self._triples(file, there) for file, there in zip(parsed, rows, strict=True)]
         self._note_coverage(files)
@@ -83,7 +125,12 @@ class _Merged:
         """Sums of square pixels over height x width, CSR (n_images, n_classes)."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         shape = (len(self.ids), len(self.classes))
-        summed = coo_array((values, (rows, columns)), shape=shape).tocsr()
+        listed = coo_array((values, (rows, columns)), shape=shape)
+        # the entries of every row are put in order, also where all are: sums must not depend on what other rows hold
+        listed.has_canonical_format = True
+        summed = listed.tocsr()
+        summed.has_sorted_indices = summed.has_canonical_format = False
+        summed.sum_duplicates()
         # one division of each sum: within 1e-15 of the official areas summed by hand
         size = (self.widths * self.heights).astype(np.float64)
         summed.data /= np.repeat(size, np.diff(summed.indptr))
@@ -117,8 +164,7 @@ class _Merged:
         pixels = counted.pixels[known].tocoo()
         columns = np.array([self._column[name] for name in counted.classes])[pixels.col]
         self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
-        if missing := len(self.ids) - int(known.sum()):
-            self.notes.append(f"{missing} images have no pixel map: every stuff class counts as absent there")
+        self.counts["maps"] = len(self.ids) - int(known.sum())
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
@@ -168,9 +214,7 @@ class _Merged:
         for role in ("things", "stuff"):
             listed = [f.image_ids for r, f in files if r == role]
             # the files of a role share no image, so their lengths add up
-            missing = len(self.ids) - sum(map(len, listed)) if listed else 0
-            if missing:
-                self.notes.append(f"{missing} images are in no {role} file: every {role} class counts as absent there")
+            self.counts[role] = len(self.ids) - sum(map(len, listed)) if listed else 0
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -181,8 +225,22 @@ def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.unique(np.concatenate(ids))
 
 
-def _class_order(files: list[tuple[str, ParsedFile]]) -> list[str]:
-    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is none of them."""
+class _Categorised(Protocol):
+    """A file's name and its categories."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def categories(self) -> dict[int, str]: ...
+
+
+def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
+    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is none of them.
+
+    Raises:
+        InputError: files of one role that disagree on the names of categories.
+    """
     order: dict[str, None] = {}
     for role in ("things", "stuff"):
         listed = [file for r, file in files if r == role]
@@ -193,7 +251,7 @@ def _class_order(files: list[tuple[str, ParsedFile]]) -> list[str]:
     return list(order)
 
 
-def _add_names(names: dict[int, str], file: ParsedFile) -> None:
+def _add_names(names: dict[int, str], file: _Categorised) -> None:
     """Add a file's categories to those of other files of its role. Raises InputError where they disagree."""
     where = file.name
     numbers: dict[str, int] = {}
@@ -209,15 +267,12 @@ def _add_names(names: dict[int, str], file: ParsedFile) -> None:
             )
 
 
-def _locate(merged: _Merged, images: str | Path | None) -> tuple[list[str | None], str | None]:
-    if images is None:
-        return merged.file_names, None
-    index = ImageIndex(images)
+def _locate(merged: _Merged, index: ImageIndex | None) -> list[str | None]:
+    if index is None:
+        return merged.file_names
     found = [None if name is None else index.by_file_name(name) for name in merged.file_names]
-    if missing := sum(name is None for name in found):
-        merged.notes.append(f"{missing} of {len(found)} image files are not below {images}")
-    names = [there or listed for there, listed in zip(found, merged.file_names, strict=True)]
-    return names, str(index.root.resolve())
+    merged.counts["files"] = sum(name is None for name in found)
+    return [there or listed for there, listed in zip(found, merged.file_names, strict=True)]
 
 
 def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
@@ -226,16 +281,14 @@ def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
     ids = np.concatenate([file.image_ids[file.image_index] for file in files])
     texts = [text for file in files for text in file.captions]
     known = np.isin(ids, merged.ids)
-    if dropped := int((~known).sum()):
-        merged.notes.append(f"{dropped} captions belong to images that no annotation file lists; they are left out")
-    if bare := len(merged.ids) - len(np.unique(ids[known])):
-        merged.notes.append(f"{bare} images have no caption: they have no gist")
+    merged.counts["strays"] = int((~known).sum())
+    merged.counts["bare"] = len(merged.ids) - len(np.unique(ids[known]))
     return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
 
 
-def _licenses(files: Iterable[ParsedFile]) -> list[dict[str, Any]]:
+def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        for entry in file.licenses:
+    for entries in lists:
+        for entry in entries:
             found.setdefault(str(entry.get("name", entry)), {k: entry[k] for k in ("name", "url") if k in entry})
     return list(found.values())

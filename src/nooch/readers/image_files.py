@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, some_of
 
-__all__ = ["IMAGE_ENDINGS", "ImageIndex"]
+__all__ = ["IMAGE_ENDINGS", "ImageIndex", "list_images"]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 
@@ -18,16 +18,18 @@ class ImageIndex:
     """Image files below a folder by relative path, by name and by name without ending.
 
     Links that lead out of the folder are left out.
+
+    Args:
+        root: the folder.
+        paths: of the files, relative to it, where they are listed already, or those that may be asked for.
+
+    Raises:
+        InputError: no such folder, or one that cannot be listed.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, paths: Iterable[str] | None = None) -> None:
         self.root = Path(root)
-        if not self.root.is_dir():
-            raise InputError("no such folder of images", where=root)
-        try:
-            self.paths = set(_walk(self.root.resolve(), ""))
-        except OSError as error:
-            raise InputError(f"cannot be listed: {error.strerror}", where=error.filename or root) from error
+        self.paths = set(list_images(root) if paths is None else paths)
         self._by_name: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for path in sorted(self.paths):
@@ -85,6 +87,16 @@ class ImageIndex:
         return self.by_stem(f"{image_id:012d}") if found is None and isinstance(image_id, int) else found
 
 
+def list_images(root: str | Path) -> Iterator[str]:
+    """Paths of the image files below a folder, relative to it, as they are found. Raises InputError as ``ImageIndex``."""
+    if not Path(root).is_dir():
+        raise InputError("no such folder of images", where=root)
+    try:
+        yield from _walk(Path(root).resolve(), "")
+    except OSError as error:
+        raise InputError(f"cannot be listed: {error.strerror}", where=error.filename or root) from error
+
+
 def _only(found: list[str], name: str) -> str | None:
     if len(found) > 1:
         raise InputError(
@@ -95,7 +107,7 @@ def _only(found: list[str], name: str) -> str | None:
 
 def _walk(root: Path, below: str) -> Iterator[str]:
     with os.scandir(root / below) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
+        for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
                 continue

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from nooch.challenge import ChallengeSet, Mark
 from nooch.challenge.marks import Side
 from nooch.challenge.suite import SetRecord
-from nooch.criteria import Combination, Criterion, Fitted, MarkFitted, SupportFitted
+from nooch.criteria import Combination, Criterion, Fitted, MarkFitted, SupportFitted, reads_of
 from nooch.data import ALL, SPLITS, Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import UndefinedError
@@ -111,7 +111,7 @@ def measure_shard(work: Work, shard: int) -> None:
     done = work.shard_file(shard, "images")
     if done.is_file():
         return
-    data = work.data.load(shard)
+    data = work.data.load(shard, reads=reads_of(work.fitted.values()))
     codes = data.images["split"].replace_strict(
         {name: work.splits.index(name) if name in work.splits else len(work.splits) for name in (*SPLITS, ALL)},
         return_dtype=pl.UInt8,

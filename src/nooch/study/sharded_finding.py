@@ -8,25 +8,24 @@ on where it was.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import msgspec
 from blake3 import blake3
-from filelock import FileLock, Timeout
 
 from nooch.challenge import CriterionRecord, DatasetRecord, Skipped, Suite, load_suite, save_suite
 from nooch.challenge.suite import SuiteHeader
-from nooch.criteria import Combination, Criterion, Fitted
+from nooch.criteria import Combination, Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset, open_shards
-from nooch.errors import OutputError, ParameterError
-from nooch.files import SUITE_MARKER, check_output
+from nooch.errors import ParameterError, check_one_of
+from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.study.finding import check_match, criterion_record, resolve_tasks, splits_to_search, training_part
+from nooch.study.holding import held
 from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
 from nooch.version import __version__
 
@@ -36,25 +35,8 @@ Progress = Callable[[str, int, int], None]
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-@runtime_checkable
-class Summable(Protocol):
-    """A criterion that is fitted by adding up what shards say; the sum must not depend on how they are divided."""
-
-    def partial(self, shard: Dataset, tasks: Sequence[str]) -> Any:
-        """Statistics of a shard of training images."""
-        ...
-
-    def merge(self, states: Iterable[Any]) -> Any:
-        """The statistics of all together."""
-        ...
-
-    def finish(self, state: Any, classes: Sequence[str], tasks: Sequence[str]) -> Fitted:
-        """The fitted criterion."""
-        ...
-
-
 def find_in_shards(
-    dataset: str | Path | ShardedDataset,
+    dataset: str | Place | ShardedDataset,
     criteria: Mapping[str, Criterion | Fitted | Combination],
     out: str | Path,
     *,
@@ -69,7 +51,7 @@ def find_in_shards(
     """Find the challenge sets of a dataset in parts and write them as a suite folder, the same bytes as ``find`` gives.
 
     Args:
-        dataset: its folder, in one piece or in parts.
+        dataset: its folder or its address, in one piece or in parts.
         criteria: name -> criterion, fitted criterion (used as it is), or combination of the others by name.
         out: suite folder to write. Intermediate files lie beside it, where all workers must be able to write.
         tasks: as for ``find``.
@@ -96,10 +78,11 @@ def find_in_shards(
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = _fit(data, base, names, map, progress)
     check_match(fitted, match, criteria)
+    _check_embeddings(data, reads_of(fitted.values()))
     work = Work(
         data, _folder(target, data, fitted, criteria, names, found_in, match), fitted, criteria, names, found_in, match
     )
-    with _held(work.folder):
+    with held(work.folder, "finding this suite"):
         _all(map(partial(measure_shard, work), range(len(data))), len(data), "measuring shards", progress)
         pairs = [(name, task) for name in criteria for task in names]
         marked = _all(map(partial(gather_task, work), pairs), len(pairs), "marking tasks", progress)
@@ -121,12 +104,13 @@ def _fit(
         if not isinstance(criterion, Summable):
             raise ParameterError(
                 f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
-                allowed="ce, gist, or a criterion fitted before",
-                remedy="fit it on a part in one piece, and give that suite with --fitted",
+                allowed="ce, gist, attribute, a criterion with these three methods, or one fitted before",
+                remedy="fit it on a dataset in one piece, and give that suite with --fitted",
             )
         given = getattr(criterion, "cues", {})
         if data.fitting_split not in data.splits and not all(task in given for task in tasks):
             training_part(cast("Dataset", data), name)
+    _check_embeddings(data, reads_of(wanted.values()))
     summed: dict[str, Any] = {}
     shards = range(len(data)) if wanted else ()
     results = map(partial(_sums, data, wanted, tuple(tasks)), shards)
@@ -143,9 +127,16 @@ def _fit(
 
 def _sums(data: ShardedDataset, criteria: Mapping[str, Any], tasks: Sequence[str], shard: int) -> dict[str, Any]:
     """Every criterion's statistics of the training images of a shard."""
-    whole = data.load(shard)
+    whole = data.load(shard, reads=reads_of(criteria.values()))
     part = whole.select(rows=(whole.images["split"] == data.fitting_split).to_numpy())
     return {name: criterion.partial(part, tasks) for name, criterion in criteria.items()}
+
+
+def _check_embeddings(data: ShardedDataset, reads: Collection[str] | None) -> None:
+    """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
+    for kind in reads or ():
+        if kind.startswith("embeddings/"):
+            check_one_of("embedding", kind.partition("/")[2], data.embeddings, owner="the dataset")
 
 
 def _header(
@@ -188,31 +179,13 @@ def _folder(
         "version": __version__,
         "fingerprint": data.header.fingerprint,
         "parts": [dict(part) for part in data.parts],
+        "embeddings": {name: one.sha256 for name, one in data.header.files.items() if name.startswith("embeddings/")},
         "fitted": {name: [one.kind, one.to_json()] for name, one in fitted.items()},
         "criteria": [[name, getattr(c, "expression", None)] for name, c in criteria.items()],
         "asked": [list(tasks), list(splits), match],
     }
     key = blake3(msgspec.json.encode(content)).hexdigest()[:16]
     return target.with_name(f".{target.name}.finding-{key}")
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """The folder, made, and held so that two processes never write the same find."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise OutputError("another process is finding this suite", where=folder, remedy="wait for it") from error
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
-    try:
-        folder.mkdir(exist_ok=True)
-        yield
-    finally:
-        lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> list[Any]:

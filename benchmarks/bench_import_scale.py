@@ -1,0 +1,143 @@
+"""Growth of import with size: COCO files of things, stuff and captions, of 1, 10 and 80 times as many images.
+
+    python benchmarks/bench_import_scale.py [--images 40000] [--factors 1,10] [--part 20000] [--processes 2] [--keep] [--json FILE]
+
+In parts (``--part-size``) against in one piece, as typed in a shell, start included; and against reading the bytes once.
+Files are made from one generated set: every copy has the ids ``factor * id + copy``, so that the images of any part lie all
+over a file. Memory is the peak over all processes, looked at every 20 ms. Files are removed after use (10 times 40,000
+images are 3.7 GB); 80 times are left to try by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from measuring import Memory, machine, watch, write_json
+
+from nooch.data.store import read_header
+
+HERE = Path(__file__).parent
+# the generator of annotations lies with the tests
+sys.path.append(str(HERE.parent / "tests"))
+from generate_annotations import generate  # noqa: E402
+
+ROLES = {"things": "instances", "stuff": "stuff", "captions": "captions"}
+READ = "import sys\nfor name in sys.argv[1:]:\n    with open(name, 'rb', 0) as f:\n        while f.read(1 << 20): pass"
+_IMAGE, _ANNOTATED = re.compile(rb'("id": )(\d+)(\})'), re.compile(rb'("image_id": )(\d+)()')
+
+
+def annotation_files(images: int, factor: int) -> Path:
+    """The files of ``factor`` times as many images, made once."""
+    base = HERE / "data" / f"annotations-{images}"
+    if not (base / "captions.json").is_file():
+        generate(base, images, seed=0)
+    folder = HERE / "data" / f"import-scale-{images}-{factor}"
+    folder.mkdir(exist_ok=True)
+    for name in ROLES.values():
+        if not (folder / f"{name}.json").is_file():
+            _repeat(base / f"{name}.json", folder / f"{name}.json", factor)
+    return folder
+
+
+def _repeat(source: Path, out: Path, factor: int) -> None:
+    """The images, then the annotations, ``factor`` times, each time with other ids."""
+    content = source.read_bytes()
+    listed, annotated = content.index(b'"images": [') + 11, content.index(b'"annotations": [') + 16
+    close = content.index(b"]", listed)
+    parts = ((_IMAGE, content[listed:close], content[close:annotated]), (_ANNOTATED, content[annotated:-2], b"]}"))
+    partial = out.with_suffix(".partial")
+    with partial.open("wb") as file:
+        file.write(content[:listed])
+        for pattern, text, then in parts:
+            for copy in range(factor):
+                file.write((b", " if copy else b"") + _renumbered(pattern, text, factor, copy))
+            file.write(then)
+    partial.rename(out)
+
+
+def _renumbered(pattern: re.Pattern[bytes], text: bytes, factor: int, copy: int) -> bytes:
+    def other(found: re.Match[bytes]) -> bytes:
+        return b"%s%d%s" % (found[1], int(found[2]) * factor + copy, found[3])
+
+    return pattern.sub(other, text)
+
+
+def measured(command: list[str]) -> tuple[float, Memory]:
+    """Seconds and peak memory of a command."""
+    started = time.perf_counter()
+    memory = watch(command)
+    return time.perf_counter() - started, memory
+
+
+def annotations_of(images: int) -> int:
+    """Annotations and captions in the generated files of one copy."""
+    base = HERE / "data" / f"annotations-{images}"
+    return sum((base / f"{name}.json").read_bytes().count(b'"image_id": ') for name in ROLES.values())
+
+
+def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds and memory of each way of importing, and of reading."""
+    files = {role: str(folder / f"{name}.json") for role, name in ROLES.items()}
+    out = HERE / "data" / "import-scale-out"
+    words = [sys.executable, "-m", "nooch", "import", "coco", str(out), "--split", "70/10/20", "--overwrite"]
+    words += [
+        "--engine",
+        f"local:{options.processes}",
+        *(w for role, file in files.items() for w in (f"--{role}", file)),
+    ]
+    found: dict[str, Any] = {"gigabytes": sum(Path(file).stat().st_size for file in files.values()) / 1e9}
+    ways = {"in parts": ["--part-size", str(options.part)], "in one piece": []}
+    for way in options.ways.split(","):
+        seconds, memory = measured([*words, *ways[way]])
+        found[way] = {"seconds": seconds, "memory": memory, "fingerprint": read_header(out).fingerprint}
+        found["images"] = read_header(out).n_images
+        shutil.rmtree(out)
+    shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
+    found["reading"] = measured([sys.executable, "-c", READ, *files.values()])[0]
+    return found
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=40_000)
+    parser.add_argument("--factors", default="1,10")
+    parser.add_argument("--part", type=int, default=20_000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--ways", default="in parts,in one piece")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    figures = []
+    for factor in map(int, arguments.factors.split(",")):
+        folder = annotation_files(arguments.images, factor)
+        found = figures_of(folder, arguments)
+        found["annotations"] = annotations_of(arguments.images) * factor
+        figures.append(found)
+        print(
+            f"{found['images']:,} images, {found['annotations'] / 1e6:.1f} million annotations, {found['gigabytes']:.2f} GB; "
+            f"reading the bytes {found['reading']:.2f} s"
+        )
+        for way in arguments.ways.split(","):
+            seconds, memory = found[way]["seconds"], found[way]["memory"]
+            print(
+                f"  {way}: {seconds:.1f} s, {1e6 * seconds / found['annotations']:.2f} s a million annotations, "
+                f"{seconds / found['reading']:.0f} times reading; peak memory {memory.total_mb:,.0f} MB of all processes, "
+                f"{memory.largest_mb:,.0f} MB of the largest",
+                flush=True,
+            )
+        if len({found[way]["fingerprint"] for way in arguments.ways.split(",")}) > 1:
+            sys.exit("error: the ways give different datasets")
+        if not arguments.keep:
+            shutil.rmtree(folder)
+    write_json(arguments.json, {"machine": machine(), "growth": figures})
+
+
+if __name__ == "__main__":
+    main()

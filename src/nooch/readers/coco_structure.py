@@ -1,0 +1,291 @@
+"""COCO's structure, columns of its records, and the checks that they pass: the same for a file in memory and for one in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, some_of
+from nooch.readers.coco_masks import mask_area
+
+__all__ = [
+    "STRUCTURE",
+    "Annotation",
+    "Caption",
+    "Captions",
+    "Image",
+    "ImageColumns",
+    "Instances",
+    "Masked",
+    "Masks",
+    "annotation_columns",
+    "caption_columns",
+    "categories_of",
+    "check_areas",
+    "checked_images",
+    "decode",
+    "fill_areas",
+    "image_columns",
+    "index_of",
+    "integers",
+    "look_up",
+    "no_image",
+]
+
+T = TypeVar("T")
+
+
+class Image(msgspec.Struct, gc=False):
+    """An entry of ``images``."""
+
+    id: int
+    width: int | None = None
+    height: int | None = None
+    file_name: str | None = None
+    coco_url: str | None = None
+
+
+class Category(msgspec.Struct, gc=False):
+    """An entry of ``categories``."""
+
+    id: int
+    name: str
+
+
+class Annotation(msgspec.Struct, gc=False):
+    """An entry of ``annotations``, of which the polygons are passed over."""
+
+    image_id: int
+    category_id: int
+    area: float | None = None
+
+
+class Instances(msgspec.Struct, gc=False):
+    """An instances or stuff file."""
+
+    images: list[Image]
+    annotations: list[Annotation]
+    categories: list[Category]
+    licenses: list[dict[str, Any]] | None = None
+
+
+class Masked(msgspec.Struct, gc=False):
+    """The rest of an annotation, for where its area is missing."""
+
+    segmentation: Any = None
+
+
+class Masks(msgspec.Struct, gc=False):
+    """The rest of an instances or stuff file."""
+
+    annotations: list[Masked]
+
+
+class Caption(msgspec.Struct, gc=False):
+    """An entry of a caption file's ``annotations``."""
+
+    image_id: int
+    caption: str
+
+
+class Captions(msgspec.Struct, gc=False):
+    """A caption file."""
+
+    images: list[Image]
+    annotations: list[Caption]
+
+
+def decode(content: Any, kind: type[T], path: Path) -> T:
+    """A document of a structure. Raises InputError."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"is not COCO's structure: {error}", where=path, allowed=STRUCTURE) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"is no valid JSON: {error}",
+            where=path,
+            remedy="fetch or export the file again; JSON has no NaN or Infinity",
+        ) from error
+
+
+STRUCTURE = (
+    "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
+    "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"
+)
+
+
+ImageColumns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]
+
+
+def image_columns(images: list[Image], path: Path) -> ImageColumns:
+    """Ids, widths and heights (NaN where there is none) and file names."""
+    n = len(images)
+    ids = integers(map(attrgetter("id"), images), n, path)
+    # numpy takes None for NaN, and float64 holds every size that fits into memory
+    try:
+        width, height = (np.fromiter(map(attrgetter(side), images), np.float64, n) for side in ("width", "height"))
+    except OverflowError as error:
+        raise InputError("a width or height is no size", where=path, allowed=f"pixels, below {_WIDEST}") from error
+    names = [image.file_name for image in images]
+    return ids, width, height, [_file_name(image) for image in images] if None in names else names
+
+
+def checked_images(parts: list[ImageColumns], path: Path) -> dict[str, Any]:
+    """Images as the fields of a ``ParsedFile``. Raises InputError for ids that are repeated, and images without extent."""
+    ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
+    if len(set(ids.tolist())) != len(ids):
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
+    if len(flat := np.flatnonzero(~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST)))):
+        raise InputError(
+            f"images without extent: ids {some_of(ids[flat])}",
+            where=path,
+            allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
+        )
+    sizes = {"widths": width.astype(np.int64), "heights": height.astype(np.int64)}
+    return {"image_ids": ids, **sizes, "file_names": [name for part in parts for name in part[3]]}
+
+
+_WIDEST = 1 << 31
+
+
+def annotation_columns(
+    records: list[Annotation], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Image ids, category ids and areas (NaN where there is none)."""
+    n = len(records)
+    image_ids, category_ids = (integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id"))
+    # numpy takes None for NaN: no area
+    return image_ids, category_ids, np.fromiter(map(attrgetter("area"), records), np.float64, n)
+
+
+def caption_columns(records: list[Caption], path: Path) -> tuple[NDArray[np.int64], list[str]]:
+    """Image ids and texts."""
+    ids = (caption.image_id for caption in records)
+    return integers(ids, len(records), path), [caption.caption for caption in records]
+
+
+def no_image(path: Path) -> InputError:
+    """What is wrong with a file that lists none."""
+    return InputError("lists no image", where=path, allowed=STRUCTURE)
+
+
+def integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
+    """Ids as an array. Raises InputError for those of more than 64 bits."""
+    try:
+        return np.fromiter(values, np.int64, n)
+    except OverflowError as error:
+        raise InputError("an id does not fit into 64 bits", where=path, allowed="integers of 64 bits") from error
+
+
+def _file_name(image: Image) -> str | None:
+    # LVIS gives an address instead of a name; its last part is COCO's file name
+    if image.file_name is None and image.coco_url:
+        return image.coco_url.rsplit("/", 1)[-1]
+    return image.file_name
+
+
+def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
+    """Id -> name. Raises InputError for ids that are repeated."""
+    names = {c.id: c.name for c in categories}
+    if len(names) != len(categories):
+        ids = [c.id for c in categories]
+        raise InputError(
+            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path
+        )
+    return names
+
+
+def index_of(
+    used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path, numbers: NDArray[np.int64] | None = None
+) -> NDArray[np.int32]:
+    """Position of each used id among the file's listed ones. Raises InputError for ids that are not listed.
+
+    ``numbers`` are those of the annotations in the file, where they are not all of them in order.
+    """
+    place = look_up(used, known)
+    if len(missing := np.flatnonzero(place < 0)):
+        first = missing[0] if numbers is None else numbers[missing].min()
+        raise InputError(
+            f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
+            f"the first is annotation {first} (counted from 0)",
+            where=path,
+            allowed=f"ids that the file's own list of {'images' if what == 'image' else 'categories'} holds",
+        )
+    return place
+
+
+def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Position of each used id in ``known``, or -1. int32 is half the bytes on the way from a worker process."""
+    positions = np.arange(len(known), dtype=np.int32)
+    if not len(used) or not len(known):
+        return np.full(len(used), -1, dtype=np.int32)
+    if min(used.min(), known.min()) >= 0 and max(used.max(), known.max()) < _TABLE:
+        table = np.full(max(used.max(), known.max()) + 1, -1, dtype=np.int32)
+        table[known] = positions
+        return table[used]
+    order = np.argsort(known, kind="stable")
+    ordered = known[order]
+    nearest = np.minimum(np.searchsorted(ordered, used), len(known) - 1)
+    return np.where(ordered[nearest] == used, positions[order][nearest], np.int32(-1))
+
+
+_TABLE = 1 << 22
+"""Ids below this are looked up in a table of 16 MiB at most; COCO's go up to 581,929."""
+
+
+def fill_areas(
+    segmentation: Callable[[int], Any],
+    areas: NDArray[np.float64],
+    index: NDArray[np.int32],
+    images: Mapping[str, Any],
+    path: Path,
+    number: Callable[[int], int],
+) -> NDArray[np.float64]:
+    """Count the pixels of the masks of those annotations that have no area, NaN.
+
+    Args:
+        segmentation: of the annotation at a position.
+        areas: float64 (n_annotations,).
+        index: position of each annotation's image in ``images``, or -1.
+        images: as of ``checked_images``.
+        path: of the file, for messages.
+        number: of the annotation at a position, counted from 0 in the file.
+
+    Raises:
+        InputError: a segmentation that cannot be decoded.
+    """
+    filled = areas.copy()
+    # an image that is not listed has no size; that is told later
+    for position in np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist():
+        height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
+        try:
+            filled[position] = mask_area(segmentation(position), height, width)
+        except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
+            raise InputError(
+                f"annotation {number(position)} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
+                where=path,
+                allowed="polygons, or a run-length encoding {counts, size}",
+            ) from error
+    return filled
+
+
+def check_areas(areas: NDArray[np.float64], path: Path, numbers: NDArray[np.int64] | None = None) -> None:
+    """Raise InputError for areas that are negative or infinite. ``numbers`` as for ``index_of``."""
+    bad = np.flatnonzero(~(areas >= 0) | np.isinf(areas))
+    if not len(bad):
+        return
+    first = bad[0] if numbers is None else bad[numbers[bad].argmin()]
+    raise InputError(
+        f"annotation {first if numbers is None else numbers[first]} (counted from 0) has area {areas[first]}"
+        + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
+        where=path,
+        allowed="square pixels, 0 and more, or no area but a segmentation",
+    )

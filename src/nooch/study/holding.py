@@ -1,0 +1,40 @@
+"""Work that only one process at a time may do in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from nooch.errors import OutputError
+
+__all__ = ["held"]
+
+
+@contextlib.contextmanager
+def held(folder: Path, doing: str) -> Iterator[None]:
+    """The folder, made where it is missing, and held so that two processes never do the same work.
+
+    Args:
+        folder: for intermediate files.
+        doing: for the error, such as ``finding this suite``.
+
+    Raises:
+        OutputError: another process holds it, or it cannot be made.
+    """
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OutputError(f"another process is {doing}", where=folder, remedy="wait for it") from error
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
+    try:
+        folder.mkdir(exist_ok=True)
+        yield
+    finally:
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)

@@ -1,0 +1,276 @@
+"""COCO files of any size -> a dataset folder in parts: what importing in one piece gives, bit by bit, in bounded memory.
+
+Three steps, each spread over workers by an engine's ``map``: ranges of the files, scanned into rows on disk; parts of the
+dataset, put together from the rows of their images; splits by groups, where they are asked for. What is done lies beside
+the dataset until that is written, so that an interrupted import goes on where it was.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import glob
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from blake3 import blake3
+from numpy.typing import NDArray
+
+from nooch.data import CORE_COLUMNS, SPLITS
+from nooch.data.shard_writing import seal_shards
+from nooch.data.splits import draw_split, file_split, group_names
+from nooch.data.store import Header
+from nooch.errors import InputError, OutputError, ParameterError
+from nooch.files import DATASET_MARKER, atomic_folder, check_output
+from nooch.plans import SplitPlan
+from nooch.readers import Map
+from nooch.readers.coco_files import RANGE, scan_files
+from nooch.readers.coco_merge import class_order, merged_provenance, notes_of
+from nooch.readers.coco_parts import ids_of, write_listing
+from nooch.readers.coco_scan import SLICE
+from nooch.study.holding import held
+from nooch.study.import_parts import PUT_TOGETHER, SPLIT, Done, Part, Step, Work, divided, groups_of
+from nooch.study.importing import split_provenance
+from nooch.version import __version__
+
+__all__ = ["PART_SIZE", "Imported", "import_coco_in_parts"]
+
+PART_SIZE = 125_000
+"""Images of a part that a worker holds in a few hundred MB."""
+
+Progress = Callable[[str, int, int], None]
+Paths = Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was written.
+
+    Attributes:
+        header: contents of ``dataset.json``.
+        annotated: number of pairs of an image and a class that it has.
+        captions: number of captions.
+    """
+
+    header: Header
+    annotated: int
+    captions: int
+
+
+def import_coco_in_parts(
+    out: str | Path,
+    things: Paths = (),
+    stuff: Paths = (),
+    captions: Paths = (),
+    *,
+    part_size: int = PART_SIZE,
+    images: str | Path | None = None,
+    split: SplitPlan | None = None,
+    notes: Sequence[str] = (),
+    overwrite: bool = False,
+    map: Map = builtins.map,
+    progress: Progress = lambda _what, _done, _total: None,
+    range_size: int = RANGE,
+    slice_size: int = SLICE,
+) -> Imported:
+    """Merge COCO-format files of any size into a dataset folder in parts, with the fingerprint of one in one piece.
+
+    A worker holds a range of a file, or the rows of a part. This process holds a few dozen bytes an image: ids, splits, and
+    names of groups where a split is by groups.
+
+    Args:
+        out: folder to write. Intermediate files, about an eighth of the sources, lie beside it, where all workers must
+            be able to write.
+        things: as for ``read_coco``.
+        stuff: as for ``read_coco``.
+        captions: as for ``read_coco``.
+        part_size: images in a part, at most.
+        images: folder below which the image files lie.
+        split: how images are divided.
+        notes: to put before those of the import.
+        overwrite: replace a dataset folder that exists.
+        map: where the work is done, such as an engine's.
+        progress: called with what is being done, and how much of how much is done.
+        range_size: bytes of a file that one job reads.
+        slice_size: bytes that are decoded at once.
+
+    Raises:
+        ParameterError: no file, a part of no image, or a plan that does not fit.
+        InputError: as ``read_coco``. Lists and counts in the message are those of a part. Nothing is written then.
+        OutputError: the folder exists, or another process is importing this dataset.
+    """
+    target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    files = [
+        (role, Path(p)) for role, paths in (("things", things), ("stuff", stuff), ("captions", captions)) for p in paths
+    ]
+    _check(files, part_size, split)
+    root = None if images is None else Path(images).absolute()
+    asked = [part_size, range_size, slice_size, None if root is None else str(root), list(notes)]
+    key = _key(files, split, asked)
+    folder = target.with_name(f".{target.name}.importing-{key}")
+    with _gone_if_refused(target.parent), held(folder, "importing this dataset"):
+        try:
+            scanned = scan_files(
+                files,
+                folder,
+                map=map,
+                range_size=range_size,
+                slice_size=slice_size,
+                progress=partial(progress, "reading annotation files"),
+            )
+            work = Work(folder, scanned, root, split)
+            done = _parts(work, part_size, map, progress)
+            _check_unchanged(key, _key(files, split, asked))
+            progress("writing", 0, 1)
+            imported = _finish(work, done, images, notes, target, overwrite)
+        except (InputError, ParameterError):
+            # what was read is of no use to the files or words that come instead
+            _remove(folder)
+            raise
+    # what other imports of this dataset left, of other files or with other words, is of no use now
+    for left in [folder, *target.parent.glob(f"{glob.escape(f'.{target.name}.importing-')}*[!k]")]:
+        with contextlib.suppress(OutputError), held(left, "importing this dataset"):
+            _remove(left)
+    progress("writing", 1, 1)
+    return imported
+
+
+def _check(files: Sequence[tuple[str, Path]], part_size: int, split: SplitPlan | None) -> None:
+    if not any(role != "captions" for role, _ in files):
+        raise ParameterError("no annotation file was given", allowed="--things, --stuff, or both")
+    if part_size < 1:
+        raise ParameterError(f"a part of {part_size} images", allowed="1 and more")
+    if split is not None and split.group is not None:
+        # a pattern that is none is told before anything is read
+        group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), split.group)
+
+
+def _key(files: Sequence[tuple[str, Path]], plan: SplitPlan | None, asked: list[Any]) -> str:
+    """What intermediate files depend on: another import never takes them for its own."""
+    read = [*files, *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))])]
+    try:
+        stats = [(role, str(path.absolute()), path.stat()) for role, path in read]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
+    content = {
+        "version": __version__,
+        "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
+        "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
+        "asked": asked,
+    }
+    return blake3(msgspec.json.encode(content)).hexdigest()[:16]
+
+
+def _check_unchanged(before: str, now: str) -> None:
+    if now != before:
+        raise InputError("a file was changed while it was read", remedy="import again")
+
+
+def _parts(work: Work, part_size: int, map: Map, progress: Progress) -> list[Done]:
+    """All parts, written."""
+    # categories that do not fit together are told before rows are looked at
+    class_order([(file.role, file) for file in work.files])
+    ids = ids_of(work.files)
+    if work.plan is not None and work.group is None:
+        drawn = work.plan.shares is not None
+        codes = draw_split(len(ids), work.plan) if drawn else file_split(ids, work.plan)
+        _keep_split(work, work.plan, codes)
+    if work.images is not None and not work.listing.is_file():
+        partial_listing = work.listing.with_name("image-files.partial")
+        write_listing(work.images, partial_listing)
+        partial_listing.replace(work.listing)
+    work.dataset.mkdir(exist_ok=True)
+    parts = divided(ids, part_size)
+    del ids
+    done = _each(work, PUT_TOGETHER, parts, map, progress)
+    if work.plan is not None and work.group is not None:
+        groups = groups_of(work, parts)
+        _keep_split(work, work.plan, draw_split(len(groups), work.plan, groups))
+        done = _each(work, SPLIT, parts, map, progress)
+    return done
+
+
+def _each(work: Work, step: Step, parts: list[Part], map: Map, progress: Progress) -> list[Done]:
+    """What came of a step for every part: of those done before, and of the others, by workers."""
+    waiting = [part for part in parts if not work.kept(part, step.name).is_file()]
+    before = len(parts) - len(waiting)
+    progress(step.doing, before, len(parts))
+    for number, _ in enumerate(map(partial(step, work), waiting), 1):
+        progress(step.doing, before + number, len(parts))
+    return [step(work, part) for part in parts]
+
+
+def _keep_split(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
+    counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
+    # a split that is left empty is told before parts are put together
+    split_provenance({}, plan, counts)
+    np.save(work.splits, codes, allow_pickle=False)
+
+
+def _finish(
+    work: Work, done: Sequence[Done], images: str | Path | None, notes: Sequence[str], target: Path, overwrite: bool
+) -> Imported:
+    records = [one.record for one in done]
+    sizes = [len(record.per_image) for record in records]
+    told = [*notes, *notes_of(_sum(one.counts for one in done), sum(sizes), images)]
+    provenance = merged_provenance([file.source for file in work.files], (f.licenses for f in work.files), told)
+    if work.plan is not None:
+        provenance = split_provenance(provenance, work.plan, _sum(record.splits for record in records))
+    classes = class_order([(file.role, file) for file in work.files])
+    header = seal_shards(work.dataset, records, classes, done[0].image_root, provenance)
+    with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as made:
+        for name in [*header.files, DATASET_MARKER]:
+            (made / name).parent.mkdir(exist_ok=True)
+            _link(work.dataset / name, made / name)
+    return Imported(
+        header,
+        sum(int(record.per_image.sum(dtype=np.int64)) for record in records),
+        sum(record.captions or 0 for record in records),
+    )
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for some in counts:
+        for name, count in some.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _link(file: Path, new: Path) -> None:
+    """The file under a second name: what is interrupted now finds it in its old place."""
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
+
+
+@contextlib.contextmanager
+def _gone_if_refused(folder: Path) -> Iterator[None]:
+    """Remove the folders again that were made on the way to this one, if the import is refused."""
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        yield
+    except (InputError, ParameterError):
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+def _remove(folder: Path) -> None:
+    """Remove intermediate files; workers that are just ending may write one more."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)

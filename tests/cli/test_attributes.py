@@ -1,0 +1,106 @@
+"""``nooch add-attributes`` and ``nooch find --criterion scores``: support of the user's own, on data in one piece and in parts."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from nooch.challenge import load_suite
+from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide, open_shards
+
+N = 60
+
+
+def dataset():
+    random = np.random.default_rng(0)
+    frame = pl.DataFrame({"image_id": np.arange(N) * 3, "place": random.integers(2, size=N)})
+    return Dataset.build(frame, ("car", "bus"), csr_array((random.random((N, 2)) < 0.5).astype(float)))
+
+
+@pytest.fixture(params=["whole", "parts"])
+def folder(request, tmp_path):
+    if request.param == "parts":
+        return save_shards(divide(dataset(), 4), tmp_path / "data")
+    return save_dataset(dataset(), tmp_path / "data")
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """Of all images but the first, and of one that the dataset does not hold; in no order."""
+    random = np.random.default_rng(1)
+    ids = random.permutation([*range(3, 3 * N, 3), 1_000_000])
+    table = pl.DataFrame({"id": ids, "context_car": random.random(N), "context_bus": random.random(N), "camera": "a"})
+    table.write_csv(tmp_path / "scores.csv")
+    return tmp_path / "scores.csv"
+
+
+def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
+    done = run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--format", "json")
+    assert done.code == 0
+    assert done.json["images_listed"] == N - 1
+    assert done.json["rows_left_out"] == 1
+    data = load_dataset(tmp_path / "new")
+    assert data.attributes == ("place", "context_car", "context_bus", "camera")
+    wanted = dict(pl.read_csv(scores).select("id", "context_bus").iter_rows())
+    found = dict(data.images.select("image_id", "context_bus").iter_rows())
+    assert found == {image: wanted.get(image) for image in range(0, 3 * N, 3)}
+    assert len(open_shards(tmp_path / "new")) == len(open_shards(folder))
+    assert (data.areas != dataset().areas).nnz == 0
+
+
+def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
+    done = run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--columns", "camera")
+    assert "1 images are not in the table" in done.err
+    assert "1 rows are of images that the dataset does not hold" in done.err
+    assert "camera for 59 of 60 images" in done.out
+    assert load_dataset(tmp_path / "new").attributes == ("place", "camera")
+
+
+def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
+    assert run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id").code == 0
+    more = ["--engine", "local:1"] if len(open_shards(folder)) > 1 else []
+    done = run_cli(
+        "find", tmp_path / "new", "--criterion", "scores", "--scores", "context_{task}", "--tau", 0.4,
+        "--out", tmp_path / "suite", *more,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    suite, data = load_suite(tmp_path / "suite"), load_dataset(tmp_path / "new")
+    for task in ("car", "bus"):
+        rows = zip(data.image_ids, data.labels(task), data.images[f"context_{task}"], strict=True)
+        wanted = {i for i, y, s in rows if s is not None and (s < 0.4 if y else s > 0.4)}
+        assert set(suite.set("scores", task, "all").ids("hard")) == wanted
+    told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", 3)
+    assert "context_car is 0." in told.out
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("image_id,place\n3,1\n", "has columns place already"),
+        ("image_id,split\n3,train\n", "a name that nooch uses itself"),
+        ("image_id,a\n3,1\n3,2\n", "occurs more than once: 3"),
+        ("image_id,a\n3,1\n,2\n", "1 rows have no image_id"),
+        ("image_id\n3\n", "no column but the ids"),
+        ("image,a\n3,1\n", "'image_id' is no column"),
+        ("image_id,a\nx,1\n", "ids of the table are String"),
+    ],
+)
+def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, words):
+    (tmp_path / "table.csv").write_text(table)
+    done = run_cli("add-attributes", folder, tmp_path / "table.csv", tmp_path / "new")
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_scores_need_a_column(run_cli, folder, tmp_path):
+    done = run_cli("find", folder, "--criterion", "scores", "--tau", 0.4, "--out", tmp_path / "suite")
+    assert done.code == 2
+    assert "--scores" in done.err
+    done = run_cli(
+        "find", folder, "--criterion", "scores", "--scores", "plaze", "--tau", 0.4, "--out", tmp_path / "suite"
+    )
+    assert done.code == 2
+    assert "place" in done.err

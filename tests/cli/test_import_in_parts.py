@@ -1,0 +1,136 @@
+"""``nooch import ... --part-size`` and ``--engine`` as a user types them."""
+
+import json
+
+import pytest
+from coco_files import STUFF, document, image, write
+
+from nooch.cli import import_steps
+from nooch.data import load_dataset
+from nooch.data.shards import open_shards
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A folder in the layout of COCO-Stuff: 90 images, of which the first 60 are train2017."""
+    folder = tmp_path / "coco" / "annotations"
+    for part, ids in (("train2017", range(1, 61)), ("val2017", range(61, 91))):
+        images = [image(i) for i in ids]
+        person = [{"image_id": i, "category_id": 1, "area": float(i % 3)} for i in ids if i % 2]
+        road = [{"image_id": i, "category_id": 149, "area": float(i % 16)} for i in ids if i % 4]
+        write(folder / f"instances_{part}.json", document(images, person))
+        write(folder / f"stuff_{part}.json", document(images, road, STUFF))
+        said = [{"image_id": i, "caption": f"a person on road {i}"} for i in ids]
+        write(folder / f"captions_{part}.json", {"images": images, "annotations": said})
+    for i in range(1, 91):
+        write(tmp_path / "coco" / "images" / f"{i:012d}.jpg", "")
+    return folder
+
+
+def _words(files, out, *more):
+    roles = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
+    named = [
+        w for o, name in roles for part in ("train2017", "val2017") for w in (f"--{o}", files / f"{name}_{part}.json")
+    ]
+    return ["import", "coco", out, *named, "--split", "60/20/20", *more]
+
+
+def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, files, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    one = run_cli(*_words(files, whole, "--images", files.parent / "images"))
+    two = run_cli(*_words(files, parts, "--images", files.parent / "images", "--part-size", 25, "--engine", "local:2"))
+    assert two.code == 0, two.err
+    assert two.out == one.out.replace(str(whole), str(parts))
+    assert two.err == one.err
+    assert len(open_shards(parts)) == 4
+    a, b = load_dataset(whole), load_dataset(parts)
+    assert a.fingerprint == b.fingerprint
+    assert a.provenance == b.provenance
+    assert a.image_root == b.image_root
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["coco", "parts", "parts-logs", "whole"]
+    assert "done" in next((tmp_path / "parts-logs").iterdir()).read_text()
+    facts = run_cli(*_words(files, parts, "--part-size", 25, "--overwrite", "--format", "json")).json
+    again = run_cli(*_words(files, whole, "--overwrite", "--format", "json")).json
+    assert facts == again | {"dataset": str(parts)}
+    assert facts["annotated"] == a.areas.nnz
+
+
+def test_it_is_found_in_and_told_of_as_any_other(run_cli, files, tmp_path):
+    out = tmp_path / "data"
+    assert run_cli(*_words(files, out, "--part-size", 30, "--engine", "local:2")).code == 0
+    assert "Classes: 7" in run_cli("info", out).out
+    words = ["find", out, "--criterion", "ce", "--cues", "person=road", "--tasks", "person"]
+    for name, engine in (("a", []), ("b", ["--engine", "local:2"])):
+        done = run_cli(*words, "--out", tmp_path / name, *engine)
+        assert done.code == 0, done.err
+    one, two = ((tmp_path / name / "challenge_sets.parquet").read_bytes() for name in "ab")
+    assert one == two
+
+
+def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):
+    (files / "captions_val2017.json").unlink()
+    whole = run_cli("import", "coco-stuff", files.parent, tmp_path / "whole", "--format", "json")
+    words = ["import", "coco-stuff", files.parent, tmp_path / "parts", "--part-size", 50, "--format", "json"]
+    done = run_cli(*words, "--engine", "local:2")
+    assert done.code == 0, done.err
+    assert done.json == whole.json | {"dataset": str(tmp_path / "parts")}
+    assert done.json["notes"][0] == "captions_val2017.json is not there"
+    assert load_dataset(tmp_path / "parts").image_root == str(files.parent / "images")
+
+
+def test_other_readers_take_an_engine(run_cli, files, tmp_path):
+    for i in range(3):
+        write(tmp_path / "yolo" / f"{i}.txt", "0 .5 .5 .5 .5")
+    names = write(tmp_path / "names.txt", "road\n")
+    words = ["import", "boxes", tmp_path / "yolo", tmp_path / "boxes", "--format", "yolo", "--classes", names]
+    done = run_cli(*words, "--engine", "local:2")
+    assert done.code == 0, done.err
+    assert (tmp_path / "boxes-logs").is_dir()
+    assert len(load_dataset(tmp_path / "boxes")) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--processes", 2, "--engine", "local:2"], "--engine local:2, or another engine"),
+        (["--engine", "clowd"], "'clowd' is no engine"),
+        (["--part-size", 0], "--part-size"),
+        (["--part-size", 9, "--stuff-maps", "."], "--stuff-maps cannot be read in parts"),
+        (["--part-size", 9, "--group", "x"], "matches no part of"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(run_cli, files, tmp_path, more, message):
+    done = run_cli(*_words(files, tmp_path / "new" / "data", *more))
+    assert done.code == 2
+    assert done.out == ""
+    assert message in " ".join(done.err.split())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["coco"]
+
+
+def test_pixel_maps_are_not_read_in_parts(run_cli, files, tmp_path):
+    for part in ("train2017", "val2017"):
+        (files / f"stuff_{part}.json").unlink()
+        write(files.parent / "stuffthingmaps" / part / "000000000001.png", "x")
+    done = run_cli("import", "coco-stuff", files.parent, tmp_path / "data", "--part-size", 9)
+    assert done.code == 2
+    assert "stuffthingmaps cannot be read in parts" in " ".join(done.err.split())
+
+
+def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path):
+    file = files / "stuff_val2017.json"
+    content = json.loads(file.read_text())
+    content["annotations"][3]["area"] = -1
+    write(file, content)
+    told = [
+        run_cli(*_words(files, tmp_path / "data", *more)).err for more in ([], ["--part-size", 9, "--processes", 2])
+    ]
+    assert "annotation 3 (counted from 0) has area -1" in told[0]
+    assert told[0] == told[1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["coco"]
+
+
+def test_large_files_in_one_piece_bring_a_hint(run_cli, files, tmp_path, monkeypatch):
+    assert "--part-size" not in run_cli(*_words(files, tmp_path / "a")).err
+    monkeypatch.setattr(import_steps, "_MANY", 1000)
+    assert "--part-size 125000 merges them in parts" in " ".join(run_cli(*_words(files, tmp_path / "b")).err.split())
+    assert "--part-size" not in run_cli(*_words(files, tmp_path / "c", "--part-size", 40)).err

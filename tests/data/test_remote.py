@@ -1,0 +1,288 @@
+"""Datasets at addresses: read like folders, checked like folders, and never followed out of theirs."""
+
+import functools
+import http.server
+import importlib.util
+import json
+import pickle
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import polars as pl
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from oracles import dataset_of
+from refusals import fails
+from upath import UPath
+
+from nooch import files
+from nooch.challenge import save_suite
+from nooch.criteria import CE, Gist
+from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide, open_shards
+from nooch.engines import LocalEngine
+from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
+from nooch.files import place, read_bytes
+from nooch.study.finding import find
+from nooch.study.sharded_finding import find_in_shards
+
+CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
+
+
+def _data():
+    random = np.random.default_rng(5)
+    images = [{"Y": 0.2, "A": float(a)} if a > 0.4 else {"A": float(a)} for a in random.random(40)]
+    data = dataset_of(images, ["Y", "A"], random.choice(["train", "valid", "test"], 40).tolist())
+    captions = pl.DataFrame({"image_id": list(range(1, 41)), "caption": [f"scene {i % 7}" for i in range(40)]})
+    made = Dataset.build(data.images, data.classes, data.areas, captions)
+    return made.with_embedding("e", random.normal(size=(40, 3)))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a dataset in one piece and the same in parts."""
+    save_dataset(_data(), tmp_path / "served" / "whole")
+    save_shards(divide(_data(), 4), tmp_path / "served" / "parts")
+    return tmp_path / "served"
+
+
+@pytest.fixture
+def memory(folder):
+    """The folder in memory."""
+    system = MemoryFileSystem()
+    system.put(f"{folder}/", "/served/", recursive=True)
+    yield "memory://served"
+    system.rm("/served", recursive=True)
+
+
+@pytest.fixture
+def fetched(monkeypatch):
+    """Names of the files that were fetched from memory."""
+    names, fetch = [], files._fetch
+
+    def counted(file):
+        names.append("/".join(str(file).split("/")[4:]))
+        return fetch(file)
+
+    monkeypatch.setattr(files, "_fetch", counted)
+    monkeypatch.setattr(files, "_PAUSES", (0, 0))
+    return names
+
+
+def _same(one, other):
+    assert one.fingerprint == other.fingerprint
+    assert np.array_equal(one.embeddings["e"], other.embeddings["e"])
+
+
+def _find(address, out, **more):
+    find_in_shards(address, CRITERIA, out, match="ce", path="d", **more)
+    return [(out / name).read_bytes() for name in ("challenge_sets.parquet", "suite.json")]
+
+
+@pytest.mark.parametrize("kind", ["whole", "parts"])
+def test_an_address_gives_what_the_folder_gives(memory, folder, kind, fetched):
+    _same(load_dataset(f"{memory}/{kind}"), _data())
+    _same(load_dataset(UPath(memory) / kind), _data())
+    assert len(fetched) == 2 * len(set(fetched))  # each file once for each dataset
+    _same(load_dataset(f"file://{folder}/{kind}"), _data())
+    _same(load_dataset(place(folder / kind)), _data())
+    assert isinstance(place(f"file://{folder}"), Path)
+
+
+def test_a_find_at_an_address_gives_the_bytes_of_the_folder(memory, folder, tmp_path, fetched):
+    expected = _find(folder / "parts", tmp_path / "one")
+    assert _find(f"{memory}/parts", tmp_path / "two") == expected
+    assert _find(open_shards(f"{memory}/whole"), tmp_path / "three") == expected
+    # what criteria do not read stays where it is
+    fetched.clear()
+    find_in_shards(f"{memory}/parts", {"ce": CE(0.01)}, tmp_path / "four")
+    assert not [name for name in fetched if name.startswith(("captions", "embeddings"))]
+    assert len([name for name in fetched if name.startswith("areas")]) == 2 * 4
+
+
+def test_workers_open_the_address_themselves(folder, tmp_path):
+    with zipfile.ZipFile(tmp_path / "served.zip", "w") as archive:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    address = f"zip://parts::file://{tmp_path}/served.zip"
+    opened = pickle.loads(pickle.dumps(open_shards(address)))
+    _same(opened.load(1), open_shards(folder / "parts").load(1))
+    assert _find(address, tmp_path / "one", map=LocalEngine(2).map) == _find(folder / "parts", tmp_path / "two")
+
+
+@pytest.fixture
+def server(folder):
+    """The folder over http, and what was asked of it."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(f"{self.command} {self.path}")
+
+    handler = functools.partial(Handler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+def test_http_takes_one_request_for_each_file(server, folder, tmp_path):
+    address, asked = server
+    if importlib.util.find_spec("aiohttp") is None:
+        fails(lambda: load_dataset(f"{address}/parts"), "http://", "pip install 'fsspec[http]'", kind=ParameterError)
+        assert not asked
+        return
+    _same(load_dataset(f"{address}/parts"), _data())
+    assert all(line.startswith("GET /parts/") for line in asked)
+    assert len(asked) == len(set(asked)) == 1 + 4 * 4
+    expected = _find(folder / "parts", tmp_path / "one")
+    assert _find(f"{address}/parts", tmp_path / "two", map=LocalEngine(2).map) == expected
+    fails(lambda: load_dataset(f"{address}/nowhere"), "is no dataset", kind=FormatError)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "images/../../outside",
+        "/etc/passwd",
+        "s3://other/x",
+        "file:///etc/passwd",
+        "memory://served/whole/areas.parquet",
+        "%2e%2e/outside",
+        "a\\..\\b",
+        "images/./x",
+        "a?b",
+        "",
+    ],
+)
+def test_names_that_lead_elsewhere_are_never_asked_for(memory, name, fetched):
+    marker = UPath(memory) / "whole" / "dataset.json"
+    header = json.loads(marker.read_text())
+    own = {"dataset.json", *header["files"]}
+    record = header["files"]["images.parquet"]
+    # as itself, and as what is inside the folder of an embedding
+    for named in (name, f"embeddings/f/{name}"):
+        marker.write_text(json.dumps({**header, "files": {**header["files"], named: record}}))
+        fails(lambda: load_dataset(f"{memory}/whole"), "names a file outside the folder", kind=FormatError)
+    assert set(fetched) <= own
+
+
+def test_altered_short_and_missing_files_are_refused(memory):
+    root = UPath(memory) / "parts"
+    file = root / "areas" / "part-0000002.parquet"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    fails(lambda: load_dataset(root), "part-0000002.parquet was altered", kind=FormatError)
+    file.write_bytes(content[:-1])
+    fails(lambda: open_shards(root).load(2), "missing or has another size", kind=FormatError)
+    file.unlink()
+    fails(lambda: open_shards(root).load(2), "missing or has another size", kind=FormatError)
+    file = root / "embeddings" / "e" / "part-0000000.npy"
+    file.write_bytes(bytes([1]) + file.read_bytes()[1:])
+    fails(lambda: open_shards(root).load(0), "was altered", kind=FormatError)
+    assert open_shards(root).load(0, reads=()).embeddings == {}
+    fails(lambda: load_dataset(f"{memory}/nothing"), "memory://served/nothing", "is no dataset", kind=FormatError)
+
+
+class ThrottlingError(Exception):
+    """As packages of protocols have them: no OSError."""
+
+
+def test_a_connection_that_fails_is_tried_again(memory, monkeypatch):
+    calls, cat = [], MemoryFileSystem.cat_file
+
+    def fails_twice(self, path, **more):
+        calls.append(path)
+        if len(calls) % 3:
+            raise ThrottlingError("connection reset")
+        return cat(self, path, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", fails_twice)
+    monkeypatch.setattr(files, "_PAUSES", (0, 0))
+    _same(load_dataset(f"{memory}/parts"), _data())
+    assert len(calls) == 3 * (1 + 4 * 4)
+
+
+def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, monkeypatch):
+    cat, calls = MemoryFileSystem.cat_file, []
+
+    def breaks(self, path, **more):
+        calls.append(path)
+        # after the sums, in the third part that is measured
+        if sum("areas/part-0000002" in call for call in calls) == 2:
+            raise ThrottlingError("the bucket is gone")
+        return cat(self, path, **more)
+
+    monkeypatch.setattr(files, "_PAUSES", ())
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", breaks)
+    fails(
+        lambda: _find(f"{memory}/parts", tmp_path / "suite"),
+        "memory://served/parts/areas/part-0000002.parquet",
+        "ThrottlingError: the bucket is gone",
+        "run the same command again",
+    )
+    assert not (tmp_path / "suite").exists()
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", cat)
+    kept = list(tmp_path.glob(".suite.finding-*/shard-*.images.arrow"))
+    assert len(kept) == 2
+    times = [file.stat().st_mtime_ns for file in kept]
+    done = _find(
+        f"{memory}/parts",
+        tmp_path / "suite",
+        progress=lambda what, *_: what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in kept]),
+    )
+    assert all(again == times[:2] for again in times[2:])
+    assert len(times) > 2
+    assert done == _find(folder / "parts", tmp_path / "other")
+
+
+def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
+    fails(lambda: place("nowhere://x/y"), "nowhere:// is no kind of address", kind=ParameterError)
+    text = fails(lambda: place("ftp://me:secret@host/data"), "has a password in it", kind=ParameterError)
+    assert "secret" not in text
+
+    def missing(_name):
+        raise ImportError("Install s3fs to access S3")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fsspec, "get_filesystem_class", missing)
+        fails(lambda: place("s3://bucket/data"), "s3://bucket/data", "pip install s3fs", kind=ParameterError)
+        fails(lambda: place("https://host/data"), "pip install 'fsspec[http]'", kind=ParameterError)
+    fails(lambda: place("data://text/plain,x"), "is no address of a folder", kind=ParameterError)
+    assert place("MEMORY://Served/x") == place("memory://Served/x")
+    monkeypatch.setitem(sys.modules, "upath", None)
+    fails(lambda: load_dataset("s3://bucket/data"), "pip install 'nooch[remote]'", kind=MissingExtraError)
+    # what only looks like one
+    assert place("a:b/c") == Path("a:b/c")
+    assert place("C:/data") == Path("C:/data")
+
+
+def test_nothing_but_datasets_is_read_from_or_written_to_an_address(memory, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = load_dataset(f"{memory}/whole")
+    suite = find(data, {"ce": CE(0.01)})
+    for out in ("s3://bucket/suite", Path("s3://bucket/suite")):
+        fails(lambda out=out: save_suite(suite, out), "is an address", kind=ParameterError)
+    fails(
+        lambda: add_embedding(f"{memory}/whole", "x", np.zeros((40, 2))), "a folder of this machine", kind=OutputError
+    )
+    assert not (tmp_path / "s3:").exists()
+
+
+def test_a_place_that_denies_is_not_asked_again(memory, monkeypatch):
+    calls = []
+
+    def denies(self, path, **_):
+        calls.append(path)
+        raise PermissionError("no")
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", denies)
+    fails(lambda: read_bytes(place(f"{memory}/whole/dataset.json")), "PermissionError: no", kind=InputError)
+    assert len(calls) == 1
