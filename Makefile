@@ -24,8 +24,9 @@ test: $(READY)
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm
-	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/test_cluster_engines.py -k "slurm or submitit"
-	bash tests/slurm.sh stop .slurm
+	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/test_slurm.py \
+		tests/test_cluster_engines.py tests/cli/test_bench_engines.py -k "slurm or submitit"; \
+		status=$$?; bash tests/slurm.sh stop .slurm; exit $$status
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -19,6 +19,7 @@ SCRIPTS = {
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
     "Growth: import in parts": ["bench_import_scale.py", "--images", "12500", "--factors", "1,10,80"],
     "Growth: CE on datasets in parts": ["bench_scale.py", "--factors", "1,10,80"],
+    "Engines: tiny jobs": ["bench_engines.py"],
     "Metrics: AUC of many subsets": ["bench_metrics.py"],
     "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],

@@ -37,9 +37,14 @@ ReturnToService=2
 MaxArraySize=1001
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-NodeName=$name NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+KillWait=3
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+GresTypes=gpu
+NodeName=$name NodeAddr=127.0.0.1 CPUs=2 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=$name Default=YES MaxTime=INFINITE State=UP
 CONF
+# two GPUs that are none: Slurm counts their files and tells jobs their numbers
+printf 'Name=gpu File=%s\n' /dev/null /dev/zero > "$folder/gres.conf"
 export SLURM_CONF="$folder/slurm.conf"
 [ -f "$folder/munge.key" ] || head -c 1024 /dev/urandom > "$folder/munge.key"
 chmod 0600 "$folder/munge.key"

@@ -2,12 +2,15 @@
 
 import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
 import time
 
 import pytest
-from work import die, refuse, square, who
+from work import awkward, die, die_with_a_child, mark, refuse, square, told_to_end, who
 
-from nooch.engines import LocalEngine
+from nooch.engines import LocalEngine, base
 from nooch.errors import InputError, MissingExtraError, NoochError, ParameterError
 
 ENGINES = {"one process": LocalEngine(1), "two processes": LocalEngine(2)}
@@ -52,6 +55,65 @@ def test_abandoned_work_is_ended():
     next(iter(results))
     results.close()
     assert none_left()
+
+
+def test_work_that_nobody_asked_for_is_ended():
+    results = LocalEngine(2).map(who, range(8))
+    del results
+    assert none_left()
+
+
+def test_workers_do_not_wait_for_the_driver(tmp_path):
+    results = LocalEngine(2).map(mark, [tmp_path / str(number) for number in range(8)])
+    deadline = time.monotonic() + 10
+    while len(list(tmp_path.iterdir())) < 8 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(list(tmp_path.iterdir())) == 8
+    assert list(results) == [str(number) for number in range(8)]
+
+
+def test_what_cannot_travel():
+    with pytest.raises(NoochError, match="Awkward: this and that"):
+        list(LocalEngine(2).map(awkward, [0, 1]))
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match="lambda"):
+        list(LocalEngine(2).map(awkward, [0, 2]))
+    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
+        list(LocalEngine(2).map(lambda x: x, [0, 2]))
+    with pytest.raises(SystemExit):
+        list(LocalEngine(2).map(awkward, [0, 3]))
+    # more than a pipe holds, both ways
+    large = [bytes(3_000_000), bytes(2_000_000), bytes(1_000_000)]
+    assert list(LocalEngine(2).map(bytes, large)) == large
+    assert none_left()
+
+
+def test_an_error_tells_where_in_the_worker_it_arose():
+    with pytest.raises(InputError) as caught:
+        list(LocalEngine(2).map(refuse, [0, 1]))
+    assert "work.py" in "".join(caught.value.__notes__)
+
+
+def test_a_worker_that_leaves_a_child_behind_is_missed_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
+    started = time.monotonic()
+    assert list(LocalEngine(2).map(die_with_a_child, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
+    assert time.monotonic() - started < 15
+
+
+def test_a_worker_that_is_told_to_end_loses_its_job_to_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
+    (tmp_path / "logs").mkdir()
+    assert list(LocalEngine(2, tmp_path / "logs").map(told_to_end, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
+    assert sum("interrupted" in file.read_text() for file in (tmp_path / "logs").iterdir()) == 1
+
+
+def test_workers_that_cannot_begin_are_an_error(tmp_path):
+    # without the guard of multiprocessing, each worker would begin workers
+    script = tmp_path / "unguarded.py"
+    script.write_text("from nooch.engines import LocalEngine\nprint(list(LocalEngine(2).map(abs, range(4))))\n")
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "was lost 4 times" in done.stderr
 
 
 def test_a_worker_that_is_killed_gives_an_error_to_mend():

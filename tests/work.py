@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 
 from nooch.errors import InputError, MissingExtraError
@@ -44,3 +45,84 @@ def die_once(item):
 def printing(x):
     print(f"working on {x}")  # noqa: T201
     return refuse(x)
+
+
+def count_up(item):
+    """Write numbers into a file, two a second, from where it was left."""
+    path, most = item
+    path.touch()
+    while (done := len(path.read_text().split())) < most:
+        with path.open("a") as file:
+            file.write(f"{done}\n")
+        time.sleep(0.5)
+    return done
+
+
+def gpu_for_a_while(folder):
+    """The GPUs that are seen, which no other job has meanwhile."""
+    seen = os.environ["CUDA_VISIBLE_DEVICES"]
+    for name in seen.split(","):
+        # fails where another job has it
+        (folder / f"gpu-{name}").mkdir()
+    time.sleep(0.2)
+    for name in seen.split(","):
+        (folder / f"gpu-{name}").rmdir()
+    return seen
+
+
+def die_with_a_gpu(item):
+    """The GPU that is seen; the first time that it is done, one item kills its worker."""
+    number, folder = item
+    with (folder / "seen").open("a") as file:
+        file.write(f"{number} {os.environ['CUDA_VISIBLE_DEVICES']}\n")
+    marker = folder / f"died-{number}"
+    if number == 2 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return gpu_for_a_while(folder)
+
+
+class Awkward(Exception):  # noqa: N818
+    """An error that cannot be made again from its message."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def awkward(x):
+    if x == 1:
+        raise Awkward("this", "that")
+    if x == 2:
+        return lambda: x
+    if x == 3:
+        sys.exit(3)
+    return bytes(x)
+
+
+def die_with_a_child(item):
+    """Die, the first time that item 0 is done, and leave a process that holds all that this one held."""
+    number, folder = item
+    marker = folder / "died"
+    if number == 0 and not marker.exists():
+        marker.touch()
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def told_to_end(item):
+    """Be told to end, the first time that item 0 is done, as by a system that shuts down."""
+    number, folder = item
+    marker = folder / "told"
+    if number == 0 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(20)
+    return "done"
+
+
+def mark(path):
+    path.touch()
+    return path.name

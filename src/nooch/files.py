@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.errors import InputError, MissingExtraError, OutputError, ParameterError
+from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -43,6 +43,7 @@ __all__ = [
     "read_bytes",
     "replace_file",
     "sha256_of",
+    "writing",
 ]
 
 DATASET_MARKER = "dataset.json"
@@ -244,18 +245,41 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
     path = check_output(folder, overwrite=overwrite, marker=marker)
     partial = path.with_name(f"{_prefix(path)}{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.mkdir()
-        yield partial
-        # another process may have written there meanwhile
-        _check_free(path, overwrite, marker)
-        _install(partial, path)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"cannot write: {error.strerror or error}", where=error.filename or path) from error
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.mkdir()
+            yield partial
+            # another process may have written there meanwhile
+            _check_free(path, overwrite, marker)
+            _install(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
+    """Raise what goes wrong while something is written to ``where`` as an OutputError; errors of other kinds stay.
+
+    That is an OSError, and an error in which a library tells of one in its own words, as polars does.
+    """
+    try:
+        yield
+    except NoochError:
+        raise
+    except Exception as error:
+        told = _OS_ERROR.search(str(error))
+        if told is not None:
+            reason = os.strerror(int(told[1]))
+        elif isinstance(error, OSError):
+            reason = error.strerror or str(error)
+        else:
+            raise
+        raise OutputError(
+            f"cannot write: {reason}", where=getattr(error, "filename", None) or where, remedy=remedy
+        ) from error
+
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def _install(partial: Path, path: Path) -> None:

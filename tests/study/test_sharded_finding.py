@@ -1,5 +1,6 @@
 """Finding in parts gives the bytes that finding in one piece gives, however a dataset is divided."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,62 @@ def test_an_interrupted_find_goes_on_where_it_was(tmp_path, monkeypatch):
     assert measured == [0, 1, 2, 3]
     assert marked == ["Y", "A", "stop", "B", "C"]
     _same(tmp_path / "suite", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", CONFORMING)
+def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
+    criterion, random = CONFORMING[kind], np.random.default_rng(0)
+    data = _data()
+    extra = {
+        "camera": random.choice(["", "Füße", "z"], len(data)).tolist(),
+        "day": [date(2020, 1, int(day)) for day in random.integers(1, 29, len(data))],
+        "size": random.choice([0.0, -0.0, 1e300, 0.1], len(data)).tolist(),
+        "score": random.random(len(data)).tolist(),
+    }
+    images = data.images.with_columns(**{name: pl.Series(values) for name, values in extra.items()})
+    data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
+    save_suite(find(data, {"one": criterion}), tmp_path / "whole")
+    save_shards(divide(data, 5), tmp_path / "parts")
+    summed, add = [], type(criterion).partial
+
+    def counted(self, shard, tasks):
+        summed.append(shard.images["image_id"][0])
+        return add(self, shard, tasks)
+
+    def stopped(function, items):
+        for item in items:
+            if item == 3:
+                raise KeyboardInterrupt
+            yield function(item)
+
+    monkeypatch.setattr(type(criterion), "partial", counted)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_shards(tmp_path / "parts", {"one": criterion}, tmp_path / "suite", map=stopped)
+    assert len(summed) == 3
+    find_in_shards(tmp_path / "parts", {"one": criterion}, tmp_path / "suite")
+    assert len(summed) == len(set(summed)) == 5
+    _same(tmp_path / "suite", tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "suite", "whole"]
+
+
+def test_other_words_take_no_sums_of_others(tmp_path):
+    data = _data()
+    save_shards(divide(data, 3), tmp_path / "parts")
+
+    def stopped(function, items):
+        for item in items:
+            if not isinstance(item, int):
+                raise KeyboardInterrupt
+            yield function(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        find_in_shards(tmp_path / "parts", {"one": Gist("e", 0.2)}, tmp_path / "suite", tasks=["A"], map=stopped)
+    assert len(list(tmp_path.glob(".suite.*"))) == 2
+    save_suite(find(data, {"one": CE(0.01)}), tmp_path / "whole")
+    find_in_shards(tmp_path / "parts", {"one": CE(0.01)}, tmp_path / "suite")
+    _same(tmp_path / "suite", tmp_path / "whole")
+    # what the first one left is gone as well
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "suite", "whole"]
 
 
 class _Own:

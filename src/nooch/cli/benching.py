@@ -1,4 +1,4 @@
-"""``nooch bench``, ``status`` and ``collect``: a grid of trainings on frozen features, and what came of it."""
+"""``nooch bench`` and ``collect``: a grid of trainings on frozen features, and what came of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import split_names
+from nooch.cli.parsing import DatasetArgument, split_names
+from nooch.cli.watching import logs_of
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError, check_one_of
-from nooch.files import check_output_file
+from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     from nooch.study.planning import Plan
@@ -25,12 +26,11 @@ __all__ = ["content_of", "register"]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("bench")(bench_command)
-    app.command("status")(status_command)
     app.command("collect")(collect_command)
 
 
 def bench_command(
-    dataset: Path = typer.Argument(..., metavar="DATASET", help="Dataset folder."),
+    dataset: Place = DatasetArgument,
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
     out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
     features: Path = typer.Option(None, "--features", help="Folder of nooch features: heads are trained on them."),
@@ -42,7 +42,10 @@ def bench_command(
     config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
     set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
     method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    device: str = typer.Option(
+        "auto",
+        help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those that there are.",
+    ),
     engine: str = typer.Option(
         None, "--engine", help="Where passes are trained: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here."
     ),
@@ -52,22 +55,24 @@ def bench_command(
     format: Format = FormatOption,
 ) -> None:
     """Train all methods of a grid: as heads on frozen features, many in one pass, or by fine-tuning whole networks."""
-    from nooch.study.benching import bench, status
-    from nooch.training.backbones import choose_device
+    from nooch.study.benching import bench, planned_for, status
 
     if [features, embedding, pixels].count(None) != 2:
         raise ParameterError("what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER")
     if pixels is None and backbone is not None:
         raise ParameterError("--backbone is for fine-tuning", remedy="give --pixels, or leave it out")
-    device = choose_device(device)
+    device = _device(device, engine)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
     sources: dict[str, Any] = {"features": features, "embedding": embedding, "pixels": pixels, "backbone": backbone}
     make = partial(_plan_elsewhere, method, dataset.absolute(), suite.absolute(), chosen, device, sources)
-    plan = _plan(dataset, suite, chosen, device, **sources)
+    # a login node has no GPU, nor needs one
+    here = device if engine is None else "cpu"
+    plan = _plan(dataset, suite, chosen, here, **sources)
+    plan = plan if engine is None else planned_for(plan, chosen.settings, device)
     if dry_run:
-        _print_plan(plan, chosen, device, format)
+        _print_plan(plan, chosen, device if device == here else None, format)
         return
-    mapping = None if engine is None else engine_of(engine, out.with_name(f"{out.name}-logs")).map
+    mapping = None if engine is None else _engine(engine, device, logs_of(out)).map
     with progress() as update:
         runs = bench(plan, out, map=mapping, again=make, progress=update)
     if format is Format.json:
@@ -80,14 +85,42 @@ def bench_command(
     )
 
 
+def _device(device: str, engine: str | None) -> str:
+    """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which each job has one."""
+    from nooch.training.backbones import choose_device
+    from nooch.training.loading import require_packages
+
+    if engine is None:
+        return choose_device(device)
+    if device not in {"cpu", "cuda", "auto"}:
+        raise ParameterError(
+            f"--device {device} with --engine", allowed="auto, cpu, or cuda: each job has a GPU to itself"
+        )
+    require_packages()
+    import torch
+
+    built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+    if device == "auto":
+        # workers have the same packages; all jobs use the same kind of device: it is in their records
+        device = "cuda" if built and engine_of(engine).gpus_there() else "cpu"
+    _engine(engine, device)
+    return device
+
+
+def _engine(engine: str, device: str, logs: Path | None = None) -> Any:
+    return engine_of(engine, logs, gpus=int(device == "cuda"))
+
+
 def _plan_elsewhere(
-    own: list[str], dataset: Path, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
+    own: list[str], dataset: Place, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
 ) -> Plan:
-    """The plan, in this process or in a worker, where methods of one's own are not known yet."""
+    """The plan in a worker, where methods of one's own are not known yet, and the device must be there."""
+    from nooch.training.backbones import choose_device
     from nooch.training.methods import add_method
 
     for name in own:
         add_method(name)
+    choose_device(device)
     return _plan(dataset, suite, config, device, **_absolute(sources))
 
 
@@ -102,7 +135,7 @@ def _absolute(sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(
-    dataset: Path,
+    dataset: Place,
     suite: Path,
     config: BenchConfig,
     device: str,
@@ -130,23 +163,6 @@ def _plan(
         return plan_bench(data, found, load_features(features, data), config, device=device)
     values = data.embeddings[check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")]
     return plan_bench(data, found, values, config, features_name=f"embedding {embedding}", device=device)
-
-
-def status_command(
-    runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."), format: Format = FormatOption
-) -> None:
-    """How far a bench is."""
-    from nooch.study.benching import status
-    from nooch.training.records import RunsFolder
-
-    facts = status(RunsFolder.open(runs))
-    if format is Format.json:
-        print_json(facts)
-        return
-    rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
-    console().print(table(f"{facts['done']:,} of {facts['jobs']:,} jobs done", ["method", "done", "jobs"], rows))
-    listed = [[number, p["jobs"], p["done"], p["epochs"], p["stopped"]] for number, p in enumerate(facts["passes"], 1)]
-    console().print(table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed))
 
 
 def collect_command(
@@ -222,16 +238,15 @@ def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> B
     return read_config(content, mode)
 
 
-def _print_plan(plan: Plan, config: BenchConfig, device: str, format: Format) -> None:
-    """Jobs, passes, an estimate of time from a product that is timed now, and of disk."""
-    speed = _operations_per_second(device)
+def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: Format) -> None:
+    """Jobs, passes, an estimate of time from a product that is timed now, if the device is here, and of disk."""
     facts: dict[str, Any] = {
         "jobs": len(plan.jobs),
         "passes": [len(names) for names in plan.header.passes],
         "tasks": list(dict.fromkeys(job.task for job in plan.jobs.values())),
         "settings": len({(job.method, job.setting) for job in plan.jobs.values()}),
         "seeds": list(config.seeds),
-        "seconds_per_epoch": plan.operations_per_epoch / speed,
+        "seconds_per_epoch": None if device is None else plan.operations_per_epoch / _operations_per_second(device),
         "most_epochs": config.settings.epochs,
         "disk_bytes": plan.disk_bytes,
     }
@@ -241,10 +256,13 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str, format: Format) ->
     rows = [
         [key.replace("_", " "), value if isinstance(value, int | float) else ", ".join(map(str, value))]
         for key, value in facts.items()
+        if value is not None
     ]
     console().print(table("What would be done", ["", ""], rows, left=2))
     note(
-        "seconds are those of the products alone, for all jobs together, at this device's speed in float32; jobs stop early"
+        "how long it takes cannot be told: the GPUs are not here"
+        if device is None
+        else "seconds are those of the products alone, for all jobs together, at this device's speed in float32; jobs stop early"
     )
 
 

@@ -10,6 +10,7 @@ import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import DatasetArgument, recorded_path, split_names
+from nooch.cli.watching import logs_of, watched
 from nooch.errors import ParameterError
 from nooch.files import SUITE_MARKER, Place, check_output
 
@@ -137,9 +138,9 @@ def _find_in_parts(
     from nooch.study.sharded_finding import find_in_shards
 
     data = _found(dataset)
-    with progress() as update:
+    with watched(logs_of(out)) as update:
         if "gist" in base and fitted is None:
-            data, options.embedding = _embed_in_parts(data, encoder, engine, _logs(out), update)
+            data, options.embedding = _embed_in_parts(data, encoder, engine, logs_of(out), update)
         return find_in_shards(
             data,
             {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
@@ -149,13 +150,9 @@ def _find_in_parts(
             splits=split_names(splits) or None,
             path=recorded_path(dataset, out),
             overwrite=overwrite,
-            map=engine_of(engine, _logs(out)).map,
+            map=engine_of(engine, logs_of(out)).map,
             progress=update,
         )
-
-
-def _logs(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}-logs")
 
 
 def _found(dataset: Place) -> ShardedDataset:
@@ -176,8 +173,8 @@ def embed_command(
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
     data = _found(dataset)
-    with progress() as update:
-        logs = Path(f"{dataset}-logs") if isinstance(dataset, Path) else None
+    logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
+    with watched(logs) as update:
         _, name = _embed_in_parts(data, encoder, engine, logs, update)
     console().print(f"{dataset}: embedding {name}")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.cli.output import Format, console, note, notes_on, print_json, progress
+from nooch.cli.output import Format, console, note, notes_on, print_json
+from nooch.cli.watching import logs_of, watched
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError
@@ -67,14 +68,14 @@ def engine_for(processes: int | None, text: str | None, out: Path) -> Engine:
         raise ParameterError(
             "--processes and --engine exclude each other", allowed=f"--engine local:{processes}, or another engine"
         )
-    return engine_of(text, out.with_name(f"{out.name}-logs"))
+    return engine_of(text, logs_of(out))
 
 
 @contextmanager
 def mapping_of(what: str, processes: int | None, engine: str | None, out: Path) -> Iterator[Map]:
     """Yield an engine's map that shows progress. The work starts when the map is called."""
     chosen = engine_for(processes, engine, out)
-    with progress() as update:
+    with watched(chosen.logs) as update:
 
         def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
             listed = list(items)
@@ -101,7 +102,7 @@ def import_in_parts(
     """Import COCO files into a dataset in parts, and print what was written."""
     from nooch.study.sharded_importing import import_coco_in_parts
 
-    with progress() as update:
+    with watched(engine.logs) as update:
         made = import_coco_in_parts(
             out,
             sources.things,

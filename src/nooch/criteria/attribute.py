@@ -54,6 +54,7 @@ class Attribute:
     phi: str
 
     kind = "attribute"
+    state = AttributeState
     reads = ()
 
     def __post_init__(self) -> None:

@@ -41,7 +41,11 @@ class Criterion(Protocol):
 
 @runtime_checkable
 class Summable(Protocol):
-    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend on how they are divided."""
+    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend on how they are divided.
+
+    A dataclass may also have ``state``, the type of what ``partial`` gives (a dataclass, arrays, numbers, texts, lists, ...): a part's
+    statistics are then kept on disk until the suite is written, so that an interrupted find sums no part twice.
+    """
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> Any:
         """Statistics of the training images of a part, of which there may be none."""

@@ -55,6 +55,7 @@ class CE:
     cues: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     kind = "ce"
+    state = CEState
     reads = ()
 
     def __post_init__(self) -> None:

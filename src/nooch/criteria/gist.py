@@ -53,6 +53,7 @@ class Gist:
     tau: float | None = None
 
     kind = "gist"
+    state = GistState
 
     def __post_init__(self) -> None:
         if self.tau is not None and not -1 <= self.tau <= 1:

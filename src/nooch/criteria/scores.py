@@ -35,6 +35,7 @@ class ContextScores:
     tau: float | None = None
 
     kind = "scores"
+    state = type(None)
     reads = ()
 
     def __post_init__(self) -> None:

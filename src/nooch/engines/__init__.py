@@ -23,15 +23,16 @@ ENGINES = {
 """Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name after a colon."""
 
 
-def engine(text: str, logs: str | Path | None = None) -> LocalEngine | RayEngine | SlurmEngine:
+def engine(text: str, logs: str | Path | None = None, *, gpus: int = 0) -> LocalEngine | RayEngine | SlurmEngine:
     """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
 
     Args:
         text: name, and argument after a colon.
         logs: folder for a log of each job; it is made. Slurm needs one that its nodes see.
+        gpus: that each job needs for itself; jobs see no others.
 
     Raises:
-        ParameterError: an unknown engine, or an argument that it does not take.
+        ParameterError: an unknown engine, an argument that it does not take, or GPUs that are not there.
         MissingExtraError: its package is not installed.
         OutputError: the folder of logs cannot be made.
     """
@@ -43,5 +44,6 @@ def engine(text: str, logs: str | Path | None = None) -> LocalEngine | RayEngine
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot be made: {error.strerror}", where=folder) from error
-    made: LocalEngine | RayEngine | SlurmEngine = getattr(import_module(module), kind).of(argument or None, folder)
+    found = getattr(import_module(module), kind)
+    made: LocalEngine | RayEngine | SlurmEngine = found.of(argument or None, folder, gpus=gpus)
     return made

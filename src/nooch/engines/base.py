@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 import traceback
@@ -12,20 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from nooch.errors import NoochError
+from nooch.errors import NoochError, ParameterError
 
-__all__ = ["Jobs", "Logged", "Lost", "ordered"]
-
-T = TypeVar("T")
-R = TypeVar("R")
+__all__ = ["Jobs", "Logged", "Lost", "check_gpus", "ordered"]
 
 RETRIES = 3
 """How often a job is begun again whose worker was lost."""
 
 WAIT = 0.5
 """Seconds before it is begun again for the first time; twice as long each further time."""
+
+LOOK = 5.0
+"""Seconds between looks at which jobs were lost while the first of them is waited for."""
 
 
 class Lost(Exception):  # noqa: N818 - it never leaves the engines
@@ -49,19 +50,23 @@ class Jobs(ABC):
         """Begin jobs, each a number and an item, and return their handles."""
 
     @abstractmethod
-    def result(self, handle: Any) -> Any:
-        """Wait for a job's result. Raises Lost, or what the job raised."""
+    def wait(self, handle: Any, seconds: float) -> bool:
+        """Wait for a job's end, so long at most; whether it has ended."""
 
     @abstractmethod
-    def is_lost(self, handle: Any) -> bool:
-        """Whether it is known already, without waiting, that a job's worker was lost."""
+    def result(self, handle: Any) -> Any:
+        """The result of a job that has ended. Raises Lost, or what the job raised."""
+
+    @abstractmethod
+    def lost(self, handles: Sequence[Any]) -> Sequence[bool]:
+        """Which jobs are known by now, without waiting, to have lost their worker."""
 
     @abstractmethod
     def close(self, handles: Sequence[Any]) -> None:
         """Give up jobs whose results nobody waits for."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Begun:
     number: int
     item: Any
@@ -77,23 +82,20 @@ def ordered(jobs: Jobs, items: Iterable[Any]) -> Iterator[Any]:
     Raises:
         NoochError: a job's worker was lost each time.
     """
-    coming, begun = enumerate(items), deque[_Begun]()
-    _fill(jobs, coming, begun)
-    return _results(jobs, coming, begun)
+    results = _results(jobs, enumerate(items))
+    # begun, so that its end gives up the jobs even if no result was ever asked for
+    next(results)
+    return results
 
 
-def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], begun: deque[_Begun]) -> None:
-    while len(begun) + jobs.size <= max(jobs.window, jobs.size):
-        batch = list(islice(coming, jobs.size))
-        if not batch:
-            return
-        handles = jobs.submit(batch)
-        begun.extend(_Begun(*pair, handle) for pair, handle in zip(batch, handles, strict=True))
-
-
-def _results(jobs: Jobs, coming: Iterator[tuple[int, Any]], begun: deque[_Begun]) -> Iterator[Any]:
+def _results(jobs: Jobs, coming: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+    begun: deque[_Begun] = deque()
     try:
+        _fill(jobs, coming, begun)
+        yield
         while begun:
+            while not jobs.wait(begun[0].handle, LOOK):
+                _again(jobs, begun)
             try:
                 result = jobs.result(begun[0].handle)
             except Lost as error:
@@ -106,19 +108,32 @@ def _results(jobs: Jobs, coming: Iterator[tuple[int, Any]], begun: deque[_Begun]
         jobs.close([one.handle for one in begun])
 
 
-def _again(jobs: Jobs, begun: deque[_Begun], error: Lost) -> None:
-    """Begin every job anew whose worker was lost."""
-    first = begun[0]
-    if first.lost == RETRIES:
+def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], begun: deque[_Begun]) -> None:
+    while len(begun) + jobs.size <= max(jobs.window, jobs.size):
+        batch = list(islice(coming, jobs.size))
+        if not batch:
+            return
+        handles = jobs.submit(batch)
+        begun.extend(_Begun(*pair, handle) for pair, handle in zip(batch, handles, strict=True))
+
+
+def _again(jobs: Jobs, begun: deque[_Begun], error: Lost | None = None) -> None:
+    """Begin every job anew whose worker was lost: the first if there is an error, and all others of which it is known."""
+    first, known = begun[0], jobs.lost([one.handle for one in begun])
+    gone = [one for one, lost in zip(begun, known, strict=True) if lost or (one is first and error is not None)]
+    if first in gone and first.lost == RETRIES:
+        reason = error or "it ended without a result"
         raise NoochError(
-            f"the worker of job {first.number + 1} was lost {RETRIES + 1} times: {error}", remedy=jobs.remedy
+            f"the worker of job {first.number + 1} was lost {RETRIES + 1} times: {reason}", remedy=jobs.remedy
         ) from error
-    time.sleep(WAIT * 2**first.lost)
-    lost = [one for place, one in enumerate(begun) if not place or jobs.is_lost(one.handle)]
-    handles = jobs.submit([(one.number, one.item) for one in lost])
-    for one, handle in zip(lost, handles, strict=True):
-        # only the first is known to have had its chance: others may have been lost with it
-        one.handle, one.lost = handle, one.lost + (one is first)
+    # another one that was lost too often is given up when it is its turn
+    gone = [one for one in gone if one.lost < RETRIES]
+    if not gone:
+        return
+    time.sleep(WAIT * 2 ** max(one.lost for one in gone))
+    handles = jobs.submit([(one.number, one.item) for one in gone])
+    for one, handle in zip(gone, handles, strict=True):
+        one.handle, one.lost = handle, one.lost + 1
 
 
 @dataclass(frozen=True)
@@ -139,10 +154,14 @@ class Logged:
         if self.folder is None:
             return self.function(item)
         with (self.folder / f"job-{number:07d}.log").open("a", buffering=1, encoding="utf-8") as file:
-            _say(file, f"began on {socket.gethostname()}")
+            _say(file, f"began on {socket.gethostname()}, process {os.getpid()}")
             try:
                 with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
                     result = self.function(item)
+            except (SystemExit, KeyboardInterrupt):
+                # told to end: preempted, out of time, or given up by the driver
+                _say(file, "interrupted")
+                raise
             except BaseException:
                 file.write(traceback.format_exc())
                 _say(file, "failed")
@@ -153,3 +172,10 @@ class Logged:
 
 def _say(file: Any, text: str) -> None:
     file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
+
+
+def check_gpus(gpus: int) -> int:
+    """GPUs of a job. Raises ParameterError where they are fewer than none."""
+    if gpus < 0:
+        raise ParameterError(f"{gpus} GPUs a job", allowed="0 and more")
+    return gpus

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -15,10 +17,12 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.metrics import nll
 from nooch.study.planning import Plan, Training
+from nooch.training.jobs import ProbeSettings
 from nooch.training.records import JobRecord, RunsFolder
 from nooch.training.tasks import TrainingData
+from nooch.training.tuning import TuneSettings
 
-__all__ = ["bench", "status"]
+__all__ = ["bench", "planned_for", "status"]
 
 Progress = Callable[[str, int, int], None]
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -44,34 +48,67 @@ def bench(
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
-        OutputError: the folder holds something else, or runs of another configuration.
+        OutputError: the folder holds something else, or runs of another configuration; another process trains them.
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
         raise ParameterError("workers need to know how to make the plan", allowed="map together with again")
     runs = RunsFolder.begin(out, plan.header)
-    waiting = [n for n, names in enumerate(runs.header.passes) if not all(runs.is_done(name) for name in names)]
-    if map is None:
-        for number in waiting:
-            _train(plan, runs, number, runs.header.passes[number], progress)
-    elif again is not None:
-        results = map(partial(_pass_elsewhere, again, Path(out).absolute()), waiting)
-        for done, _ in enumerate(results, 1):
-            progress("passes", done, len(waiting))
-    for names in runs.header.passes:
-        runs.drop_checkpoint(names)
+    with runs.held():
+        waiting = [n for n, names in enumerate(runs.header.passes) if not _all_done(runs, names)]
+        if map is None:
+            for number in waiting:
+                _train_if_needed(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
+        elif again is not None:
+            progress("passes", 0, len(waiting))
+            results = map(partial(_pass_elsewhere, again, Path(out).absolute()), waiting)
+            for done, _ in enumerate(results, 1):
+                progress("passes", done, len(waiting))
+        runs.tidy()
     progress("jobs", len(plan.jobs), len(plan.jobs))
     return runs
 
 
+def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str) -> Plan:
+    """The plan for another kind of device than the one that it was made on, which this machine need not have.
+
+    What networks are fine-tuned on is in their record, and so in the identity of each job.
+
+    Args:
+        plan: what workers will train.
+        settings: of its configuration.
+        device: ``cpu`` or ``cuda``.
+    """
+    known = plan.header.data
+    if "backbone" not in known or known["backbone"]["device"] == device:
+        return plan
+    data = {**known, "backbone": {**known["backbone"], "device": device}}
+    renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
+    jobs = {renamed[old]: job for old, job in plan.jobs.items()}
+    passes = [[renamed[old] for old in names] for names in plan.header.passes]
+    return replace(plan, jobs=jobs, header=msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes))
+
+
+def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
+    return all(runs.is_done(name) for name in names)
+
+
 def _pass_elsewhere(again: Callable[[], Plan], out: Path, number: int) -> None:
     """Train a pass in a worker, from its last checkpoint if it has one."""
-    runs = RunsFolder.open(out)
+    # what it prints is in the log of the job
+    _train_if_needed(again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None)
+
+
+def _train_if_needed(
+    make: Callable[[], Plan], runs: RunsFolder, number: int, tell: Callable[[str], None], progress: Progress
+) -> None:
+    """Train a pass, unless another process does or has done so."""
     names = runs.header.passes[number]
-    # one that was lost may have finished all but its answer
-    if not all(runs.is_done(name) for name in names):
-        _train(again(), runs, number, names, lambda _what, _done, _total: None)
-    runs.drop_checkpoint(names)
+    with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
+        # one that was lost may have finished all but its answer
+        if not _all_done(runs, names):
+            _train(make(), runs, number, names, progress)
+        runs.drop_checkpoint(names)
 
 
 def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress) -> None:

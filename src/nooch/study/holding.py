@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from nooch.errors import OutputError
 
-__all__ = ["held"]
+__all__ = ["held", "remove_leftovers"]
 
 
 @contextlib.contextmanager
@@ -38,3 +40,17 @@ def held(folder: Path, doing: str) -> Iterator[None]:
     finally:
         lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def remove_leftovers(target: Path, what: str, doing: str) -> None:
+    """Remove intermediate folders beside a target that is written, but those that other processes hold.
+
+    Args:
+        target: what they were for.
+        what: in their names, ``.TARGET.WHAT-KEY``.
+        doing: as for ``held``.
+    """
+    for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
+        if left.is_dir():
+            with contextlib.suppress(OutputError), held(left, doing):
+                shutil.rmtree(left, ignore_errors=True)

@@ -7,6 +7,7 @@ a dataset in one piece, ties by image id and counts to match included.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ from nooch.data import ALL, SPLITS, Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import UndefinedError
 from nooch.study.finding import TASKS_AT_ONCE, Finding
+from nooch.study.shard_sums import replace_shared
 
 __all__ = ["Marked", "Work", "gather_task", "measure_shard"]
 
@@ -152,7 +154,7 @@ def gather_task(work: Work, item: tuple[str, str]) -> Marked:
     if record.is_file():
         return msgspec.json.decode(record.read_bytes(), type=Marked)
     marked = _gather(work, name, task, path)
-    _replace(record, msgspec.json.encode(marked))
+    replace_shared(record, msgspec.json.encode(marked))
     return marked
 
 
@@ -261,7 +263,7 @@ class _MeasuredSupport(_Measured, SupportFitted):
 
 def _write(path: Path, batches: Any) -> None:
     """Arrow record batches under a temporary name, then under their own: a file that is there is whole."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}")
     writer = None
     try:
         for columns in batches:
@@ -285,9 +287,3 @@ def _batch(path: Path, number: int) -> pl.DataFrame:
         found = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
     assert isinstance(found, pl.DataFrame)  # noqa: S101 - tells the type checker that a batch gives a frame
     return found
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(path)

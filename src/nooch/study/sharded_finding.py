@@ -8,8 +8,7 @@ on where it was.
 from __future__ import annotations
 
 import builtins
-import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,11 +21,11 @@ from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import Combination, Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset, open_shards
-from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output
-from nooch.study.finding import check_match, criterion_record, resolve_tasks, splits_to_search, training_part
-from nooch.study.holding import held
+from nooch.study.finding import check_match, criterion_record, resolve_tasks, splits_to_search
+from nooch.study.holding import held, remove_leftovers
 from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
+from nooch.study.shard_sums import check_embeddings, code_of, fit_in_shards
 from nooch.version import __version__
 
 __all__ = ["Summable", "find_in_shards"]
@@ -76,9 +75,9 @@ def find_in_shards(
     described = cast("Dataset", data)
     names, found_in = resolve_tasks(described, tasks), splits_to_search(described, splits)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
-    fitted = _fit(data, base, names, map, progress)
+    fitted = fit_in_shards(data, base, names, target, map, progress)
     check_match(fitted, match, criteria)
-    _check_embeddings(data, reads_of(fitted.values()))
+    check_embeddings(data, reads_of(fitted.values()))
     work = Work(
         data, _folder(target, data, fitted, criteria, names, found_in, match), fitted, criteria, names, found_in, match
     )
@@ -90,53 +89,11 @@ def find_in_shards(
         header = _header(data, work, dict(zip(pairs, marked, strict=True)), path)
         records = {(r.criterion, r.task, r.split): r for r in header.sets}
         save_suite(Suite(header, lambda *key: work.read_set(records[key])), out, overwrite=overwrite)
-    shutil.rmtree(work.folder, ignore_errors=True)
+    # what a find with other words left is of no use now, either
+    for what in ("finding", "summing"):
+        remove_leftovers(target, what, "finding this suite")
     progress("writing", 1, 1)
     return load_suite(out)
-
-
-def _fit(
-    data: ShardedDataset, base: Mapping[str, Criterion | Fitted], tasks: Sequence[str], map: Map, progress: Progress
-) -> dict[str, Fitted]:
-    """Fitted criteria by name, in the order given: sums of all shards, or those that were fitted before."""
-    wanted = {name: c for name, c in base.items() if not isinstance(c, Fitted)}
-    for name, criterion in wanted.items():
-        if not isinstance(criterion, Summable):
-            raise ParameterError(
-                f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
-                allowed="ce, gist, attribute, a criterion with these three methods, or one fitted before",
-                remedy="fit it on a dataset in one piece, and give that suite with --fitted",
-            )
-        given = getattr(criterion, "cues", {})
-        if data.fitting_split not in data.splits and not all(task in given for task in tasks):
-            training_part(cast("Dataset", data), name)
-    _check_embeddings(data, reads_of(wanted.values()))
-    summed: dict[str, Any] = {}
-    shards = range(len(data)) if wanted else ()
-    results = map(partial(_sums, data, wanted, tuple(tasks)), shards)
-    for done, states in enumerate(results, 1):
-        # added up at once: memory does not grow with the number of shards
-        for name, state in states.items():
-            summed[name] = wanted[name].merge([summed[name], state]) if name in summed else state  # type: ignore[attr-defined]
-        progress("summing shards", done, len(shards))
-    return {
-        name: c if isinstance(c, Fitted) else cast("Any", c).finish(summed[name], data.classes, tasks)
-        for name, c in base.items()
-    }
-
-
-def _sums(data: ShardedDataset, criteria: Mapping[str, Any], tasks: Sequence[str], shard: int) -> dict[str, Any]:
-    """Every criterion's statistics of the training images of a shard."""
-    whole = data.load(shard, reads=reads_of(criteria.values()))
-    part = whole.select(rows=(whole.images["split"] == data.fitting_split).to_numpy())
-    return {name: criterion.partial(part, tasks) for name, criterion in criteria.items()}
-
-
-def _check_embeddings(data: ShardedDataset, reads: Collection[str] | None) -> None:
-    """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
-    for kind in reads or ():
-        if kind.startswith("embeddings/"):
-            check_one_of("embedding", kind.partition("/")[2], data.embeddings, owner="the dataset")
 
 
 def _header(
@@ -180,7 +137,7 @@ def _folder(
         "fingerprint": data.header.fingerprint,
         "parts": [dict(part) for part in data.parts],
         "embeddings": {name: one.sha256 for name, one in data.header.files.items() if name.startswith("embeddings/")},
-        "fitted": {name: [one.kind, one.to_json()] for name, one in fitted.items()},
+        "fitted": {name: [*code_of(one), one.kind, one.to_json()] for name, one in fitted.items()},
         "criteria": [[name, getattr(c, "expression", None)] for name, c in criteria.items()],
         "asked": [list(tasks), list(splits), match],
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import filecmp
 import glob
 import os
 import shutil
@@ -30,7 +31,7 @@ from nooch.data.shard_writing import seal_shards
 from nooch.data.splits import draw_split, file_split, group_names
 from nooch.data.store import Header
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import DATASET_MARKER, atomic_folder, check_output
+from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
 from nooch.plans import SplitPlan
 from nooch.readers import Map
 from nooch.readers.coco_files import RANGE, scan_files
@@ -117,7 +118,7 @@ def import_coco_in_parts(
     asked = [part_size, range_size, slice_size, None if root is None else str(root), list(notes)]
     key = _key(files, split, asked)
     folder = target.with_name(f".{target.name}.importing-{key}")
-    with _gone_if_refused(target.parent), held(folder, "importing this dataset"):
+    with _gone_if_refused(target.parent), held(folder, "importing this dataset"), writing(folder, _GO_ON):
         try:
             scanned = scan_files(
                 files,
@@ -142,6 +143,9 @@ def import_coco_in_parts(
             _remove(left)
     progress("writing", 1, 1)
     return imported
+
+
+_GO_ON = "mend that and give the same command again: it goes on where it was"
 
 
 def _check(files: Sequence[tuple[str, Path]], part_size: int, split: SplitPlan | None) -> None:
@@ -184,10 +188,8 @@ def _parts(work: Work, part_size: int, map: Map, progress: Progress) -> list[Don
         drawn = work.plan.shares is not None
         codes = draw_split(len(ids), work.plan) if drawn else file_split(ids, work.plan)
         _keep_split(work, work.plan, codes)
-    if work.images is not None and not work.listing.is_file():
-        partial_listing = work.listing.with_name("image-files.partial")
-        write_listing(work.images, partial_listing)
-        partial_listing.replace(work.listing)
+    if work.images is not None:
+        _list_images(work, work.images)
     work.dataset.mkdir(exist_ok=True)
     parts = divided(ids, part_size)
     del ids
@@ -197,6 +199,17 @@ def _parts(work: Work, part_size: int, map: Map, progress: Progress) -> list[Don
         _keep_split(work, work.plan, draw_split(len(groups), work.plan, groups))
         done = _each(work, SPLIT, parts, map, progress)
     return done
+
+
+def _list_images(work: Work, images: Path) -> None:
+    """List the image files. Parts that were put together while others were there are of no use."""
+    new = work.listing.with_name("image-files.partial")
+    write_listing(images, new)
+    if work.listing.is_file() and not filecmp.cmp(new, work.listing, shallow=False):
+        for step in (PUT_TOGETHER, SPLIT):
+            for kept in work.folder.glob(f"{step.name}-*"):
+                kept.unlink()
+    new.replace(work.listing)
 
 
 def _each(work: Work, step: Step, parts: list[Part], map: Map, progress: Progress) -> list[Done]:

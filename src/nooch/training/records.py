@@ -6,10 +6,11 @@ Times are in ``RUNS/timings.jsonl``, apart from what is the same in every run.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 import polars as pl
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, load_header, read_arrays
 from nooch.errors import FormatError, InputError, OutputError
-from nooch.files import atomic_folder, replace_file
+from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
 
 __all__ = ["RUNS_MARKER", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
@@ -92,7 +94,7 @@ class RunsFolder:
         Raises:
             OutputError: the folder holds something else, or runs of another configuration.
         """
-        path = Path(path)
+        path = local_path(path)
         # as it will be read: JSON knows no tuples
         header = msgspec.json.decode(encode_header(header), type=RunsHeader)
         if (path / RUNS_MARKER).is_file():
@@ -188,8 +190,54 @@ class RunsFolder:
         replace_file(self._state(names), arrays_as_bytes(arrays))
 
     def drop_checkpoint(self, names: Sequence[str]) -> None:
-        """Remove the state of a pass whose jobs are all done."""
-        self._state(names).unlink(missing_ok=True)
+        """Remove the state of a pass whose jobs are all done, and what was left of one by a process that was killed."""
+        state = self._state(names)
+        for file in (state, *state.parent.glob(f".{state.name}.partial-*")):
+            file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Held by the one process that has passes trained, however many workers it has.
+
+        Raises:
+            OutputError: another process holds it, or it cannot be written.
+        """
+        try:
+            lock = FileLock(self.path / "passes" / "held.lock").acquire(timeout=0)
+        except Timeout as error:
+            raise OutputError(
+                "another process is training these runs", where=self.path, remedy="wait for it; see nooch status"
+            ) from error
+        except OSError as error:
+            raise OutputError(f"cannot be written: {error.strerror}", where=self.path) from error
+        with lock:
+            yield
+
+    @contextlib.contextmanager
+    def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
+        """Held by the one process that trains a pass; others wait for it, and then find its checkpoint or its end.
+
+        So a job that a killed bench has left in a queue meets that of the bench that goes on.
+
+        Args:
+            names: the pass.
+            tell: is told that this process waits.
+        """
+        lock = FileLock(self._state(names).with_suffix(".lock"))
+        try:
+            held = lock.acquire(timeout=0)
+        except Timeout:
+            tell("another process trains this pass: waiting for it")
+            held = lock.acquire(poll_interval=1.0)
+        with held:
+            yield
+
+    def tidy(self) -> None:
+        """Remove what was needed for training: all jobs are done."""
+        for names in self.header.passes:
+            self.drop_checkpoint(names)
+        for lock in (self.path / "passes").glob("*.lock"):
+            lock.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own

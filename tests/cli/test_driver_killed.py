@@ -1,0 +1,160 @@
+"""The process that hands out jobs is killed again and again: what is done stays done, and the end is that of an undisturbed run.
+
+NOOCH_TEST_KILLS=30 kills more often; NOOCH_TEST_SEED=1 at other moments.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from own_criteria import LINES
+from small_world import N_JOBS, bench_words, contents, make_world, small_dataset
+
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
+
+KILLS = int(os.environ.get("NOOCH_TEST_KILLS", "3"))
+SEED = int(os.environ.get("NOOCH_TEST_SEED", "0"))
+TESTS = str(Path(__file__).parents[1])
+NOOCH = [sys.executable, "-m", "nooch"]
+SHARDS = 8 * KILLS
+
+
+def killed_until_done(words, out, finished, environment, within, check):
+    """Run a command and kill it, or all of its group, some moments after something more was finished; then let it end.
+
+    Returns how often it was killed. ``check`` is called after each kill with what was finished by then.
+    """
+    random, kills = np.random.default_rng(SEED), 0
+    while kills < KILLS and not out.exists():
+        before = finished()
+        process = subprocess.Popen(words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while process.poll() is None and finished() == before and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(float(random.uniform(0, within)))
+        if process.poll() is not None:
+            assert process.returncode == 0
+            break
+        if random.random() < 0.5:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+        check(finished())
+    if not out.exists():
+        # at once: workers of the last one may just be ending
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=120)
+    print(f"killed {kills} times")  # noqa: T201
+    return kills
+
+
+def stamps(folder, *patterns):
+    """Files that say that something is done, with when they were written."""
+    found = {}
+    for pattern in patterns:
+        for file in folder.glob(pattern):
+            try:
+                status = file.stat()
+            except FileNotFoundError:
+                continue
+            found[file.parent.name, file.name] = (status.st_mtime_ns, status.st_ino)
+    return found
+
+
+def kept_every_time():
+    """A check that nothing which was finished is ever written again, or gone."""
+    seen = {}
+
+    def check(finished):
+        assert {key: finished.get(key) for key in seen} == seen
+        seen.update(finished)
+
+    return seen, check
+
+
+def test_a_find_in_parts(tmp_path):
+    save_shards(divide(small_dataset(16 * SHARDS), SHARDS), tmp_path / "parts")
+    words = [*NOOCH, "find", tmp_path / "parts", "--criterion", "own_criteria:Counted", "--tasks", "car,bowl"]
+    lines = {name: tmp_path / f"{name}.txt" for name in ("undisturbed", "killed")}
+    environment = {name: {**os.environ, LINES: str(file), "PYTHONPATH": TESTS} for name, file in lines.items()}
+    (tmp_path / "undisturbed").mkdir()
+    at_once = [*words, "--engine", "local:2", "--out", tmp_path / "undisturbed" / "suite"]
+    subprocess.run(at_once, env=environment["undisturbed"], check=True, capture_output=True)
+    shards = Counter(lines["undisturbed"].read_text().split())
+    assert len(shards) == SHARDS
+
+    def finished():
+        patterns = (".summing-*/shard-*.msgpack", ".finding-*/shard-*.images.arrow", ".finding-*/marked-*.json")
+        return stamps(tmp_path / "killed", *(f".suite{pattern}" for pattern in patterns))
+
+    done, measured = [], []
+    seen, kept = kept_every_time()
+
+    def check(now):
+        kept(now)
+        done.append({int(file[6:13]) for _, file in now if file.endswith(".images.arrow")})
+        measured.append(len(lines["killed"].read_text().split()) if lines["killed"].exists() else 0)
+
+    (tmp_path / "killed").mkdir()
+    again = [*words, "--engine", "local:2", "--out", tmp_path / "killed" / "suite"]
+    suite = tmp_path / "killed" / "suite"
+    assert killed_until_done(again, suite, finished, environment["killed"], 0.2, check)
+    assert contents(suite) == contents(tmp_path / "undisturbed" / "suite")
+    assert {path.name for path in (tmp_path / "killed").iterdir()} == {"suite", "suite-logs"}
+    # a part that was finished at a kill is in no later line, and every part is in some line
+    written = lines["killed"].read_text().split()
+    first = sorted(shards, key=int)
+    assert set(written) == set(shards)
+    for finished_then, length in zip(done, measured, strict=True):
+        assert not {first[number] for number in finished_then} & set(written[length:])
+    assert seen
+
+
+def test_a_bench(tmp_path):
+    world = make_world(tmp_path, epochs=4 * KILLS)
+    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
+    plain = [*NOOCH, *bench_words(world, tmp_path / "undisturbed")]
+    subprocess.run(plain, check=True, capture_output=True)
+
+    def finished():
+        return stamps(tmp_path / "runs", "jobs/[!.]*/done")
+
+    def progress():
+        return finished() | stamps(tmp_path / "runs", "passes/*.npz")
+
+    _, kept = kept_every_time()
+    nothing = tmp_path / "nothing"
+    assert killed_until_done(words, nothing, progress, None, 0.1, lambda _now: kept(finished()))
+    kept(finished())
+    assert len(finished()) == N_JOBS
+    assert contents(tmp_path / "runs") == contents(tmp_path / "undisturbed")
+    # an epoch whose state was kept is not trained again
+    lines = [json.loads(line) for line in (tmp_path / "runs" / "timings.jsonl").read_text().splitlines()]
+    epochs = Counter((line["of_pass"], line["epoch"]) for line in lines)
+    assert max(epochs.values()) == 1
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
+    world = make_world(tmp_path, epochs=4000)
+    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "runs" / "passes").glob("*.npz")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, stop)
+    assert process.wait(timeout=20) in {130, 143}
+    assert list((tmp_path / "runs" / "passes").glob("*.npz"))
+    # the one that had an epoch; another may just have been loading what it needs
+    assert any("interrupted" in log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log"))
+    assert not list((tmp_path / "runs").rglob("*.partial-*"))

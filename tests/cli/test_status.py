@@ -1,0 +1,100 @@
+"""``nooch status`` of an import, an embedding or a find with an engine: what is done, and what became of it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from small_world import small_dataset
+
+from nooch.cli.watching import logs_of, read_status, watched
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return save_shards(divide(small_dataset(60), 3), tmp_path / "parts")
+
+
+def find(parts, *more):
+    return ["find", parts, "--tasks", "car,bowl", "--alpha", 0.001, "--engine", "local:1", *more]
+
+
+def test_a_find_that_is_done(run_cli, parts, tmp_path):
+    assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 0
+    told = run_cli("status", tmp_path / "suite", "--format", "json").json
+    assert told["state"] == "done"
+    assert told["pid"] == os.getpid()
+    assert told["steps"] == {
+        "summing shards": [3, 3], "measuring shards": [3, 3], "marking tasks": [2, 2], "writing": [1, 1]
+    }  # fmt: skip
+    assert told["command"].startswith("nooch find ")
+    text = run_cli("status", tmp_path / "suite").out
+    assert text.startswith("done on ")
+    assert "measuring shards      3    3" in text
+
+
+def test_a_find_that_was_stopped(run_cli, parts, tmp_path, monkeypatch):
+    from nooch.study import sharded_finding
+
+    def full(*_):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(sharded_finding, "gather_task", full)
+    assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 2
+    told = run_cli("status", tmp_path / "suite")
+    assert told.out.startswith("stopped on ")
+    assert "the same command goes on where it was" in told.out
+    assert "no more" in told.err
+    assert "marking tasks" in told.out
+
+
+def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
+    logs = logs_of(tmp_path / "out")
+    with watched(logs) as update:
+        update("reading", 0, 7)
+        update("reading", 3, 7)
+        told = run_cli("status", tmp_path / "out", "--format", "json").json
+        assert told["state"] == "running"
+        # written at most once a second
+        assert told["steps"] == {"reading": [0, 7]}
+    assert read_status(logs).steps == {"reading": (3, 7)}
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    content = json.loads((logs / "status.json").read_text()) | {"state": "running", "pid": child.pid}
+    (logs / "status.json").write_text(json.dumps(content))
+    assert run_cli("status", tmp_path / "out").out.startswith("killed on ")
+    # of another machine, nothing more is known
+    (logs / "status.json").write_text(json.dumps(content | {"host": "elsewhere"}))
+    assert run_cli("status", tmp_path / "out").out.startswith("running on elsewhere")
+
+
+def test_an_embedding_and_an_import_tell_too(run_cli, tmp_path):
+    coco = {
+        "images": [{"id": i, "width": 4, "height": 4} for i in range(6)],
+        "categories": [{"id": 1, "name": "car"}],
+        "annotations": [{"image_id": i, "category_id": 1, "area": 2} for i in range(6)],
+    }
+    captions = {**coco, "annotations": [{"image_id": i, "caption": f"car {i}"} for i in range(6)]}
+    (tmp_path / "things.json").write_text(json.dumps(coco))
+    (tmp_path / "captions.json").write_text(json.dumps(captions))
+    files = ["--things", tmp_path / "things.json", "--captions", tmp_path / "captions.json"]
+    done = run_cli("import", "coco", tmp_path / "data", *files, "--part-size", 2, "--engine", "local:1")
+    assert done.code == 0, done.err
+    assert run_cli("status", tmp_path / "data", "--format", "json").json["state"] == "done"
+    assert run_cli("embed", tmp_path / "data", "--encoder", "lexical", "--engine", "local:1").code == 0
+    told = run_cli("status", tmp_path / "data", "--format", "json").json
+    assert (told["state"], list(told["steps"])) == ("done", ["embedding captions"])
+
+
+def test_what_tells_nothing_is_refused(run_cli, tmp_path):
+    done = run_cli("status", tmp_path / "nothing")
+    assert done.code == 2
+    assert "runs.json" in done.err
+    logs_of(tmp_path / "out").mkdir()
+    (logs_of(tmp_path / "out") / "status.json").write_text("{")
+    done = run_cli("status", tmp_path / "out")
+    assert done.code == 2
+    assert "status.json: cannot be read" in done.err

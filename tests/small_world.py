@@ -1,0 +1,61 @@
+"""A small dataset with an embedding that tells a little of its classes, a suite of it, and a bench that is done in a second."""
+
+from dataclasses import replace
+
+import numpy as np
+from oracles import dataset_of
+
+from nooch.challenge import save_suite
+from nooch.criteria import CE
+from nooch.data import save_dataset
+from nooch.study.finding import find
+
+CLASSES = ["car", "bowl", "road", "table"]
+CONFIG = """
+tasks: [car, bowl]
+seeds: [0, 1]
+methods:
+  erm:
+  gdro: {K: [0, 5]}
+  environment-undersample: {alpha: 1}
+  online-gdro: {eta: 0.1}
+  cvar: {p: 0.1}
+lr: 1e-2
+heads: 6
+"""
+N_JOBS, N_PASSES = 2 * 2 * 6, 4
+
+
+def small_dataset(n=400):
+    """Cars are mostly on roads, bowls mostly on tables."""
+    random = np.random.default_rng(3)
+    things = random.random((n, 2)) < 0.5
+    places = random.random((n, 2)) < np.where(things, 0.8, 0.3)
+    present, areas = np.hstack([things, places]), random.random((n, 4)) * [0.1, 0.1, 0.5, 0.5]
+    images = [
+        {name: float(area) for name, there, area in zip(CLASSES, *rows, strict=True) if there}
+        for rows in zip(present, areas, strict=True)
+    ]
+    data = dataset_of(images, CLASSES, random.choice(["train", "valid", "test"], n).tolist())
+    values = present @ random.normal(size=(4, 16)) + random.normal(size=(n, 16))
+    return replace(data, embeddings={"made": values.astype(np.float32)})
+
+
+def make_world(folder, epochs=4):
+    """``dataset``, ``suite`` and ``bench.yaml`` in a folder."""
+    data = small_dataset()
+    save_dataset(data, folder / "dataset")
+    save_suite(find(data, {"ce": CE(0.001)}, tasks=["car", "bowl"]), folder / "suite")
+    (folder / "bench.yaml").write_text(f"{CONFIG}epochs: {epochs}\npatience: {epochs}\n")
+    return folder
+
+
+def bench_words(world, out, *more):
+    words = ["bench", world / "dataset", world / "suite", "--embedding", "made", "--config", world / "bench.yaml"]
+    return [str(word) for word in (*words, "--out", out, *more)]
+
+
+def contents(folder):
+    """Bytes of everything but times."""
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != "timings.jsonl"]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
