@@ -12,6 +12,7 @@ from work import awkward, die, die_with_a_child, mark, refuse, square, told_to_e
 
 from nooch.engines import LocalEngine, base
 from nooch.errors import InputError, MissingExtraError, NoochError, ParameterError
+from nooch.machine import processors
 
 ENGINES = {"one process": LocalEngine(1), "two processes": LocalEngine(2)}
 
@@ -125,3 +126,37 @@ def test_no_process_is_refused():
     with pytest.raises(ParameterError, match="0 processes"):
         LocalEngine(0)
     assert issubclass(ParameterError, NoochError)
+
+
+def test_jobs_share_the_processors():
+    assert LocalEngine(1).threads == processors()
+    assert LocalEngine(processors()).threads == 1
+    assert LocalEngine(4 * processors()).threads == 1
+
+
+def test_a_job_of_a_bench_uses_the_processors_it_was_given(tmp_path):
+    import torch
+    from small_world import make_world
+
+    from nooch.cli.benching import _plan
+    from nooch.study.benching import bench
+    from nooch.training.config import read_config
+
+    make_world(tmp_path, epochs=1)
+    config = read_config(tmp_path / "bench.yaml", "probe")
+    used = []
+
+    def plan():
+        used.append(torch.get_num_threads())
+        sources = {"features": None, "embedding": "made", "pixels": None, "backbone": None}
+        return _plan(tmp_path / "dataset", tmp_path / "suite", config, "cpu", **sources)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        bench(plan(), tmp_path / "runs", map=map, again=plan, threads=1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert used[0] == 2
+    assert set(used[1:]) == {1}

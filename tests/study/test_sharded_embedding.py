@@ -1,5 +1,6 @@
 """Embedding in parts gives the vectors of one piece, keeps what is done, and leaves a dataset that is whole."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,9 +19,10 @@ from nooch.criteria import CE, Gist
 from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
-from nooch.encoders import embed_captions, encoder, limited_threads
+from nooch.encoders import embed_captions, encoder
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.machine import limited_threads
 from nooch.study import sharded_embedding
 from nooch.study.sharded_embedding import embed_in_shards
 from nooch.study.sharded_finding import find_in_shards
@@ -143,6 +145,10 @@ def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
     assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
     np.savez(tmp_path / "other.npz", image_ids=ids + 1000, embeddings=values)
     fails(lambda: embed_in_shards(folder, str(tmp_path / "other.npz")), "names none of the dataset's images")
+    assert not list(folder.glob(".*"))
+    values[7, 1] = np.inf
+    np.savez(tmp_path / "other.npz", image_ids=ids, embeddings=values)
+    fails(lambda: embed_in_shards(folder, str(tmp_path / "other.npz")), "not finite")
     assert not list(folder.glob(".*"))
 
 
@@ -304,6 +310,31 @@ def test_what_cannot_be_embedded_is_refused(tmp_path, own, monkeypatch):
         assert not list(path.glob(".*"))
 
 
+def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, monkeypatch):
+    folder, saved = _parts(tmp_path, 5), []
+
+    def save(file, values, **more):
+        saved.append(len(values))
+        if len(saved) > 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, values, **more)
+
+    write = np.save
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", save)
+        fails(
+            lambda: embed_in_shards(folder, "lexical"),
+            "cannot write: No space left on device",
+            "parts that are done are kept",
+            kind=OutputError,
+        )
+    # the vectors of all captions, then parts
+    assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
+    _, name = embed_in_shards(folder, "lexical")
+    assert len(load_dataset(folder).embeddings[name]) == 60
+    assert not list(folder.glob(".*"))
+
+
 def test_a_worker_with_another_model_is_refused(tmp_path, own, monkeypatch):
     folder = _parts(tmp_path)
     import own_encoders
@@ -343,7 +374,7 @@ def test_threads_are_limited_and_given_back():
     code = """
     import os, sys
     import threadpoolctl, numpy
-    from nooch.encoders import limited_threads
+    from nooch.machine import limited_threads
     def most():
         return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=0)
     numpy.ones((300, 300)) @ numpy.ones((300, 300))

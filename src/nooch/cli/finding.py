@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,8 @@ def _tell(suite: Suite, out: Path, format: Format) -> None:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    console().print(f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {out}", style="dim")
+    following = f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {shlex.quote(str(out))}"
+    console().print(following, style="dim", markup=False)
 
 
 def _find_in_parts(
@@ -176,7 +178,7 @@ def embed_command(
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
         _, name = _embed_in_parts(data, encoder, engine, logs, update)
-    console().print(f"{dataset}: embedding {name}")
+    console().print(f"{dataset}: embedding {name}", markup=False)
 
 
 def _embed_in_parts(
@@ -187,9 +189,7 @@ def _embed_in_parts(
     update: Callable[[str, int, int], None],
 ) -> tuple[ShardedDataset, str]:
     """The dataset with the embedding that was asked for, made by an engine where it has none."""
-    from nooch.engines import LocalEngine
     from nooch.engines import engine as engine_of
-    from nooch.machine import processors
     from nooch.study.embedding import asked_embedding
     from nooch.study.sharded_embedding import embed_in_shards
 
@@ -198,9 +198,7 @@ def _embed_in_parts(
     if engine is not None and data.in_parts and not isinstance(asked, str | Path):
         # a GPU is no good to several jobs at once
         made = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
-        places["map"] = made.map
-        if isinstance(made, LocalEngine):
-            places["threads"] = max(1, processors() // min(made.processes, len(data)))
+        places = {"map": made.map, "threads": made.threads}
     return embed_in_shards(
         data, encoder, **places, progress=lambda done, total: update("embedding captions", done, total)
     )

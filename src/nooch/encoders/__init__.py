@@ -13,7 +13,6 @@ from typing import Any
 from nooch.encoders.base import Encoder, Progress
 from nooch.encoders.captions import caption_means, distinct_captions, embed_captions, encode_texts
 from nooch.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
-from nooch.encoders.threads import limited_threads
 from nooch.errors import ParameterError, check_one_of
 from nooch.named import imported, is_named
 
@@ -27,7 +26,6 @@ __all__ = [
     "embed_captions",
     "encode_texts",
     "encoder",
-    "limited_threads",
     "load_embedding",
     "open_embedding",
 ]

@@ -56,6 +56,11 @@ class LocalEngine:
         """GPUs that this process may use."""
         return len(visible_gpus())
 
+    @property
+    def threads(self) -> int:
+        """Processors that each job may use, when as many run as there are processes."""
+        return max(1, processors() // self.processes)
+
     @staticmethod
     def warm(*modules: str) -> None:
         """Start the process that workers are forked from, so that it imports ``modules`` while this one goes on.

@@ -41,6 +41,9 @@ class RayEngine:
         ParameterError: GPUs fewer than none.
     """
 
+    threads = 1
+    """Processors that each job may use."""
+
     def __init__(self, address: str | None = None, logs: Path | None = None, *, gpus: int = 0) -> None:
         self.address, self.logs, self.gpus = address, logs, check_gpus(gpus)
         # what ray would otherwise send about its use

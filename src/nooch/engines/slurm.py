@@ -61,6 +61,7 @@ class SlurmEngine:
         except ImportError as error:
             raise MissingExtraError("submitit", "slurm", "--engine slurm") from error
         self.partition, self.logs, self.gpus = partition, logs, check_gpus(gpus)
+        self.threads = processors
         # in the folder where the command was given: it is more likely shared by the nodes than /tmp
         self._folder = logs / "submitit" if logs is not None else Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
         asked: dict[str, Any] = {} if partition is None else {"slurm_partition": partition}

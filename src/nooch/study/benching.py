@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
+from nooch.machine import limited_threads
 from nooch.metrics import nll
 from nooch.study.planning import Plan, Training
 from nooch.training.jobs import ProbeSettings
@@ -34,6 +35,7 @@ def bench(
     *,
     map: Map | None = None,
     again: Callable[[], Plan] | None = None,
+    threads: int | None = None,
     progress: Progress = lambda _w, _d, _t: None,
 ) -> RunsFolder:
     """Train all jobs of a plan that are not done, and keep their predictions.
@@ -45,6 +47,7 @@ def bench(
         out: folder of runs, which workers must see.
         map: where passes are trained, such as an engine's; by default here, one after another.
         again: with ``map``, gives the plan in a worker, so that data are read there and not sent.
+        threads: with ``map``, processors of each job: last bits of sums depend on them. By default as libraries choose.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
@@ -61,7 +64,7 @@ def bench(
                 _train_if_needed(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
         elif again is not None:
             progress("passes", 0, len(waiting))
-            results = map(partial(_pass_elsewhere, again, Path(out).absolute()), waiting)
+            results = map(partial(_pass_elsewhere, again, Path(out).absolute(), threads), waiting)
             for done, _ in enumerate(results, 1):
                 progress("passes", done, len(waiting))
         runs.tidy()
@@ -93,10 +96,11 @@ def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
     return all(runs.is_done(name) for name in names)
 
 
-def _pass_elsewhere(again: Callable[[], Plan], out: Path, number: int) -> None:
+def _pass_elsewhere(again: Callable[[], Plan], out: Path, threads: int | None, number: int) -> None:
     """Train a pass in a worker, from its last checkpoint if it has one."""
-    # what it prints is in the log of the job
-    _train_if_needed(again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None)
+    with limited_threads(threads):
+        # what it prints is in the log of the job
+        _train_if_needed(again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None)
 
 
 def _train_if_needed(

@@ -30,11 +30,11 @@ from nooch.encoders import (
     embed_captions,
     encode_texts,
     encoder,
-    limited_threads,
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, UndefinedError
-from nooch.files import Place
+from nooch.files import Place, writing
+from nooch.machine import limited_threads
 from nooch.study.embedding import asked_embedding, check_captions, label_of, with_embedding
 from nooch.study.holding import held
 
@@ -83,15 +83,23 @@ def embed_in_shards(
         return open_shards(folder), label
     if not isinstance(found, Path):
         check_captions(has_captions="captions" in data.parts[0])
-    with held(folder / f".embedding-{label}", "embedding these captions"):
-        job = _Job(data, folder, label)
+    job = _Job(data, folder, label)
+    with held(job.keep, "embedding these captions"), writing(folder, _GO_ON):
         job.take_back()
-        if isinstance(found, Path):
-            _divide(job, found, progress)
-        else:
-            _encode(job, name or "", found, map, threads, progress)
-        job.finish()
+        try:
+            if isinstance(found, Path):
+                _divide(job, found, progress)
+            else:
+                _encode(job, name or "", found, map, threads, progress)
+            job.finish()
+        except (InputError, UndefinedError):
+            # parts that are done are of no use to the file or the captions that come instead
+            shutil.rmtree(job.keep, ignore_errors=True)
+            raise
     return open_shards(folder), label
+
+
+_GO_ON = "mend that and give the same command again: parts that are done are kept"
 
 
 def _writable(data: ShardedDataset) -> Path:
@@ -149,7 +157,6 @@ class _Job:
             shape = np.load(file, mmap_mode="r", allow_pickle=False).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
-                shutil.rmtree(self.keep)
                 raise InputError(
                     f"part {part} of embedding {self.label} has shape {shape} for {rows} images, unlike other parts",
                     remedy="embed again: what was kept is removed",
@@ -176,7 +183,6 @@ def _divide(job: _Job, path: Path, progress: Progress) -> None:
         job.write(number, file.placed(rows, len(part)))
         progress(number + 1, len(job.data))
     if not known:
-        shutil.rmtree(job.keep)
         raise file.stranger(job.data.load(0, reads=()))
 
 
@@ -251,9 +257,5 @@ def _encoded_together(job: _Job, chosen: Encoder) -> Path:
 
 
 def _texts(job: _Job) -> pl.Series:
-    """The different captions of all parts. Where there is none, nothing is left of the work."""
-    try:
-        return distinct_captions(job.data.load(number, reads=("captions",)) for number in range(len(job.data)))
-    except UndefinedError:
-        shutil.rmtree(job.keep)
-        raise
+    """The different captions of all parts."""
+    return distinct_captions(job.data.load(number, reads=("captions",)) for number in range(len(job.data)))
