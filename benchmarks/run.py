@@ -17,6 +17,7 @@ INTRODUCTION = (
 SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
+    "Gist: prototypes and challenge sets of 171 tasks": ["bench_gist.py"],
     "Growth: import in parts": ["bench_import_scale.py", "--images", "12500", "--factors", "1,10,80"],
     "Growth: CE on datasets in parts": ["bench_scale.py", "--factors", "1,10,80"],
     "Engines: tiny jobs": ["bench_engines.py"],

@@ -147,8 +147,6 @@ def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFram
 
 
 def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[str, ...], format: ScoreFormat) -> None:
-    from rich.markup import escape
-
     from nooch.report import as_json, latex, markdown, printable, tables_of
 
     for text in scores.notes:
@@ -166,9 +164,7 @@ def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[s
             # nothing is cut or folded in a file
             screen.width = _WIDE
         for shown in tables_of(scores, metrics):
-            # names of runs come from files: in titles and heads, too, they are no markup
-            columns = [escape(column) for column in shown.columns]
-            screen.print(table(escape(shown.title), columns, [list(row) for row in shown.rows], left=shown.left))
+            screen.print(table(shown.title, list(shown.columns), [list(row) for row in shown.rows], left=shown.left))
     else:
         write = markdown if format is ScoreFormat.markdown else latex
         print(write(tables_of(scores, metrics)), end="")  # noqa: T201 - what was asked for goes to standard output

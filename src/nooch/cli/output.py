@@ -70,15 +70,23 @@ def notes_on(provenance: Any) -> None:
 
 
 def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 1) -> Table:
-    """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a dash."""
+    """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a dash.
+
+    Names come from files and users: in the title and heads, too, they are no markup.
+    """
     from rich import box
     from rich.table import Table
 
     made = Table(
-        title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD
+        title=escape(title),
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        pad_edge=False,
+        box=box.SIMPLE_HEAD,
     )
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position < left else "right", overflow="fold")
+        made.add_column(escape(column), justify="left" if position < left else "right", overflow="fold")
     for row in rows:
         made.add_row(*(escape(_cell(value)) for value in row))
     return made

@@ -206,12 +206,9 @@ def _print(sheet: Sheet, format: ScoreFormat) -> None:
 
 
 def _print_tables(tables: Sequence[Shown]) -> None:
-    from rich.markup import escape
-
     screen = console()
     if not screen.is_terminal:
         # nothing is cut or folded in a file
         screen.width = _WIDE
     for shown in tables:
-        columns = [escape(column) for column in shown.columns]
-        screen.print(table(escape(shown.title), columns, [list(row) for row in shown.rows], left=shown.left))
+        screen.print(table(shown.title, list(shown.columns), [list(row) for row in shown.rows], left=shown.left))
