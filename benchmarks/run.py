@@ -19,6 +19,7 @@ SCRIPTS = {
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
     "Gist: prototypes and challenge sets of 171 tasks": ["bench_gist.py"],
     "Growth: import in parts": ["bench_import_scale.py", "--images", "12500", "--factors", "1,10,80"],
+    "Growth: import of a long table in parts": ["bench_table_import.py"],
     "Growth: CE on datasets in parts": ["bench_scale.py", "--factors", "1,10,80"],
     "Engines: tiny jobs": ["bench_engines.py"],
     "Metrics: AUC of many subsets": ["bench_metrics.py"],

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from nooch.readers.boxes import read_boxes
     from nooch.readers.coco import read_coco
     from nooch.readers.label_maps import read_label_maps
+    from nooch.readers.map_parts import MapReading
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
+    from nooch.readers.table_layouts import LongTable, TableOfImages
+    from nooch.readers.table_parts import TableReading
     from nooch.report import save_scores, save_sweep
     from nooch.scenes import contact_sheet
     from nooch.study.attributes import attribute_table, with_attributes
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from nooch.study.results import read_results
     from nooch.study.sharded_embedding import embed_in_shards
     from nooch.study.sharded_finding import find_in_shards
-    from nooch.study.sharded_importing import import_coco_in_parts
+    from nooch.study.sharded_importing import import_coco_in_parts, import_in_parts
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -74,7 +77,7 @@ _HOME = {
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
     "nooch.study.sharded_embedding": ("embed_in_shards",),
     "nooch.study.sharded_finding": ("find_in_shards",),
-    "nooch.study.sharded_importing": ("import_coco_in_parts",),
+    "nooch.study.sharded_importing": ("import_coco_in_parts", "import_in_parts"),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
@@ -83,6 +86,9 @@ _HOME = {
     "nooch.readers.boxes": ("read_boxes",),
     "nooch.readers.coco": ("read_coco",),
     "nooch.readers.label_maps": ("read_label_maps",),
+    "nooch.readers.map_parts": ("MapReading",),
+    "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
+    "nooch.readers.table_parts": ("TableReading",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),
@@ -126,6 +132,8 @@ __all__ = [
     "Dataset",
     "Gist",
     "LocalEngine",
+    "LongTable",
+    "MapReading",
     "Method",
     "NoochError",
     "PixelCache",
@@ -135,6 +143,8 @@ __all__ = [
     "SplitPlan",
     "Suite",
     "Sweep",
+    "TableOfImages",
+    "TableReading",
     "__version__",
     "attribute_table",
     "bench",
@@ -154,6 +164,7 @@ __all__ = [
     "find_in_shards",
     "find_score",
     "import_coco_in_parts",
+    "import_in_parts",
     "judge_statements",
     "load_backbone",
     "load_dataset",

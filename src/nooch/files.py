@@ -68,7 +68,8 @@ def place(text: str | Place) -> Place:
     """Where a dataset lies: a path of this machine, or an address of fsspec such as ``s3://bucket/data``.
 
     Args:
-        text: a text with ``://`` is an address; ``file://`` is this machine. Paths stay as they are, and so do paths of
+        text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an archive's address ends
+            in after ``::`` (``zip://::data.zip``). Paths stay as they are, and so do paths of
             universal-pathlib, which may carry options of their storage.
 
     Raises:
@@ -81,6 +82,10 @@ def place(text: str | Place) -> Place:
         return Path(text)
     # protocols are written small, whatever the case that they were typed in
     text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), text)
+    *links, last = text.split("::")
+    if links and "://" not in last:
+        # of an archive: a path, which workers in other folders must find too
+        text = "::".join([*links, f"file://{Path(last).absolute()}"])
     protocols = [link.partition("://")[0] for link in text.split("::")]
     if len(protocols) == 1 and protocols[0] in ("file", "local"):
         return Path(text.partition("://")[2])
@@ -95,7 +100,7 @@ def place(text: str | Place) -> Place:
             made = UPath(text)
             # some that wrap others take no name after them
             made / DATASET_MARKER
-        except (TypeError, ValueError, NotImplementedError) as error:
+        except (TypeError, ValueError, NotImplementedError, LookupError) as error:
             raise ParameterError(f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES) from error
     return made
 

@@ -92,7 +92,32 @@ def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, w
     done = run_cli("add-attributes", folder, tmp_path / "table.csv", tmp_path / "new")
     assert done.code == 2
     assert words in " ".join(done.err.split())
+    assert "table.csv" in done.err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("kind", "id"), [(pl.UInt64, 2**64 - 1), (pl.Int128, -(2**100))])
+def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, id):
+    pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]}).write_parquet(tmp_path / "table.parquet")
+    done = run_cli("add-attributes", folder, tmp_path / "table.parquet", tmp_path / "new", "--format", "json")
+    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (0, 1, 1), done.err
+
+
+@pytest.mark.parametrize("ids", [[["3"]], [b"\xff"], [True], [1.5], [{"a": "3"}]])
+def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
+    data = dataset()
+    named = data.images.with_columns(pl.col("image_id").cast(pl.String))
+    save_dataset(Dataset.build(named.drop("split"), data.classes, data.areas), tmp_path / "data")
+    pl.DataFrame({"image_id": ids, "a": [5]}).write_parquet(tmp_path / "table.parquet")
+    done = run_cli("add-attributes", tmp_path / "data", tmp_path / "table.parquet", tmp_path / "new")
+    assert done.code == 2
+    assert "table.parquet: ids of the table are" in done.err
+
+
+def test_one_part_stays_a_part(run_cli, scores, tmp_path):
+    save_shards(divide(dataset(), 1), tmp_path / "data")
+    assert run_cli("add-attributes", tmp_path / "data", scores, tmp_path / "new", "--id", "id").code == 0
+    assert open_shards(tmp_path / "new").in_parts
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):

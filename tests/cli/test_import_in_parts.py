@@ -1,6 +1,7 @@
 """``nooch import ... --part-size`` and ``--engine`` as a user types them."""
 
 import json
+import shlex
 
 import pytest
 from coco_files import STUFF, document, image, write
@@ -65,6 +66,23 @@ def test_it_is_found_in_and_told_of_as_any_other(run_cli, files, tmp_path):
         assert done.code == 0, done.err
     one, two = ((tmp_path / name / "challenge_sets.parquet").read_bytes() for name in "ab")
     assert one == two
+
+
+@pytest.mark.parametrize("name", ["a [*] b", "[red]x[/red]", "end[/x]", "-é"])
+def test_a_folder_may_have_any_name(run_cli, files, tmp_path, monkeypatch, name):
+    """What is printed next can be typed, whatever brackets and spaces the name has."""
+    monkeypatch.chdir(tmp_path)
+    words = _words(files, name, "--part-size", 30, "--engine", "local:2")
+    done = run_cli(*words[:2], *words[3:], "--", name)
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"{name}: 90 images")
+    line = next(line for line in done.out.splitlines() if line.startswith("next: nooch find"))
+    assert shlex.split(line)[3] == name
+    found = run_cli(
+        "find", "--cues", "person=road", "--tasks", "person", "--engine", "local:2", "--out", f"s{name}", "--", name
+    )
+    assert found.code == 0, found.err
+    assert shlex.split(found.out.splitlines()[-1])[-1] == f"s{name}"
 
 
 def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):

@@ -105,7 +105,7 @@ def test_a_find_at_an_address_gives_the_bytes_of_the_folder(memory, folder, tmp_
     assert len([name for name in fetched if name.startswith("areas")]) == 2 * 4
 
 
-def test_workers_open_the_address_themselves(folder, tmp_path):
+def test_workers_open_the_address_themselves(folder, tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "served.zip", "w") as archive:
         for file in folder.rglob("*"):
             if file.is_file():
@@ -113,6 +113,10 @@ def test_workers_open_the_address_themselves(folder, tmp_path):
     address = f"zip://parts::file://{tmp_path}/served.zip"
     opened = pickle.loads(pickle.dumps(open_shards(address)))
     _same(opened.load(1), open_shards(folder / "parts").load(1))
+    # the archive by its path, also from here; workers in other folders find it
+    assert str(place(f"zip://parts::{tmp_path}/served.zip")) == address
+    monkeypatch.chdir(tmp_path)
+    assert str(place("zip://parts::served.zip")) == address
     assert _find(address, tmp_path / "one", map=LocalEngine(2).map) == _find(folder / "parts", tmp_path / "two")
 
 
@@ -256,6 +260,7 @@ def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
         fails(lambda: place("s3://bucket/data"), "s3://bucket/data", "pip install s3fs", kind=ParameterError)
         fails(lambda: place("https://host/data"), "pip install 'fsspec[http]'", kind=ParameterError)
     fails(lambda: place("data://text/plain,x"), "is no address of a folder", kind=ParameterError)
+    fails(lambda: place("simplecache://data"), "is no address of a folder", kind=ParameterError)
     assert place("MEMORY://Served/x") == place("memory://Served/x")
     monkeypatch.setitem(sys.modules, "upath", None)
     fails(lambda: load_dataset("s3://bucket/data"), "pip install 'nooch[remote]'", kind=MissingExtraError)

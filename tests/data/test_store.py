@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
 from nooch.data.store import read_header
-from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.files import atomic_folder, check_output, replace_file, sha256_of
 
 
@@ -384,6 +384,20 @@ def test_a_folder_that_vanishes_meanwhile(tmp_path):
             partial.rmdir()
 
     _fails(write, "cannot write: No such file or directory", kind=OutputError, helps=False)
+    assert _left(tmp_path) == []
+
+
+def test_a_full_disk_is_told_whoever_finds_it_full(tmp_path):
+    def write(error):
+        with atomic_folder(tmp_path / "x"):
+            raise error
+
+    for error in (OSError(28, "No space left on device"), pl.exceptions.ComputeError("parquet: ... (os error 28)")):
+        _fails(lambda e=error: write(e), "x: cannot write: No space left on device", kind=OutputError, helps=False)
+    # what was meant for the user stays as it is, and so do faults of the program
+    _fails(lambda: write(InputError("no such thing")), "no such thing", kind=InputError, helps=False)
+    with pytest.raises(pl.exceptions.ComputeError, match="another"):
+        write(pl.exceptions.ComputeError("another fault"))
     assert _left(tmp_path) == []
 
 

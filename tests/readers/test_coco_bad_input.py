@@ -1,5 +1,6 @@
 """Every guard of the COCO reader: the error names the file and the record, and says what is allowed or what to do."""
 
+import gzip
 import json
 import re
 
@@ -29,6 +30,14 @@ TEXT = json.dumps(_document())
 BROKEN = {
     "truncated": (TEXT[: len(TEXT) // 2], "is no valid JSON", "remedy: fetch or export the file again"),
     "an empty file": ("", "is empty"),
+    "a packed file": (gzip.compress(TEXT.encode(), mtime=0), "packed with gzip", "gunzip"),
+    "an archive": (b"PK\3\4" + TEXT.encode(), "a zip archive", "unzip"),
+    "a byte-order mark": (TEXT.encode("utf-8-sig"), "after a byte-order mark", "save it without one"),
+    "UTF-16": (TEXT.encode("utf-16"), "UTF-16", "iconv"),
+    "values within values": (TEXT.replace("1.0", '1.0, "x": ' + "[" * 9999 + "]" * 9999), "values within values"),
+    "a member within members": ('{"x": ' + '{"x": ' * 9999 + "1" + "}" * 9999 + "," + TEXT[1:], "values within values"),
+    "categories that are given again": ('{"categories": [{"id": 1}],' + TEXT[1:], "$.categories[0]"),
+    "images that are given again": ('{"images": 5,' + TEXT[1:], "$.images"),
     "no JSON at all": ("hello", "is no valid JSON"),
     "two documents": (TEXT + TEXT, "is no valid JSON"),
     "NaN": (TEXT.replace("1.0", "NaN"), "is no valid JSON", "JSON has no NaN"),

@@ -1,25 +1,29 @@
 """Importing in parts gives what importing in one piece and dividing gives, however files are cut and by whomever they are read."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
+import polars as pl
 import pytest
 from coco_files import STUFF, THINGS, collections, document, image, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import fails
+from same_datasets import same_folder, told
 
 from nooch.data import load_dataset
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
 from nooch.engines import LocalEngine
-from nooch.errors import InputError, NoochError, OutputError, ParameterError
+from nooch.errors import InputError, OutputError, ParameterError
 from nooch.plans import SplitPlan
+from nooch.readers import coco_scan
 from nooch.readers.coco import read_coco
+from nooch.study import import_parts
 from nooch.study.importing import with_split
 from nooch.study.sharded_importing import import_coco_in_parts
 
@@ -81,23 +85,6 @@ PLANS = st.sampled_from(
 )
 
 
-def _same(folder: Path, other: Path) -> None:
-    """Every table, byte for byte, and the header."""
-    assert sorted(p.relative_to(folder) for p in folder.rglob("*")) == sorted(
-        p.relative_to(other) for p in other.rglob("*")
-    )
-    for file in folder.rglob("*.parquet"):
-        assert file.read_bytes() == (other / file.relative_to(folder)).read_bytes(), file
-    assert (folder / "dataset.json").read_text() == (other / "dataset.json").read_text()
-
-
-def _told(act):
-    try:
-        return act(), None
-    except NoochError as error:
-        return None, error
-
-
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
 )
@@ -109,8 +96,8 @@ def test_any_cut_gives_the_bytes_of_one_piece(sample, plan, sizes, tmp_path_fact
         for role, texts in sample.items()
     }
     part, range_size, slice_size = sizes
-    whole, problem = _told(lambda: with_split(read_coco(**files), plan))
-    done, other = _told(
+    whole, problem = told(lambda: with_split(read_coco(**files), plan))
+    done, other = told(
         lambda: import_coco_in_parts(
             folder / "parts", **files, part_size=part, split=plan, range_size=range_size, slice_size=slice_size
         )
@@ -120,7 +107,7 @@ def test_any_cut_gives_the_bytes_of_one_piece(sample, plan, sizes, tmp_path_fact
     if whole is None:
         return
     save_shards(divide(whole, -(-len(whole) // part)), folder / "whole")
-    _same(folder / "parts", folder / "whole")
+    same_folder(folder / "parts", folder / "whole")
     assert done.header.fingerprint == whole.fingerprint
     assert done.annotated == whole.areas.nnz
     assert done.captions == (0 if whole.captions is None else whole.captions.height)
@@ -158,7 +145,7 @@ def test_processes_do_not_matter(tmp_path):
         progress=lambda *told: shown.append(told),
         **SMALL,
     )
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     steps = ["reading annotation files", "putting parts together", "writing"]
     assert list(dict.fromkeys(what for what, _, _ in shown)) == steps
     last = {what: (done, total) for what, done, total in shown}
@@ -195,7 +182,7 @@ def test_what_looks_like_annotations_is_none(tmp_path):
 
     import_coco_in_parts(tmp_path / "parts", **files, map=mapping, **SMALL)
     assert len(rounds) > 20
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files))
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.4, 0.75, 0.95])
@@ -226,7 +213,7 @@ def test_an_interrupted_import_goes_on_where_it_was(tmp_path, share):
     go(None)
     assert len(set(done)) == len(done), "something was done twice"
     assert len(done) == total
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "parts", "whole"]
 
 
@@ -264,7 +251,7 @@ def test_a_killed_import_never_does_again_what_was_done(tmp_path):
         assert before.items() <= kept.items(), "what was done was done again"
         before = kept
     assert subprocess.run(words, check=False).returncode == 0
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files, SplitPlan("70/10/20")))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, SplitPlan("70/10/20")))
 
 
 def _is_kept(path):
@@ -281,7 +268,7 @@ def test_split_files_images_and_notes_are_those_of_one_piece(tmp_path):
     done = import_coco_in_parts(
         tmp_path / "parts", **files, split=plan, images=tmp_path / "pictures", map=LocalEngine(2).map, **SMALL
     )
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures"))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures"))
     assert done.header.image_root == str(tmp_path / "pictures")
     assert done.header.provenance["notes"] == [
         f"11 of 100 image files are not below {tmp_path / 'pictures'}",
@@ -312,6 +299,76 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "parts").mkdir()
     _refuses(tmp_path, OutputError, "exists already", **files)
+
+
+def _no_room(*_args, **_more):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _no_room_in_other_words(*_args, **_more):
+    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ((coco_scan, "write_spill"), _no_room),
+        ((import_parts, "write_part"), _no_room_in_other_words),
+        ((import_parts, "write_images"), _no_room),
+    ],
+)
+def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, place, fault):
+    """It is no fault of the annotation file that is being read meanwhile."""
+    files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
+    write_it = getattr(*place)
+
+    def sometimes(*args, **more):
+        done.append(args)
+        return (fault if len(done) > 3 else write_it)(*args, **more)
+
+    def go():
+        import_coco_in_parts(tmp_path / "parts", **files, split=plan, **SMALL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, sometimes)
+        text = fails(go, ".parts.importing-", "cannot write: No space left", "goes on where it was", kind=OutputError)
+    assert ".json" not in text
+    assert len(done) == 4
+    (kept,) = tmp_path.glob(".parts.importing-*")
+    before = {p: p.stat().st_ino for p in kept.iterdir() if _is_kept(p)}
+    assert before
+    go()
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+
+
+def test_image_files_that_came_meanwhile_are_seen(tmp_path):
+    files, pictures, rounds = _files(tmp_path / "in", 100), tmp_path / "pictures", []
+    write(pictures / "a" / f"{1:012d}.jpg", "")
+
+    def go(most):
+        def mapping(function, items):
+            rounds.append(list(items))
+            for item in rounds[-1]:
+                if isinstance(item, import_parts.Part) and item.number == most:
+                    raise KeyboardInterrupt
+                yield function(item)
+
+        import_coco_in_parts(tmp_path / "parts", **files, images=pictures, map=mapping, **SMALL | {"part_size": 20})
+
+    def parts():
+        return [len(items) for items in rounds if items and isinstance(items[0], import_parts.Part)]
+
+    for stop in (2, 3):
+        with pytest.raises(KeyboardInterrupt):
+            go(stop)
+    # the same files: parts that are done stay
+    assert parts() == [5, 3]
+    write(pictures / "b" / f"{2:012d}.jpg", "")
+    go(None)
+    assert parts() == [5, 3, 5]
+    found = load_dataset(tmp_path / "parts")
+    assert found.images["file_name"][:2].to_list() == [f"a/{1:012d}.jpg", f"b/{2:012d}.jpg"]
+    assert f"98 of 100 image files are not below {pictures}" in found.provenance["notes"]
 
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
@@ -367,7 +424,7 @@ def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
     plan = SplitPlan("70/10/20")
     cut = SMALL | {"range_size": 100_000, "slice_size": 20_000}
     done = import_coco_in_parts(tmp_path / "parts", **files, split=plan, map=LocalEngine(2).map, **cut)
-    _same(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert done.header.n_images > 160
     # most of the captions are of other images
     assert any("captions belong to images that no annotation file lists" in n for n in done.header.provenance["notes"])

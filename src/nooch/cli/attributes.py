@@ -43,18 +43,18 @@ def add_attributes_command(
     from nooch.study.attributes import attribute_table, with_attributes
 
     data = open_shards(dataset)
-    found = attribute_table(read_table(table), id, split_names(columns) or None)
+    found = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
     listed = 0
 
     def parts() -> Iterator[Dataset]:
         nonlocal listed
         for number in range(len(data)):
-            part, known = with_attributes(data.load(number), found)
+            part, known = with_attributes(data.load(number), found, where=table)
             listed += known
             yield part
 
     with progress() as update:
-        if len(data) == 1:
+        if not data.in_parts:
             save_dataset(next(parts()), out, overwrite=overwrite)
         else:
             save_shards(

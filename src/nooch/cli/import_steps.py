@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,28 +21,16 @@ if TYPE_CHECKING:
     from nooch.data.store import Header
     from nooch.engines.ray import RayEngine
     from nooch.engines.slurm import SlurmEngine
+    from nooch.readers.parts import Reading
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 
-__all__ = ["Sources", "engine_for", "finish", "import_in_parts", "mapping_of", "not_in_parts", "note_size"]
+__all__ = ["engine_for", "finish", "import_in_parts", "mapping_of", "not_in_parts", "note_size"]
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The files of a COCO import, and what there is to note about how they were found."""
-
-    things: Sequence[Path]
-    stuff: Sequence[Path]
-    captions: Sequence[Path]
-    images: Path | None
-    notes: Sequence[str] = ()
-
-
-def not_in_parts(what: str) -> ParameterError:
+def not_in_parts(what: str, instead: str) -> ParameterError:
     """What is wrong with ``--part-size`` where something can only be read in one piece."""
-    return ParameterError(
-        f"{what} cannot be read in parts", allowed="--stuff files with --part-size, or an import without it"
-    )
+    return ParameterError(f"{what} cannot be read in parts", allowed=f"{instead}, or an import without --part-size")
 
 
 _MANY = 4_000_000_000
@@ -91,33 +79,33 @@ def mapping_of(what: str, processes: int | None, engine: str | None, out: Path) 
 
 
 def import_in_parts(
-    sources: Sources,
+    reading: Reading,
     out: Path,
     part_size: int,
+    images: Path | None,
     plan: SplitPlan | None,
     overwrite: bool,
     engine: Engine,
     format: Format,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Import COCO files into a dataset in parts, and print what was written."""
-    from nooch.study.sharded_importing import import_coco_in_parts
+    """Import files into a dataset in parts, and print what was written."""
+    from nooch.study.sharded_importing import import_in_parts as put_together
 
     with watched(engine.logs) as update:
-        made = import_coco_in_parts(
+        made = put_together(
+            reading,
             out,
-            sources.things,
-            sources.stuff,
-            sources.captions,
             part_size=part_size,
-            images=sources.images,
+            images=images,
             split=plan,
-            notes=sources.notes,
+            notes=notes,
             overwrite=overwrite,
             map=engine.map,
             progress=update,
         )
-    header = made.header
-    _tell(out, header, header.n_images, made.annotated, made.captions, [], format, has_areas=True)
+    told = (made.header.n_images, made.annotated, made.captions, made.attributes)
+    _tell(out, made.header, *told, format, has_areas=made.has_areas)
 
 
 def finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:
@@ -162,6 +150,9 @@ def _tell(
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in data.splits.items())
-    console().print(f"{out}: {images:,} images ({splits}), {len(data.classes)} classes, {captions:,} captions")
+    told = f"{out}: {images:,} images ({splits}), {len(data.classes)} classes, {captions:,} captions"
+    console().print(told, markup=False)
     criterion = "ce" if has_areas else 'attribute --phi "EXPRESSION"'
-    console().print(f"next: nooch find {out} --criterion {criterion} --out SUITE", style="dim", markup=False)
+    console().print(
+        f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE", style="dim", markup=False
+    )

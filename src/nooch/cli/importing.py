@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from nooch.cli.import_steps import Sources, engine_for, finish, import_in_parts, mapping_of, not_in_parts, note_size
+from nooch.cli.import_steps import engine_for, finish, import_in_parts, mapping_of, not_in_parts, note_size
 from nooch.cli.output import Format, FormatOption, note
 from nooch.cli.parsing import parse_pairs, split_names
 from nooch.errors import ParameterError
@@ -44,6 +44,8 @@ PartSize: Any = typer.Option(
     help="Write a dataset in parts of N images (125000, say), read and merged in bounded memory: for files of any size.",
 )
 
+_STUFF = "--stuff files"
+
 
 @app.command("coco")
 def coco(
@@ -71,9 +73,11 @@ def coco(
     plan = _plan(split, seed, group, split_values)
     if part_size is not None:
         if stuff_maps is not None:
-            raise not_in_parts("--stuff-maps")
-        sources = Sources(things, stuff, captions, images)
-        import_in_parts(sources, out, part_size, plan, overwrite, engine_for(processes, engine, out), format)
+            raise not_in_parts("--stuff-maps", _STUFF)
+        from nooch.readers.coco_reading import CocoReading
+
+        reading = CocoReading(things, stuff, captions)
+        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
         return
     note_size([*things, *stuff, *captions])
     from nooch.readers.coco import read_coco
@@ -114,9 +118,12 @@ def coco_stuff(
     if part_size is not None:
         found = find_coco(root)
         if found.stuff_maps is not None:
-            raise not_in_parts(f"the pixel maps of stuff in {found.stuff_maps}")
-        sources = Sources(found.things, found.stuff, found.captions, images or found.images, found.notes)
-        import_in_parts(sources, out, part_size, plan, overwrite, engine_for(processes, engine, out), format)
+            raise not_in_parts(f"the pixel maps of stuff in {found.stuff_maps}", _STUFF)
+        from nooch.readers.coco_reading import CocoReading
+
+        reading, where = CocoReading(found.things, found.stuff, found.captions), images or found.images
+        chosen = engine_for(processes, engine, out)
+        import_in_parts(reading, out, part_size, where, plan, overwrite, chosen, format, found.notes)
     else:
         with mapping_of("reading annotation files", processes, engine, out) as mapping:
             data = read_coco_stuff(root, images=images, map=mapping)
@@ -142,13 +149,20 @@ def label_maps(
     overwrite: bool = Overwrite,
     processes: int = Processes,
     engine: str = EngineOption,
+    part_size: int = PartSize,
     format: Format = FormatOption,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    plan = _plan(split, seed, group, split_values)
+    if part_size is not None:
+        from nooch.readers.map_parts import MapReading
+
+        reading = MapReading(maps, classes, void, suffix)
+        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
+        return
     from nooch.readers.label_maps import read_label_maps
 
-    plan = _plan(split, seed, group, split_values)
     with mapping_of("counting label maps", processes, engine, out) as mapping:
         data = read_label_maps(maps, classes, void=void, images=images, suffix=suffix, map=mapping)
     finish(data, plan, out, overwrite, format)
@@ -170,9 +184,12 @@ def boxes(
     overwrite: bool = Overwrite,
     processes: int = Processes,
     engine: str = EngineOption,
+    part_size: int = PartSize,
     json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
 ) -> None:
     """Bounding boxes; their areas stand for those of the objects."""
+    if part_size is not None:
+        raise not_in_parts("files of boxes", "a table of image, class and area (nooch import table --class --area)")
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.readers.boxes import read_boxes
 
@@ -205,6 +222,9 @@ def table(
     seed: int = Seed,
     group: str = Group,
     overwrite: bool = Overwrite,
+    processes: int = Processes,
+    engine: str = EngineOption,
+    part_size: int = PartSize,
     format: Format = FormatOption,
 ) -> None:
     """A table of labels and attributes for each image, or a long table of image, class and area."""
@@ -216,6 +236,8 @@ def table(
         raise ParameterError("--split and --split-column exclude each other")
     if area_column is not None and class_column is None:
         raise ParameterError("--area needs --class", allowed="both, for a long table of image, class and area")
+    if part_size is None and (engine or processes):
+        raise ParameterError("a table in one piece is read by one process", remedy="give --part-size too, or neither")
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
 
@@ -223,6 +245,16 @@ def table(
     values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
     kept = split_names(",".join(attributes)) or None
     columns = Columns(id, file_name, split_column, values, kept)
+    if part_size is not None:
+        from nooch.readers.table_layouts import LongTable, TableOfImages
+        from nooch.readers.table_parts import TableReading
+
+        labels = split_names(",".join(label))
+        layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
+        reading = TableReading(file, columns, layout)
+        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
+        return
+    note_size([*file.iterdir()] if file.is_dir() else [file])
     if class_column is None:
         data = read_table_of_images(file, columns, split_names(",".join(label)), images=images)
     else:

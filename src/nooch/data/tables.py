@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError
 
-__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table", "table_of"]
+__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of", "table_told"]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -25,16 +25,24 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
         InputError: no such file, an ending that is not known, or contents that do not parse.
     """
     path = Path(path)
+    frames = [_read_part(part, csv_options) for part in table_files(path)]
+    try:
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
+
+
+def table_files(path: Path) -> list[Path]:
+    """The file, or the part files of a folder, in the order in which they are read. Raises InputError where there is none."""
     if not path.exists():
         raise InputError("no such file or folder", where=path)
     parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
     if not parts:
         raise InputError("the folder holds no table", where=path, allowed=", ".join(_READ))
-    frames = [_read_part(part, csv_options) for part in parts]
-    try:
-        return frames[0] if len(frames) == 1 else pl.concat(frames)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
+    for part in parts:
+        if part.suffix.lower() not in _READ:
+            raise InputError(f"ending {part.suffix!r} is not a table's", where=part, allowed=", ".join(_READ))
+    return parts
 
 
 # a name with [ or * is a name, not a pattern
@@ -47,29 +55,27 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
 
 
 def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
-    read = _READ.get(path.suffix.lower())
-    if read is None:
-        raise InputError(f"ending {path.suffix!r} is not a table's", where=path, allowed=", ".join(_READ))
+    return table_told(path, lambda: _READ[path.suffix.lower()](path, csv_options))
+
+
+_T = TypeVar("_T")
+
+
+def table_told(where: object, act: Callable[[], _T]) -> _T:
+    """What comes of reading a table. Raises InputError, for ``where``, for what polars or the disk say against it."""
     try:
-        return read(path, csv_options)
+        return act()
     except _BROKEN as error:
-        raise _unread(path, error) from error
+        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where) from error
 
 
 # polars panics on some broken Parquet files
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
 
 
-def _unread(where: object, error: BaseException) -> InputError:
-    return InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where)
-
-
 def table_of(content: bytes, where: object) -> pl.DataFrame:
     """A Parquet file's table from its content. Raises InputError, for ``where``, where it cannot be read."""
-    try:
-        return pl.read_parquet(content)
-    except _BROKEN as error:
-        raise _unread(where, error) from error
+    return table_told(where, lambda: pl.read_parquet(content))
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:

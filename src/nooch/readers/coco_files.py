@@ -161,7 +161,8 @@ class _Chain:
     def file(self) -> ScannedFile:
         """The whole file, once all ranges fit together. Raises InputError."""
         members = _members(self._pieces)
-        texts = [(msgspec.json.encode(key), found[0].text or b"[]") for key, found in members.items()]
+        # also of members that are given again: what is read in one piece is checked whole
+        texts = [(msgspec.json.encode(piece.key), piece.text or b"[]") for piece in self._pieces if piece.begins]
         kind = Captions if self.job.role == "captions" else Instances
         # what was read as rows is left out: this is what else the file says, and that it says all it must
         rest: Any = decode(b"{%s}" % b",".join(b"%s:%s" % pair for pair in texts), kind, self._path)

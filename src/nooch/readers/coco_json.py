@@ -224,7 +224,7 @@ def _in_slices(content: Any, kind: type[Any], element: type[Any], columns: _Colu
         if len(set(keys)) < len(keys) or not {"images", "annotations"} <= set(keys):
             return None
         rest = decode(b"{%s}" % b",".join(b'"%s":%s' % (k.encode(), text) for k, text in members), kind, path)
-    except (Broken, InputError):
+    except (Broken, InputError, RecursionError):
         return None
     return _Found(images, parts, rest)
 
@@ -263,14 +263,30 @@ def _with_areas(
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or cannot be read."""
+    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or packed, or cannot be read."""
     try:
         if not path.stat().st_size:
             raise InputError("is empty", where=path)
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            yield content
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    # errors of what is done with the content are not errors of this file
+    with mapped as content:
+        for begin, what, remedy in _NO_JSON:
+            if content[: len(begin)] == begin:
+                raise InputError(f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy)
+        yield content
+
+
+_NO_JSON = (
+    (b"\x1f\x8b", "packed with gzip", "unpack it first: gunzip FILE"),
+    (b"PK\3\4", "a zip archive", "unpack it first: unzip FILE"),
+    (b"\xef\xbb\xbf", "text after a byte-order mark", "save it without one: tail -c +4 FILE > NEW"),
+    (b"\xff\xfe", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+    (b"\xfe\xff", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+)
+"""How files begin that are often given instead, what they are, and what to do."""
 
 
 def source_of(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
@@ -19,6 +19,7 @@ from nooch.readers import Map
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.sums import Entries, summed
 
 __all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
 
@@ -98,9 +99,6 @@ def merged_provenance(
     }
 
 
-_Triples = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
-
-
 class _Merged:
     """Images, classes and area triples of several files, being put together."""
 
@@ -124,17 +122,11 @@ class _Merged:
     def areas(self) -> csr_array:
         """Sums of square pixels over height x width, CSR (n_images, n_classes)."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._parts, strict=True))
-        shape = (len(self.ids), len(self.classes))
-        listed = coo_array((values, (rows, columns)), shape=shape)
-        # the entries of every row are put in order, also where all are: sums must not depend on what other rows hold
-        listed.has_canonical_format = True
-        summed = listed.tocsr()
-        summed.has_sorted_indices = summed.has_canonical_format = False
-        summed.sum_duplicates()
+        total = summed((rows, columns, values), (len(self.ids), len(self.classes)))
         # one division of each sum: within 1e-15 of the official areas summed by hand
         size = (self.widths * self.heights).astype(np.float64)
-        summed.data /= np.repeat(size, np.diff(summed.indptr))
-        return csr_array(summed)
+        total.data /= np.repeat(size, np.diff(total.indptr))
+        return total
 
     def add_maps(self, folder: Path, values: str, map: Map) -> None:
         """Count stuff classes in pixel maps; thing pixels are left to the things files."""
@@ -203,7 +195,7 @@ class _Merged:
         found: list[str | None] = chosen.tolist()
         return found
 
-    def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> _Triples:
+    def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
         known = [-1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()]
         columns = np.array(known, dtype=np.int32)[file.category_index]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,10 @@ from nooch.readers.coco_files import Annotated, ScannedFile
 from nooch.readers.coco_json import ParsedFile, captions_of, instances_of
 from nooch.readers.coco_merge import counted_merge
 from nooch.readers.coco_structure import checked_images, fill_areas, look_up
-from nooch.readers.image_files import ImageIndex, list_images
+from nooch.readers.parts import listed_index
 from nooch.readers.spills import read_ids, read_spill
 
-__all__ = ["ids_of", "read_part", "write_listing"]
-
-_BLOCK = 1 << 22
+__all__ = ["ids_of", "read_part"]
 
 
 def ids_of(files: Sequence[ScannedFile]) -> NDArray[np.int64]:
@@ -31,25 +28,6 @@ def ids_of(files: Sequence[ScannedFile]) -> NDArray[np.int64]:
         if file.role != "captions":
             ids = np.union1d(ids, np.concatenate([read_ids(file.folder / stem) for stem in file.images]))
     return ids
-
-
-def write_listing(images: Path, file: Path) -> None:
-    """Write the paths of the image files below a folder, so that workers look for those of a part without holding all."""
-    with file.open("wb") as listing:
-        # no path holds a zero byte
-        listing.writelines(os.fsencode(path) + b"\0" for path in list_images(images))
-
-
-def _listed(file: Path) -> Iterator[str]:
-    with file.open("rb") as listing:
-        rest = b""
-        while block := listing.read(_BLOCK):
-            *paths, rest = (rest + block).split(b"\0")
-            yield from map(os.fsdecode, paths)
-
-
-def _base(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 def read_part(
@@ -62,7 +40,7 @@ def read_part(
         low: of the range of ids. Ranges of parts leave no id out, so that each annotation is checked in one of them.
         high: behind the range.
         images: folder below which the image files lie.
-        listing: the file of their paths, as ``write_listing`` makes it.
+        listing: the file of their paths, as ``nooch.readers.parts.write_listing`` makes it.
 
     Raises:
         InputError: as ``read_coco`` does; lists and counts in its message are those of the part.
@@ -70,8 +48,8 @@ def read_part(
     parsed = [(file.role, _parsed(file, low, high)) for file in files]
     index = None
     if images is not None and listing is not None:
-        wanted = {_base(name) for _, file in parsed for name in file.file_names if name is not None}
-        index = ImageIndex(images, (path for path in _listed(listing) if _base(path) in wanted))
+        wanted = {name.rsplit("/", 1)[-1] for _, file in parsed for name in file.file_names if name is not None}
+        index = listed_index(images, listing, lambda name: name in wanted)
     return counted_merge(parsed, index)
 
 

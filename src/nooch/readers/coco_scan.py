@@ -16,6 +16,7 @@ from nooch.files import replace_file
 from nooch.readers.coco_json import opened, source_of
 from nooch.readers.coco_structure import (
     STRUCTURE,
+    TOO_DEEP,
     Annotation,
     Caption,
     Image,
@@ -145,6 +146,8 @@ def _scanned(job: RangeJob, content: Any, state: State) -> Scan:
         problem = _told(error, pieces.n_rows)
     except InputError as error:
         problem = Problem(error.problem, error.allowed, error.remedy)
+    except RecursionError:
+        problem = Problem(TOO_DEEP, STRUCTURE, None)
     pieces.close()
     return Scan(state, walk.state, pieces.done, problem)
 

@@ -16,6 +16,7 @@ from nooch.readers.coco_masks import mask_area
 
 __all__ = [
     "STRUCTURE",
+    "TOO_DEEP",
     "Annotation",
     "Caption",
     "Captions",
@@ -113,8 +114,11 @@ def decode(content: Any, kind: type[T], path: Path) -> T:
             where=path,
             remedy="fetch or export the file again; JSON has no NaN or Infinity",
         ) from error
+    except RecursionError as error:
+        raise InputError(TOO_DEEP, where=path, allowed=STRUCTURE) from error
 
 
+TOO_DEEP = "holds values within values, too many to be read"
 STRUCTURE = (
     "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
     "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"

@@ -310,7 +310,7 @@ def guess(content: Any, position: int, arrays: Mapping[str, type]) -> State | No
             state = State("element", found.end() - 1, key)
             try:
                 Walk(content, state, {}, ()).slice(decoder, state.position, state.position + 1)
-            except Broken:
+            except (Broken, RecursionError):
                 continue
             return state
     return None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, class_name
@@ -49,37 +52,76 @@ def read_label_maps(
         InputError: see ``nooch.readers.maps``; also a class list that cannot be read.
     """
     folder = Path(folder)
+    values = map_classes(folder, classes, void)
+    counted = count_maps(folder, values.names, values.ignored, map, suffix=suffix)
+    index = None if images is None else ImageIndex(images)
+    data, missing = counted_dataset(counted, index)
+    digest = digest_of(lambda: [counted])
+    notes = located_notes(missing, len(missing), len(data), images)
+    return replace(data, provenance=maps_provenance(values, len(data), digest, notes))
+
+
+@dataclass(frozen=True)
+class MapClasses:
+    """What the values of maps mean.
+
+    Attributes:
+        listed: name of the list of classes.
+        names: value -> class.
+        ignored: values that are none.
+    """
+
+    listed: str
+    names: dict[int, str]
+    ignored: set[int]
+
+
+def map_classes(folder: Path, classes: str | Path, void: Sequence[int]) -> MapClasses:
+    """What the values of the maps of a folder mean. Raises InputError as ``read_label_maps``."""
     if not folder.is_dir():
         raise InputError("no such folder of label maps", where=folder)
     is_preset = str(classes) in MAP_VALUES
     names = map_values(str(classes)) if is_preset else _class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
     named = {value: name for value, name in names.items() if value not in ignored}
-    counted = count_maps(folder, named, ignored, map, suffix=suffix)
-    notes: list[str] = []
-    file_names, root = _locate(counted, images, notes)
+    return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
+
+
+def counted_dataset(counted: CountedMaps, index: ImageIndex | None) -> tuple[Dataset, list[str]]:
+    """Counted maps as a Dataset without provenance, and the names of those that have no image."""
+    found = [None if index is None else index.by_stem(stem) for stem in counted.stems]
     frame = pl.DataFrame(
         {
             "image_id": counted.image_ids,
-            "file_name": pl.Series(file_names, dtype=pl.String),
+            "file_name": pl.Series(found, dtype=pl.String),
             "width": counted.sizes[:, 0],
             "height": counted.sizes[:, 1],
         }
     )
-    return Dataset.build(
-        frame,
-        counted.classes,
-        _fractions(counted),
-        image_root=root,
-        provenance={
-            "reader": "label-maps",
-            "area": "pixels",
-            "sources": [{"role": "maps", "files": len(counted.stems), "sha256": _digest(counted)}],
-            "classes": str(classes) if is_preset else Path(classes).name,
-            "void": sorted(ignored),
-            "notes": notes,
-        },
-    )
+    root = None if index is None else str(index.root.resolve())
+    missing = [] if index is None else [s for s, path in zip(counted.stems, found, strict=True) if path is None]
+    return Dataset.build(frame, counted.classes, _fractions(counted), image_root=root), missing
+
+
+def located_notes(first: Sequence[str], missing: int, n_images: int, images: object) -> list[str]:
+    """A note where maps have no image, of which the first are named. Raises InputError where none has."""
+    # the others count, but need no names
+    listed = [*first, *[""] * (missing - len(first))]
+    if missing == n_images:
+        raise InputError(f"no image is called after a map, such as {some_of(listed, 2)}", where=images)
+    return [f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"] if missing else []
+
+
+def maps_provenance(values: MapClasses, n_images: int, digest: str, notes: list[str]) -> dict[str, Any]:
+    """Where a dataset comes from that was read from maps."""
+    return {
+        "reader": "label-maps",
+        "area": "pixels",
+        "sources": [{"role": "maps", "files": n_images, "sha256": digest}],
+        "classes": values.listed,
+        "void": sorted(values.ignored),
+        "notes": notes,
+    }
 
 
 def _fractions(counted: CountedMaps) -> csr_array:
@@ -88,25 +130,31 @@ def _fractions(counted: CountedMaps) -> csr_array:
     return areas
 
 
-def _digest(counted: CountedMaps) -> str:
-    # of what was read, not of the files: re-encoded maps with the same pixels count the same
-    digest = hashlib.sha256("\0".join(counted.stems).encode())
-    for array in (counted.sizes, counted.pixels.indptr, counted.pixels.indices, counted.pixels.data):
-        digest.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
+def digest_of(parts: Callable[[], Iterable[CountedMaps]]) -> str:
+    """Of what was read, not of the files: re-encoded maps with the same pixels count the same.
+
+    Args:
+        parts: called several times: gives what was counted, in the order of image ids, one part or several.
+    """
+    digest = hashlib.sha256()
+    for number, part in enumerate(parts()):
+        digest.update(("\0" if number else "").encode() + "\0".join(part.stems).encode())
+    for part in parts():
+        digest.update(_int64(part.sizes))
+    # of all rows together: 0, and then where each row ends
+    digest.update(_int64(np.zeros(1)))
+    entries = 0
+    for part in parts():
+        digest.update(_int64(part.pixels.indptr[1:].astype(np.int64) + entries))
+        entries += part.pixels.nnz
+    for name in ("indices", "data"):
+        for part in parts():
+            digest.update(_int64(getattr(part.pixels, name)))
     return digest.hexdigest()
 
 
-def _locate(counted: CountedMaps, images: str | Path | None, notes: list[str]) -> tuple[list[str | None], str | None]:
-    if images is None:
-        return [None] * len(counted.stems), None
-    index = ImageIndex(images)
-    found = [index.by_stem(stem) for stem in counted.stems]
-    missing = [stem for stem, path in zip(counted.stems, found, strict=True) if path is None]
-    if len(missing) == len(found):
-        raise InputError(f"no image is called after a map, such as {some_of(missing, 2)}", where=images)
-    if missing:
-        notes.append(f"{len(missing)} of {len(found)} maps have no image below {images}: {some_of(missing)}")
-    return found, str(index.root.resolve())
+def _int64(values: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(values, dtype=np.int64).tobytes()
 
 
 def _class_list(path: Path) -> dict[int, str]:

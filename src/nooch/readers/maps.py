@@ -16,11 +16,26 @@ from nooch.data import identifiers
 from nooch.errors import InputError, some_of
 from nooch.readers import Map
 
-__all__ = ["CountedMaps", "count_maps"]
+__all__ = ["CountedMaps", "Maps", "count_listed", "count_maps", "list_maps"]
 
 _BATCH = 64
 _ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Maps and their images.
+
+    Attributes:
+        image_ids: from the file names (integers where all are written in digits).
+        files: their paths.
+        stems: file names without ending, nor what they carry beyond the image's.
+    """
+
+    image_ids: pl.Series
+    files: list[str]
+    stems: list[str]
 
 
 @dataclass(frozen=True)
@@ -57,20 +72,31 @@ def count_maps(
     Raises:
         InputError: no map, a file that is no single-channel image, or a value that means nothing.
     """
+    return count_listed(list_maps(folder, suffix), names, ignored, map)
+
+
+def list_maps(folder: Path, suffix: str = "") -> Maps:
+    """The maps below a folder, in the order of their names. Raises InputError where there is none, or two for an image."""
     files = sorted(
-        p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.stem.endswith(suffix) and p.is_file()
+        str(p) for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.stem.endswith(suffix) and p.is_file()
     )
     if not files:
         raise InputError("holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}")
-    stems = [p.stem.removesuffix(suffix) for p in files]
+    stems = [Path(file).stem.removesuffix(suffix) for file in files]
     ids = identifiers(stems)
     if ids.n_unique() != len(ids):
         raise InputError(
             f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=folder
         )
+    return Maps(ids, files, stems)
+
+
+def count_listed(maps: Maps, names: Mapping[int, str], ignored: Collection[int], map: Map) -> CountedMaps:
+    """As ``count_maps``, of maps that are listed already."""
+    files = [Path(file) for file in maps.files]
     batches = [files[i : i + _BATCH] for i in range(0, len(files), _BATCH)]
     counted = [result for batch in map(_count_batch, batches) for result in batch]
-    return _assemble(files, stems, ids, counted, names, ignored)
+    return _assemble(files, maps.stems, maps.image_ids, counted, names, ignored)
 
 
 def _assemble(

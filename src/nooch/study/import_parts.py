@@ -12,34 +12,34 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import SPLITS
+from nooch.data import SPLITS, ImageId
 from nooch.data.shard_writing import PartRecord, write_images, write_part
 from nooch.data.splits import group_names
 from nooch.data.store import file_record
 from nooch.files import replace_file
 from nooch.plans import SplitPlan
-from nooch.readers.coco_files import ScannedFile
-from nooch.readers.coco_parts import read_part
-from nooch.readers.spills import ALL_IDS
+from nooch.readers.parts import Scanned
 
 __all__ = ["PUT_TOGETHER", "SPLIT", "Done", "Part", "Step", "Work", "divided", "groups_of"]
 
 
 class Done(msgspec.Struct):
-    """A part that is written, and what was counted in it."""
+    """A part that is written, and what was counted in it; ``unknown`` areas are NaN."""
 
     record: PartRecord
     counts: dict[str, int]
     image_root: str | None
+    attributes: list[str]
+    unknown: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """Images ``first`` to ``first + count`` in the order of ids; theirs lie in ``low <= id < high``."""
+    """Images ``first`` to ``first + count`` in the order of ids; theirs lie in ``low <= id < high``, where None is no end."""
 
     number: int
-    low: int
-    high: int
+    low: ImageId | None
+    high: ImageId | None
     first: int
     count: int
 
@@ -50,13 +50,13 @@ class Work:
 
     Attributes:
         folder: where intermediate files lie.
-        files: the files, scanned.
+        scanned: rows of the sources.
         images: folder below which the image files lie, absolute.
         plan: how images are divided.
     """
 
     folder: Path
-    files: list[ScannedFile]
+    scanned: Scanned
     images: Path | None
     plan: SplitPlan | None
 
@@ -85,10 +85,10 @@ class Work:
         return self.folder / f"{what}-{part.number:07d}"
 
 
-def divided(ids: NDArray[np.int64], part_size: int) -> list[Part]:
+def divided(ids: pl.Series, part_size: int) -> list[Part]:
     """Parts of about as many images each, as ``divide`` makes them; their ranges of ids leave none out."""
     edges = np.linspace(0, len(ids), -(-len(ids) // part_size) + 1).astype(np.int64).tolist()
-    bounds = [ALL_IDS[0], *(int(ids[edge]) for edge in edges[1:-1]), ALL_IDS[1]]
+    bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
         Part(number, low, high, first, last - first)
         for number, ((low, high), (first, last)) in enumerate(zip(pairwise(bounds), pairwise(edges), strict=True))
@@ -121,7 +121,7 @@ class Step:
 
 def _put_together(work: Work, part: Part) -> Done:
     """Write one part."""
-    data, counts = read_part(work.files, part.low, part.high, images=work.images, listing=work.listing)
+    data, counts = work.scanned.read(part.low, part.high, work.images, work.listing)
     if work.group is not None:
         names, member = np.unique(group_names(data.images, work.group), return_inverse=True)
         pl.DataFrame({"group": pl.Series(names, dtype=pl.String)}).write_parquet(work.kept(part, "groups"))
@@ -129,7 +129,8 @@ def _put_together(work: Work, part: Part) -> Done:
     elif work.plan is not None:
         images = data.images.with_columns(split=_split_column(work, part))
         data = replace(data, images=images)
-    return Done(write_part(data, work.dataset, part.number), counts, data.image_root)
+    unknown = int(np.isnan(data.areas.data).sum())
+    return Done(write_part(data, work.dataset, part.number), counts, data.image_root, list(data.attributes), unknown)
 
 
 def _split_column(work: Work, part: Part) -> pl.Series:

@@ -1,6 +1,6 @@
-"""COCO files of any size -> a dataset folder in parts: what importing in one piece gives, bit by bit, in bounded memory.
+"""Files of any size -> a dataset folder in parts: what importing in one piece gives, bit by bit, in bounded memory.
 
-Three steps, each spread over workers by an engine's ``map``: ranges of the files, scanned into rows on disk; parts of the
+Three steps, each spread over workers by an engine's ``map``: ranges of the files, read into rows on disk; parts of the
 dataset, put together from the rows of their images; splits by groups, where they are asked for. What is done lies beside
 the dataset until that is written, so that an interrupted import goes on where it was.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import filecmp
-import glob
 import os
 import shutil
 import time
@@ -26,24 +25,24 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.data import CORE_COLUMNS, SPLITS
+from nooch.data import SPLITS
 from nooch.data.shard_writing import seal_shards
-from nooch.data.splits import draw_split, file_split, group_names
+from nooch.data.splits import apply_split, draw_split, file_split
 from nooch.data.store import Header
-from nooch.errors import InputError, OutputError, ParameterError
+from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
 from nooch.plans import SplitPlan
 from nooch.readers import Map
-from nooch.readers.coco_files import RANGE, scan_files
-from nooch.readers.coco_merge import class_order, merged_provenance, notes_of
-from nooch.readers.coco_parts import ids_of, write_listing
+from nooch.readers.coco_files import RANGE
+from nooch.readers.coco_reading import CocoReading
 from nooch.readers.coco_scan import SLICE
-from nooch.study.holding import held
+from nooch.readers.parts import Reading, write_listing
+from nooch.study.holding import held, remove_leftovers
 from nooch.study.import_parts import PUT_TOGETHER, SPLIT, Done, Part, Step, Work, divided, groups_of
 from nooch.study.importing import split_provenance
 from nooch.version import __version__
 
-__all__ = ["PART_SIZE", "Imported", "import_coco_in_parts"]
+__all__ = ["PART_SIZE", "Imported", "import_coco_in_parts", "import_in_parts"]
 
 PART_SIZE = 125_000
 """Images of a part that a worker holds in a few hundred MB."""
@@ -60,11 +59,15 @@ class Imported:
         header: contents of ``dataset.json``.
         annotated: number of pairs of an image and a class that it has.
         captions: number of captions.
+        attributes: names of the attribute columns.
+        has_areas: whether every present class has a known area.
     """
 
     header: Header
     annotated: int
     captions: int
+    attributes: list[str]
+    has_areas: bool
 
 
 def import_coco_in_parts(
@@ -109,28 +112,54 @@ def import_coco_in_parts(
         InputError: as ``read_coco``. Lists and counts in the message are those of a part. Nothing is written then.
         OutputError: the folder exists, or another process is importing this dataset.
     """
+    return import_in_parts(
+        CocoReading(things, stuff, captions, range_size, slice_size),
+        out,
+        part_size=part_size,
+        images=images,
+        split=split,
+        notes=notes,
+        overwrite=overwrite,
+        map=map,
+        progress=progress,
+    )
+
+
+def import_in_parts(
+    reading: Reading,
+    out: str | Path,
+    *,
+    part_size: int = PART_SIZE,
+    images: str | Path | None = None,
+    split: SplitPlan | None = None,
+    notes: Sequence[str] = (),
+    overwrite: bool = False,
+    map: Map = builtins.map,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> Imported:
+    """Put a dataset folder together in parts, with the fingerprint of one in one piece.
+
+    ``reading`` says what is read, such as ``TableReading``; all else is as for ``import_coco_in_parts``.
+
+    Raises:
+        ParameterError: a part of no image, or a plan that does not fit.
+        InputError: as reading in one piece. Lists and counts in the message are those of a part. Nothing is written then.
+        OutputError: the folder exists, or another process is importing this dataset.
+    """
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    files = [
-        (role, Path(p)) for role, paths in (("things", things), ("stuff", stuff), ("captions", captions)) for p in paths
-    ]
-    _check(files, part_size, split)
+    if part_size < 1:
+        raise ParameterError(f"a part of {part_size} images", allowed="1 and more")
+    reading.check(split)
     root = None if images is None else Path(images).absolute()
-    asked = [part_size, range_size, slice_size, None if root is None else str(root), list(notes)]
-    key = _key(files, split, asked)
+    asked = [part_size, None if root is None else str(root), list(notes)]
+    key = _key(reading, split, asked)
     folder = target.with_name(f".{target.name}.importing-{key}")
     with _gone_if_refused(target.parent), held(folder, "importing this dataset"), writing(folder, _GO_ON):
         try:
-            scanned = scan_files(
-                files,
-                folder,
-                map=map,
-                range_size=range_size,
-                slice_size=slice_size,
-                progress=partial(progress, "reading annotation files"),
-            )
+            scanned = reading.scan(folder, map, partial(progress, "reading annotation files"))
             work = Work(folder, scanned, root, split)
             done = _parts(work, part_size, map, progress)
-            _check_unchanged(key, _key(files, split, asked))
+            _check_unchanged(key, _key(reading, split, asked))
             progress("writing", 0, 1)
             imported = _finish(work, done, images, notes, target, overwrite)
         except (InputError, ParameterError):
@@ -138,9 +167,7 @@ def import_coco_in_parts(
             _remove(folder)
             raise
     # what other imports of this dataset left, of other files or with other words, is of no use now
-    for left in [folder, *target.parent.glob(f"{glob.escape(f'.{target.name}.importing-')}*[!k]")]:
-        with contextlib.suppress(OutputError), held(left, "importing this dataset"):
-            _remove(left)
+    remove_leftovers(target, "importing", "importing this dataset")
     progress("writing", 1, 1)
     return imported
 
@@ -148,19 +175,9 @@ def import_coco_in_parts(
 _GO_ON = "mend that and give the same command again: it goes on where it was"
 
 
-def _check(files: Sequence[tuple[str, Path]], part_size: int, split: SplitPlan | None) -> None:
-    if not any(role != "captions" for role, _ in files):
-        raise ParameterError("no annotation file was given", allowed="--things, --stuff, or both")
-    if part_size < 1:
-        raise ParameterError(f"a part of {part_size} images", allowed="1 and more")
-    if split is not None and split.group is not None:
-        # a pattern that is none is told before anything is read
-        group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), split.group)
-
-
-def _key(files: Sequence[tuple[str, Path]], plan: SplitPlan | None, asked: list[Any]) -> str:
+def _key(reading: Reading, plan: SplitPlan | None, asked: list[Any]) -> str:
     """What intermediate files depend on: another import never takes them for its own."""
-    read = [*files, *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))])]
+    read = [*reading.files(), *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))])]
     try:
         stats = [(role, str(path.absolute()), path.stat()) for role, path in read]
     except OSError as error:
@@ -169,7 +186,7 @@ def _key(files: Sequence[tuple[str, Path]], plan: SplitPlan | None, asked: list[
         "version": __version__,
         "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
         "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
-        "asked": asked,
+        "asked": [*asked, *reading.words()],
     }
     return blake3(msgspec.json.encode(content)).hexdigest()[:16]
 
@@ -181,13 +198,9 @@ def _check_unchanged(before: str, now: str) -> None:
 
 def _parts(work: Work, part_size: int, map: Map, progress: Progress) -> list[Done]:
     """All parts, written."""
-    # categories that do not fit together are told before rows are looked at
-    class_order([(file.role, file) for file in work.files])
-    ids = ids_of(work.files)
+    ids = work.scanned.ids()
     if work.plan is not None and work.group is None:
-        drawn = work.plan.shares is not None
-        codes = draw_split(len(ids), work.plan) if drawn else file_split(ids, work.plan)
-        _keep_split(work, work.plan, codes)
+        _keep_split(work, work.plan, _split_of(ids, work.plan))
     if work.images is not None:
         _list_images(work, work.images)
     work.dataset.mkdir(exist_ok=True)
@@ -212,6 +225,16 @@ def _list_images(work: Work, images: Path) -> None:
     new.replace(work.listing)
 
 
+def _split_of(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
+    """Position in SPLITS of every image."""
+    if plan.shares is not None:
+        return draw_split(len(ids), plan)
+    if ids.dtype == pl.Int64:
+        return file_split(ids.to_numpy(), plan)
+    named = apply_split(pl.DataFrame([ids]), plan)["split"].cast(pl.Enum(SPLITS))
+    return named.to_physical().to_numpy().astype(np.int8)
+
+
 def _each(work: Work, step: Step, parts: list[Part], map: Map, progress: Progress) -> list[Done]:
     """What came of a step for every part: of those done before, and of the others, by workers."""
     waiting = [part for part in parts if not work.kept(part, step.name).is_file()]
@@ -234,12 +257,11 @@ def _finish(
 ) -> Imported:
     records = [one.record for one in done]
     sizes = [len(record.per_image) for record in records]
-    told = [*notes, *notes_of(_sum(one.counts for one in done), sum(sizes), images)]
-    provenance = merged_provenance([file.source for file in work.files], (f.licenses for f in work.files), told)
+    provenance = work.scanned.provenance(_sum(one.counts for one in done), sum(sizes), images)
+    provenance["notes"] = [*notes, *provenance["notes"]]
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, _sum(record.splits for record in records))
-    classes = class_order([(file.role, file) for file in work.files])
-    header = seal_shards(work.dataset, records, classes, done[0].image_root, provenance)
+    header = seal_shards(work.dataset, records, work.scanned.classes, done[0].image_root, provenance)
     with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as made:
         for name in [*header.files, DATASET_MARKER]:
             (made / name).parent.mkdir(exist_ok=True)
@@ -248,6 +270,8 @@ def _finish(
         header,
         sum(int(record.per_image.sum(dtype=np.int64)) for record in records),
         sum(record.captions or 0 for record in records),
+        done[0].attributes,
+        not any(one.unknown for one in done),
     )
 
 

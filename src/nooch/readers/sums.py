@@ -1,0 +1,26 @@
+"""Areas of the same image and class, added up the same way whatever else is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+__all__ = ["Entries", "summed"]
+
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+"""Positions of rows, of columns, and values."""
+
+
+def summed(entries: Entries, shape: tuple[int, int]) -> csr_array:
+    """Entries as CSR, those of the same place added up: in an order that depends on the entries of that row alone."""
+    rows, columns, values = entries
+    listed = coo_array((values, (rows, columns)), shape=shape)
+    # the entries of every row are put in order, also where all are: sums must not depend on what other rows hold
+    listed.has_canonical_format = True
+    found = listed.tocsr()
+    found.has_sorted_indices = found.has_canonical_format = False
+    found.sum_duplicates()
+    return csr_array(found)

@@ -1,0 +1,203 @@
+"""What the rows of a table say: the labels of an image each, or an image, a class and an area each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.data import class_name
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.readers.sums import Entries
+from nooch.readers.table_rows import Seen
+
+__all__ = ["LongTable", "TableOfImages"]
+
+
+@dataclass(frozen=True)
+class _Class:
+    """Where a class is present: where a label column has this value, or where its text is this, in small letters."""
+
+    name: str
+    label: str
+    value: Any
+    as_text: bool
+
+    def present(self, values: pl.Series) -> NDArray[np.bool_]:
+        """Of each row."""
+        same = values.cast(pl.String).str.to_lowercase() == self.value if self.as_text else values == self.value
+        found: NDArray[np.bool_] = same.to_numpy()
+        return found
+
+
+@dataclass(frozen=True)
+class TableOfImages:
+    """A row for each image; ``labels`` are the columns that say what is in it."""
+
+    labels: Sequence[str]
+    area: str = "unknown"
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """All are labels."""
+        return self.labels
+
+    @property
+    def named(self) -> Sequence[str]:
+        """All name classes."""
+        return self.labels
+
+    def check(self, names: Sequence[str], path: Path) -> None:
+        """Raise where there is no label."""
+        if not self.labels:
+            raise ParameterError("no label column was given", allowed=", ".join(names), remedy="give --label")
+        for label in self.labels:
+            check_one_of("column", label, names, owner=str(path))
+
+    def one_each(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+        """The frame. Raises InputError where an image has two rows."""
+        if frame["image_id"].n_unique() != frame.height:
+            twice = frame.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
+            raise InputError(
+                f"image ids occur more than once: {some_of(twice)}",
+                where=path,
+                remedy="for a row of each (image, class), name the class column with --class",
+            )
+        return frame
+
+    def classes(self, seen: Seen, path: Path) -> list[_Class]:
+        """A class for each column of 0/1 or true/false, and for each value of the others."""
+        found: list[_Class] = []
+        for label in self.labels:
+            if nulls := seen.nulls[label]:
+                raise InputError(f"{nulls} rows have no {label}", where=path, allowed="a label in every row")
+            found += _classes_of(label, seen.values[label], path)
+        return found
+
+    def names_of(self, classes: list[_Class]) -> list[str]:
+        """In the order of labels, then of values."""
+        return [c.name for c in classes]
+
+    def entries(
+        self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: list[_Class], path: Path
+    ) -> Entries:
+        """What is present, of unknown area."""
+        del numbers, path
+        values = {label: _as_labels(table[label]) for label in self.labels}
+        found = [np.flatnonzero(c.present(values[c.label])) for c in classes]
+        which = np.concatenate(found)
+        columns = np.repeat(np.arange(len(found)), [len(some) for some in found])
+        return rows[which], columns, np.full(len(which), np.nan)
+
+
+def _as_labels(values: pl.Series) -> pl.Series:
+    return values.cast(pl.Int64) if values.dtype.is_float() else values
+
+
+def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
+    if distinct.dtype.is_nested():
+        raise InputError(
+            f"label {label} holds lists or records",
+            where=path,
+            allowed="one value in each row",
+            remedy="give a long table with a row for each (image, class), and --class",
+        )
+    if distinct.dtype.is_float() and not (distinct.is_finite() & (distinct == distinct.round())).all():
+        raise InputError(
+            f"label {label} holds fractions, NaN or infinity",
+            where=path,
+            allowed="0/1, or one value for each class",
+        )
+    values = _as_labels(distinct).unique().sort().to_list()
+    text = {str(v).lower() for v in values}
+    for negative, positive in (("0", "1"), ("false", "true"), ("-1", "1")):
+        if text <= {negative, positive}:
+            return [_Class(class_name(label, path), label, positive, as_text=True)]
+    return [_Class(class_name(f"{label}={value}", path), label, value, as_text=False) for value in values]
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """A row for each (image, class); without a column of areas they are unknown."""
+
+    class_column: str
+    area_column: str | None = None
+
+    @property
+    def area(self) -> str:
+        """Whether the table gives areas."""
+        return "given" if self.area_column else "unknown"
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Of classes and areas."""
+        return [c for c in (self.class_column, self.area_column) if c]
+
+    @property
+    def named(self) -> Sequence[str]:
+        """The column of classes."""
+        return [self.class_column]
+
+    def check(self, names: Sequence[str], path: Path) -> None:
+        """Raise where one of them is missing."""
+        for name in self.columns:
+            check_one_of("column", name, names, owner=str(path))
+
+    def one_each(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+        """A row for each image. Raises InputError where its rows differ."""
+        frame = frame.unique(maintain_order=True)
+        if len(twice := frame.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()):
+            raise InputError(
+                f"images have different attributes in different rows: {some_of(twice)}",
+                where=path,
+                allowed="the same attributes in every row of an image",
+                remedy="keep the columns that belong to images with --attributes",
+            )
+        return frame
+
+    def classes(self, seen: Seen, path: Path) -> list[str]:
+        """Every name that occurs, sorted."""
+        texts = _text(seen.values[self.class_column]).drop_nulls()
+        return sorted({class_name(text, path) for text in texts.unique().sort().to_list() if text})
+
+    def names_of(self, classes: list[str]) -> list[str]:
+        """They are names."""
+        return classes
+
+    def entries(
+        self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: list[str], path: Path
+    ) -> Entries:
+        """Rows that name a class, and their areas."""
+        text = _text(table[self.class_column])
+        has_class = (text != "").fill_null(value=False)
+        named, there = text.filter(has_class), has_class.to_numpy()
+        column = {name: i for i, name in enumerate(classes)}
+        of_text = {t: column[class_name(t)] for t in named.unique().to_list()}
+        columns = named.replace_strict(list(of_text), list(of_text.values()), return_dtype=pl.Int64).to_numpy()
+        return rows[there], columns, _areas(table, self.area_column, numbers, path)[there]
+
+
+def _text(values: pl.Series) -> pl.Series:
+    return values.cast(pl.String).str.strip_chars()
+
+
+def _areas(table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path: Path) -> NDArray[np.float64]:
+    if column is None:
+        return np.full(table.height, np.nan)
+    try:
+        values = table[column].cast(pl.Float64).to_numpy()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"column {column} holds {table[column].dtype}", where=path, allowed="numbers") from error
+    wrong = np.flatnonzero((values < 0) | np.isinf(values))
+    if len(wrong):
+        raise InputError(
+            f"row {numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
+            where=path,
+            allowed="fractions of the image, 0 and more; empty where unknown",
+        )
+    return values

@@ -1,0 +1,78 @@
+"""``nooch import table ... --part-size`` as a user types it."""
+
+import polars as pl
+import pytest
+from coco_files import write
+
+from nooch.cli import import_steps
+from nooch.data import load_dataset
+from nooch.data.shards import open_shards
+
+LONG = ["--id", "id", "--class", "class", "--area", "area"]
+WIDE = ["--id", "id", "--label", "a0,a1", "--attributes", "place"]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A long table in two files, and a table of images."""
+    rows = [
+        {"id": i % 50, "class": f"a{i % 7 % 3}", "area": i % 9 / 20, "place": "abcdefghij"[i % 50 % 10]}
+        for i in range(200)
+    ]
+    (tmp_path / "long").mkdir()
+    for number in range(2):
+        pl.DataFrame(rows[number::2]).write_csv(tmp_path / "long" / f"{number}.csv")
+    wide = [{"id": f"i{i}", "place": "abcdefghij"[i % 10], "a0": i % 2, "a1": "pq"[i // 3 % 2]} for i in range(50)]
+    pl.DataFrame(wide).write_parquet(tmp_path / "wide.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("source", "words"), [("long", LONG), ("wide.parquet", WIDE)])
+def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, tables, source, words):
+    words = ["import", "table", tables / source, *words, "--split", "60/20/20", "--group", "place", "--format", "json"]
+    one = run_cli(*words[:3], tables / "whole", *words[3:])
+    two = run_cli(*words[:3], tables / "parts", *words[3:], "--part-size", 20, "--engine", "local:2")
+    assert two.code == 0, two.err
+    assert two.json == one.json | {"dataset": str(tables / "parts")}
+    assert two.err == one.err
+    assert one.json["attributes"] == ["place"]
+    assert len(open_shards(tables / "parts")) == 3
+    a, b = load_dataset(tables / "whole"), load_dataset(tables / "parts")
+    assert a.fingerprint == b.fingerprint
+    assert a.provenance == b.provenance
+    text = [
+        run_cli(*words[:3], tables / n, *words[3:-2], *m, "--overwrite")
+        for n, m in (("w", []), ("p", ["--part-size", 9]))
+    ]
+    assert text[1].out == text[0].out.replace(str(tables / "w"), str(tables / "p"))
+
+
+def test_what_cannot_be_done_is_refused(run_cli, tables):
+    before = sorted(tables.iterdir())
+    for more, message in (
+        (["--engine", "local:2"], "give --part-size too"),
+        (["--processes", 2], "give --part-size too"),
+        (["--part-size", 0], "--part-size"),
+        (["--part-size", 9, "--split", "60/20/20", "--group", "plac"], "matches no part of"),
+        (["--part-size", 9, "--images", tables / "none"], "no such folder of images"),
+    ):
+        done = run_cli("import", "table", tables / "long", tables / "out", *LONG, *more)
+        assert done.code == 2
+        assert done.out == ""
+        assert message in " ".join(done.err.split())
+        assert sorted(tables.iterdir()) == before
+
+
+def test_large_tables_in_one_piece_bring_a_hint(run_cli, tables, monkeypatch):
+    write(tables / "long" / "readme.md", "x")
+    monkeypatch.setattr(import_steps, "_MANY", 1000)
+    done = run_cli("import", "table", tables / "long", tables / "a", *LONG)
+    assert "--part-size 125000 merges them in parts" in " ".join(done.err.split())
+
+
+def test_boxes_are_not_read_in_parts(run_cli, tmp_path):
+    done = run_cli("import", "boxes", tmp_path, tmp_path / "out", "--format", "voc", "--part-size", 9)
+    assert done.code == 2
+    assert "files of boxes cannot be read in parts" in " ".join(done.err.split())
+    assert "nooch import table --class --area" in " ".join(done.err.split())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,36 @@
+"""Whether importing in parts gives what importing in one piece and dividing gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from nooch.data import Dataset
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
+from nooch.errors import NoochError
+
+_T = TypeVar("_T")
+
+
+def same_folder(folder: Path, other: Path) -> None:
+    """Every table, byte for byte, and the header."""
+    names = sorted(p.relative_to(folder) for p in folder.rglob("*"))
+    assert names == sorted(p.relative_to(other) for p in other.rglob("*"))
+    for file in folder.rglob("*.parquet"):
+        assert file.read_bytes() == (other / file.relative_to(folder)).read_bytes(), file
+    assert (folder / "dataset.json").read_text() == (other / "dataset.json").read_text()
+
+
+def in_parts_of(whole: Dataset, part_size: int, folder: Path) -> Path:
+    """The dataset, divided and written."""
+    return save_shards(divide(whole, -(-len(whole) // part_size)), folder)
+
+
+def told(act: Callable[[], _T]) -> tuple[_T | None, NoochError | None]:
+    """What came of it, or the error that it was refused with."""
+    try:
+        return act(), None
+    except NoochError as error:
+        return None, error

@@ -1,0 +1,149 @@
+"""Importing label maps in parts gives what importing them in one piece and dividing gives."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coco_files import write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from refusals import fails
+from same_datasets import in_parts_of, same_folder, told
+
+from nooch.engines import LocalEngine
+from nooch.errors import InputError
+from nooch.plans import SplitPlan
+from nooch.readers.label_maps import read_label_maps
+from nooch.readers.map_parts import MapReading
+from nooch.study.importing import with_split
+from nooch.study.sharded_importing import import_in_parts
+
+LIST = "0 sky\n3 road\n7 fire hydrant\n"
+
+
+def _save(folder, name, pixels):
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.array(pixels, np.uint8)).save(folder / name)
+
+
+def _maps(folder, names, values=(0, 3, 7, 255)):
+    """Maps of these names, in two folders."""
+    random = np.random.default_rng(len(names))
+    for number, name in enumerate(names):
+        _save(folder / "maps" / f"{number % 2}", f"{name}_ids.png", random.choice(values, (1 + number % 3, 4)))
+    return folder / "maps"
+
+
+def _both(folder, maps, part, plan=None, images=None, **more):
+    """Import both ways; what is refused is refused alike."""
+    listed = write(folder / "classes.txt", LIST)
+    read = lambda: with_split(  # noqa: E731
+        read_label_maps(maps, listed, void=[255], suffix="_ids", images=images), plan
+    )
+    whole, problem = told(read)
+    reading = MapReading(maps, listed, [255], "_ids")
+    done, other = told(
+        lambda: import_in_parts(reading, folder / "new" / "parts", part_size=part, split=plan, images=images, **more)
+    )
+    assert str(problem) == str(other)
+    assert (folder / "new").exists() == (done is not None)
+    if done is not None:
+        same_folder(folder / "new" / "parts", in_parts_of(whole, part, folder / "whole"))
+        assert [p.name for p in (folder / "new").iterdir()] == ["parts"]
+    return problem
+
+
+NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.sets(
+    st.sampled_from(["a", "b c", "9", "10", "é", "007", "x-1"]), min_size=1
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(names=NAMES, part=st.integers(1, 9), plan=st.sampled_from([None, SplitPlan("50/25/25", 1)]))
+def test_any_cut_gives_the_bytes_of_one_piece(names, part, plan, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("maps")
+    _both(folder, _maps(folder, sorted(names)), part, plan)
+
+
+def test_images_notes_and_processes(tmp_path):
+    names = [f"{i:012d}" for i in range(40)]
+    maps = _maps(tmp_path, names)
+    for name in names[:-7]:
+        write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", "")
+    assert _both(tmp_path, maps, 9, SplitPlan("60/20/20"), tmp_path / "pictures", map=LocalEngine(2).map) is None
+
+
+@pytest.mark.parametrize("case", ["value", "mode", "no image", "twice", "none", "broken"])
+def test_what_is_refused_in_one_piece_is_refused_in_parts(tmp_path, case):
+    maps, images = _maps(tmp_path, [f"{i}" for i in range(8)]), None
+    if case == "value":
+        _save(maps, "100_ids.png", [[9, 9]])
+    elif case == "mode":
+        _save(maps, "100_ids.png", np.zeros((2, 2, 3)))
+    elif case == "no image":
+        images = tmp_path / "pictures"
+        write(images / "other.jpg", "")
+    elif case == "twice":
+        _save(maps, "05_ids.png", [[0]])
+    elif case == "none":
+        maps = tmp_path / "nowhere"
+    else:
+        write(maps / "100_ids.png", "x")
+    words = {
+        "value": "2 pixels have value 9, which is no class",
+        "mode": "is a RGB image",
+        "no image": "no image is called after a map, such as 0, 1 and 6 more",
+        "twice": "several maps have the same name: 5",
+        "none": "no such folder of label maps",
+        "broken": "cannot be read as an image",
+    }
+    assert words[case] in str(_both(tmp_path, maps, 3, images=images))
+
+
+def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _save(Path("maps"), "1_ids.png", [[9]])
+    assert str(_both(tmp_path, Path("maps"), 3)).startswith("maps/1_ids.png: 1 pixels have value 9")
+
+
+def test_an_interrupted_import_goes_on_where_it_was_and_changes_are_told(tmp_path):
+    maps, done = _maps(tmp_path, [f"{i}" for i in range(20)]), []
+    listed = write(tmp_path / "classes.txt", LIST)
+
+    def mapping(function, items):
+        for item in items:
+            if len(done) == 2:
+                done.append(None)
+                raise KeyboardInterrupt
+            done.append(repr(item))
+            yield function(item)
+
+    act = lambda how: import_in_parts(  # noqa: E731
+        MapReading(maps, listed, [255], "_ids"), tmp_path / "parts", part_size=5, map=how
+    )
+    with pytest.raises(KeyboardInterrupt):
+        act(mapping)
+    act(mapping)
+    assert len(done) == len(set(done)) == 5
+    whole = read_label_maps(maps, listed, void=[255], suffix="_ids")
+    same_folder(tmp_path / "parts", in_parts_of(whole, 5, tmp_path / "whole"))
+
+    def changing(function, items):
+        yield from map(function, items)
+        os.utime(maps / "0" / "2_ids.png", (1, 1))
+
+    reading = MapReading(maps, listed, [255], "_ids")
+    fails(
+        lambda: import_in_parts(reading, tmp_path / "x", map=changing), "was changed while it was read", kind=InputError
+    )
+
+
+def test_the_command_tells_the_same(run_cli, tmp_path):
+    maps, listed = _maps(tmp_path, [f"{i}" for i in range(20)]), write(tmp_path / "classes.txt", LIST)
+    words = ["--classes", listed, "--void", 255, "--suffix", "_ids", "--split", "60/20/20", "--format", "json"]
+    one = run_cli("import", "label-maps", maps, tmp_path / "a", *words)
+    two = run_cli("import", "label-maps", maps, tmp_path / "b", *words, "--part-size", 6, "--engine", "local:2")
+    assert two.code == 0, two.err
+    assert two.json == one.json | {"dataset": str(tmp_path / "b")}
