@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from nooch.errors import OutputError
 
-__all__ = ["held", "remove_leftovers"]
+__all__ = ["held", "remove_folder", "remove_leftovers"]
 
 
 @contextlib.contextmanager
@@ -53,4 +54,13 @@ def remove_leftovers(target: Path, what: str, doing: str) -> None:
     for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
         if left.is_dir():
             with contextlib.suppress(OutputError), held(left, doing):
-                shutil.rmtree(left, ignore_errors=True)
+                remove_folder(left)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove intermediate files; workers that are just ending may write one more."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)

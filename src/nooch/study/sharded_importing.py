@@ -12,7 +12,6 @@ import contextlib
 import filecmp
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +36,7 @@ from nooch.readers.coco_files import RANGE
 from nooch.readers.coco_reading import CocoReading
 from nooch.readers.coco_scan import SLICE
 from nooch.readers.parts import Reading, write_listing
-from nooch.study.holding import held, remove_leftovers
+from nooch.study.holding import held, remove_folder, remove_leftovers
 from nooch.study.import_parts import PUT_TOGETHER, SPLIT, Done, Part, Step, Work, divided, groups_of
 from nooch.study.importing import split_provenance
 from nooch.version import __version__
@@ -164,7 +163,7 @@ def import_in_parts(
             imported = _finish(work, done, images, notes, target, overwrite)
         except (InputError, ParameterError):
             # what was read is of no use to the files or words that come instead
-            _remove(folder)
+            remove_folder(folder)
             raise
     # what other imports of this dataset left, of other files or with other words, is of no use now
     remove_leftovers(target, "importing", "importing this dataset")
@@ -302,12 +301,3 @@ def _gone_if_refused(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 parent.rmdir()
         raise
-
-
-def _remove(folder: Path) -> None:
-    """Remove intermediate files; workers that are just ending may write one more."""
-    for _ in range(50):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.1)
