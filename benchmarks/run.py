@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import subprocess
 import sys
@@ -33,30 +34,33 @@ SCRIPTS = {
 
 
 def main() -> None:
-    """Run every script and write what it printed."""
-    head = ", ".join(f"{name} {value}" for name, value in machine().items())
-    parts = [
-        "# Benchmarks",
-        INTRODUCTION,
-        f"{dt.datetime.now(tz=dt.UTC).date()}; {head}",
-    ]
-    for title, (script, *options) in SCRIPTS.items():
+    """Run the scripts and write what they printed, each when it is done; sections of others stay as they were."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=list(SCRIPTS), choices=list(SCRIPTS), metavar="TITLE")
+    chosen = parser.parse_args().only
+    path = HERE / "RESULTS.md"
+    sections = _sections(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    date = dt.datetime.now(tz=dt.UTC).date()
+    for title in chosen:
+        script, *options = SCRIPTS[title]
         print(f"== {title}", flush=True)
         done = subprocess.run(
-            [sys.executable, str(HERE / script), *options],
-            check=False,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, str(HERE / script), *options], check=False, stdout=subprocess.PIPE, text=True
         )
         print(done.stdout)
         if done.returncode:
             sys.exit(f"error: {script} failed")
-        parts += [
-            f"## {title}",
-            f"`python benchmarks/{' '.join([script, *options])}`",
-            f"```\n{done.stdout.strip()}\n```",
-        ]
-    (HERE / "RESULTS.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        command = " ".join(["python", f"benchmarks/{script}", *options])
+        sections[title] = f"`{command}`, {date}\n\n```\n{done.stdout.strip()}\n```"
+        head = ", ".join(f"{name} {value}" for name, value in machine().items())
+        listed = [f"## {name}\n\n{sections[name]}" for name in SCRIPTS if name in sections]
+        path.write_text("\n\n".join(["# Benchmarks", INTRODUCTION, head, *listed]) + "\n", encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Title -> what follows it, of a file that was written before."""
+    parts = [part.partition("\n") for part in text.split("\n## ")[1:]]
+    return {title: content.strip() for title, _, content in parts}
 
 
 if __name__ == "__main__":
