@@ -266,6 +266,17 @@ def test_other_words_take_no_sums_of_others(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "suite", "whole"]
 
 
+def test_a_find_that_does_not_begin_leaves_nothing(tmp_path):
+    save_shards(divide(_data(30), 2), tmp_path / "parts")
+
+    def refused(function, items):
+        raise ParameterError("no such partition")
+
+    with pytest.raises(ParameterError):
+        find_in_shards(tmp_path / "parts", {"ce": CE()}, tmp_path / "suite", map=refused)
+    assert [path.name for path in tmp_path.iterdir()] == ["parts"]
+
+
 class _Own:
     kind = "own"
 

@@ -39,6 +39,9 @@ def held(folder: Path, doing: str) -> Iterator[None]:
         folder.mkdir(exist_ok=True)
         yield
     finally:
+        # one that nothing came into is of no use
+        with contextlib.suppress(OSError):
+            folder.rmdir()
         lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
 
