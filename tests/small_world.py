@@ -11,7 +11,7 @@ from nooch.data import save_dataset
 from nooch.study.finding import find
 
 CLASSES = ["car", "bowl", "road", "table"]
-CONFIG = """
+GRID = """
 tasks: [car, bowl]
 seeds: [0, 1]
 methods:
@@ -21,7 +21,6 @@ methods:
   online-gdro: {eta: 0.1}
   cvar: {p: 0.1}
 lr: 1e-2
-heads: 6
 """
 N_JOBS, N_PASSES = 2 * 2 * 6, 4
 
@@ -46,7 +45,7 @@ def make_world(folder, epochs=4):
     data = small_dataset()
     save_dataset(data, folder / "dataset")
     save_suite(find(data, {"ce": CE(0.001)}, tasks=["car", "bowl"]), folder / "suite")
-    (folder / "bench.yaml").write_text(f"{CONFIG}epochs: {epochs}\npatience: {epochs}\n")
+    (folder / "bench.yaml").write_text(f"{GRID}heads: 6\nepochs: {epochs}\npatience: {epochs}\n")
     return folder
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "check_output_file",
     "is_address",
     "local_path",
+    "partial_of",
     "place",
     "read_bytes",
     "replace_file",
@@ -248,7 +249,7 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
     left behind is recognised and removed by the next one.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
-    partial = path.with_name(f"{_prefix(path)}{os.getpid()}")
+    partial = partial_of(path)
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -348,9 +349,14 @@ def _alive(pid: int) -> bool:
     return True
 
 
+def partial_of(path: Path) -> Path:
+    """The temporary name under which this process writes a file or folder; no other process of any machine has it."""
+    return path.with_name(f"{_prefix(path)}{os.getpid()}")
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial = partial_of(path)
     try:
         partial.write_bytes(content)
         partial.replace(path)

@@ -12,26 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 from generate_annotations import generate
+from small_world import GRID, N_JOBS
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset, save_dataset
 
 pytest.importorskip("torch")
 
-CONFIG = """
-tasks: [car, bowl]
-seeds: [0, 1]
-methods:
-  erm:
-  gdro: {K: [0, 5]}
-  environment-undersample: {alpha: 1}
-  online-gdro: {eta: 0.1}
-  cvar: {p: 0.1}
-lr: 1e-2
-epochs: 4
-patience: 2
-"""
-N_JOBS = 2 * 2 * 6
+CONFIG = f"{GRID}epochs: 4\npatience: 2\n"
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ a dataset in one piece, ties by image id and counts to match included.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,8 +26,8 @@ from nooch.criteria import Combination, Criterion, Fitted, MarkFitted, SupportFi
 from nooch.data import ALL, SPLITS, Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import UndefinedError
+from nooch.files import partial_of, replace_file
 from nooch.study.finding import TASKS_AT_ONCE, Finding
-from nooch.study.shard_sums import replace_shared
 
 __all__ = ["Marked", "Work", "gather_task", "measure_shard"]
 
@@ -154,7 +152,7 @@ def gather_task(work: Work, item: tuple[str, str]) -> Marked:
     if record.is_file():
         return msgspec.json.decode(record.read_bytes(), type=Marked)
     marked = _gather(work, name, task, path)
-    replace_shared(record, msgspec.json.encode(marked))
+    replace_file(record, msgspec.json.encode(marked))
     return marked
 
 
@@ -263,7 +261,7 @@ class _MeasuredSupport(_Measured, SupportFitted):
 
 def _write(path: Path, batches: Any) -> None:
     """Arrow record batches under a temporary name, then under their own: a file that is there is whole."""
-    partial = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}")
+    partial = partial_of(path)
     writer = None
     try:
         for columns in batches:

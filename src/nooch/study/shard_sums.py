@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -19,11 +17,12 @@ from nooch.criteria import Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import ParameterError, check_one_of
+from nooch.files import replace_file
 from nooch.study.finding import training_part
 from nooch.study.holding import held
 from nooch.version import __version__
 
-__all__ = ["check_embeddings", "code_of", "fit_in_shards", "replace_shared", "sums_folder"]
+__all__ = ["check_embeddings", "code_of", "fit_in_shards", "sums_folder"]
 
 Progress = Callable[[str, int, int], None]
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -96,13 +95,6 @@ def check_embeddings(data: ShardedDataset, reads: Collection[str] | None) -> Non
             check_one_of("embedding", kind.partition("/")[2], data.embeddings, owner="the dataset")
 
 
-def replace_shared(path: Path, content: bytes) -> None:
-    """Write a file under a name of its own, then under ``path``: one that is there is whole, whichever nodes write it."""
-    partial_name = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}")
-    partial_name.write_bytes(content)
-    partial_name.replace(path)
-
-
 def _check(data: ShardedDataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
     if not isinstance(criterion, Summable):
         raise ParameterError(
@@ -142,7 +134,7 @@ def _sum_shard(sums: _Sums, shard: int) -> dict[str, Any]:
     for name, criterion in missing.items():
         found[name] = criterion.partial(part, sums.tasks)
         if _kept(criterion):
-            replace_shared(sums.file(shard, name), msgspec.msgpack.encode(found[name], enc_hook=_plain))
+            replace_file(sums.file(shard, name), msgspec.msgpack.encode(found[name], enc_hook=_plain))
     return found
 
 

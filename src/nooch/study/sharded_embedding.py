@@ -33,7 +33,7 @@ from nooch.encoders import (
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, UndefinedError
-from nooch.files import Place, writing
+from nooch.files import Place, partial_of, writing
 from nooch.machine import limited_threads
 from nooch.study.embedding import asked_embedding, check_captions, label_of, with_embedding
 from nooch.study.holding import held
@@ -144,7 +144,7 @@ class _Job:
     def write(self, number: int, values: NDArray[Any]) -> None:
         """Keep a part: a file that is there is whole."""
         file = self.file(number)
-        partial = self.keep / f"{file.stem}.{os.getpid()}"
+        partial = self.keep / partial_of(file).name
         with partial.open("wb") as opened:
             np.save(opened, values, allow_pickle=False)
         partial.replace(file)
