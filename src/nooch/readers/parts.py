@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(ABC):
     """Work that is done once: its result lies in a file of a folder.
 
     Attributes:
@@ -90,9 +91,9 @@ class Job:
         """The file, there once the work is done."""
         return self.folder / f"{self.name}-{self.number:07d}.msgpack"
 
+    @abstractmethod
     def make(self) -> Any:
         """Do the work."""
-        raise NotImplementedError
 
     def do(self) -> Any:
         """What came of the work, which is done if it was not before."""
