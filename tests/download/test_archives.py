@@ -4,7 +4,9 @@ import io
 import os
 import stat
 import struct
+import sys
 import zipfile
+import zlib
 
 import pytest
 from download_server import left, zipped
@@ -48,9 +50,13 @@ def _made(folder, *members):
 
 
 def _refused(path, folder, *parts, at_most=10**7):
+    _refused_once(path, folder, *parts, at_most=at_most)
+    assert damage(path, at_most)
+
+
+def _refused_once(path, folder, *parts, at_most=10**7):
     fails(lambda: unpack(path, folder / "target", at_most), str(path), *parts)
     assert left(folder) == ["some.zip"]
-    assert damage(path, at_most)
 
 
 def _contents(target):
@@ -139,6 +145,45 @@ def test_names_that_lead_out_are_refused(folder, tmp_path, name):
         # the zip module would mend these while writing
         path.write_bytes(path.read_bytes().replace(stored.encode(), name.encode()))
     _refused(path, folder, "has an unsafe name")
+    assert left(tmp_path) == ["folder"]
+
+
+def _renamed(name, other):
+    """A member with a Unicode path field (0x7075), which replaces its name from Python 3.12."""
+    text = b"\x01" + struct.pack("<I", zlib.crc32(name.encode())) + other.encode()
+    return _info(name, extra=struct.pack("<HH", 0x7075, len(text)) + text)
+
+
+@pytest.mark.parametrize("other", ["../../evil", "/tmp/evil", "a/../../evil", "evil"])
+def test_a_member_of_two_names_is_refused(folder, tmp_path, monkeypatch, other):
+    path = _made(folder, ("good", b"1"), (_renamed("plain", other), b"2"))
+    real = zipfile.ZipFile.infolist
+
+    def infolist(archive):
+        # what Python 3.12 and later make of the field, on any Python
+        infos = real(archive)
+        infos[1].filename = other
+        return infos
+
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", infolist)
+    _refused(path, folder, "member 'plain' has an unsafe name")
+    assert left(tmp_path) == ["folder"]
+
+
+def test_a_unicode_path_field_never_leads_out(folder, tmp_path):
+    path = _made(folder, ("good", b"1"), (_renamed("plain", "../../evil"), b"2"))
+    if sys.version_info >= (3, 12):
+        _refused(path, folder, "member 'plain' has an unsafe name")
+    else:
+        assert unpack(path, folder / "target", 10) == {"good": 1, "plain": 1}
+    assert left(tmp_path) == ["folder"]
+
+
+def test_the_path_that_is_written_is_checked_too(folder, tmp_path, monkeypatch):
+    # as if the checks of names had overlooked it
+    path = _made(folder, ("good", b"1"), ("../../evil", b"2"))
+    monkeypatch.setattr("nooch.download.unpacking._unsafe", lambda _: False)
+    _refused_once(path, folder, "'../../evil' leads out of the folder")
     assert left(tmp_path) == ["folder"]
 
 

@@ -41,20 +41,24 @@ def _hows(result):
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_the_catalogue_is_whole(name):
     for images in (False, True):
-        files = collection(name, images=images).files
+        files = [choice for file in collection(name, images=images).files for choice in file.choices]
         assert len({file.name for file in files}) == len(files)
         for file in files:
             assert file.urls
             assert all(url.startswith(("http://", "https://")) and url.endswith("/" + file.name) for url in file.urls)
             assert file.checksum or file.about
-            assert file.checksum is None or len(file.checksum.partition(":")[2]) in {32, 64}
+            assert file.checksum is None or len(file.checksum.partition(":")[2]) in {32, 40, 64}
             assert (file.into is None) == (not file.name.endswith(".zip")) == (file.unpacked_at_most == 0)
             assert file.into is None or file.unpacked_at_most > file.expected_size
 
 
 def test_coco_stuff_in_the_catalogue():
     sizes = {f.name: f.size for f in collection("coco-stuff").files}
-    assert sizes == {"annotations_trainval2017.zip": 252907541, "stuff_trainval2017.zip": None}
+    assert sizes == {"annotations_trainval2017.zip": 252907541, "stuff_annotations_trainval2017.zip": None}
+    stuff, mirror = collection("coco-stuff").files[1].choices
+    assert stuff.checksum == "sha1:e7aa0f7515c07e23873a9f71d9095b06bcea3e12"
+    assert (mirror.name, mirror.checksum) == ("stuff_trainval2017.zip", None)
+    assert stuff.into == mirror.into == "stuff_trainval2017"
     with_images = collection("coco-stuff", images=True)
     assert {f.name: (f.size, f.into) for f in with_images.files[2:]} == {
         "val2017.zip": (815585330, "images/val2017"),
@@ -169,6 +173,49 @@ def test_room_is_less_without_zips(server, fetched, root, monkeypatch):
 
 
 # a file that nobody has published a hash of
+
+
+def _with_mirror(server, first, second, **more):
+    """A file with a checksum, and a mirror of another name that has none."""
+    mirror = _zip(server.put("/other.zip", second), known=False, name="other.zip")
+    return _zip(server.put("/some.zip", first), sha256=None, sha1=hashlib.sha1(ZIP).hexdigest(), mirror=mirror, **more)
+
+
+def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, root):
+    files = _with_mirror(server, ZIP, ZIP)
+    result = fetched(files)
+    assert [(f.name, f.published) for f in result.files] == [("some.zip", True)]
+    assert result.files[0].checksum.startswith("sha1:")
+    assert (result.notes, [path for path, _ in server.requests]) == ([], ["/some.zip"])
+
+
+def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
+    files = _with_mirror(server, b"?" * len(ZIP), ZIP)
+    result = fetched(files)
+    assert [(f.name, f.how, f.published) for f in result.files] == [("other.zip", "downloaded", False)]
+    tried, unknown = result.notes
+    assert "some.zip cannot be downloaded" in tried
+    assert "gives a file that has sha1" in tried
+    assert "trying other.zip instead" in tried
+    assert "other.zip: nobody has published a checksum" in unknown
+    assert (root / "annotations" / "a.json").read_bytes() == FILES["annotations/a.json"]
+    # what is unpacked is used from then on, and nothing is asked for
+    before = len(server.requests)
+    assert _hows(fetched(files)) == ["unpacked"]
+    assert len(server.requests) == before
+
+
+def test_a_mirror_that_is_there_already_is_used(server, fetched, root, tmp_path):
+    (tmp_path / "had").mkdir()
+    (tmp_path / "had" / "other.zip").write_bytes(ZIP)
+    result = fetched(_with_mirror(server, ZIP, b""), source=tmp_path / "had")
+    assert [(f.name, f.how) for f in result.files] == [("other.zip", "taken")]
+    assert server.requests == []
+
+
+def test_where_the_mirror_fails_too_it_is_one_error(server, fetched, root):
+    fails(lambda: fetched(_with_mirror(server, b"", b"?")), "other.zip", "cannot be downloaded", kind=DownloadError)
+    assert left(root) == []
 
 
 def test_the_first_download_is_recorded_and_later_ones_are_held_to_it(server, fetched, root):

@@ -1,6 +1,7 @@
 """One file from servers that misbehave: it ends right, or with one error and nothing under the final name."""
 
 import gzip
+import hashlib
 import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -225,9 +226,15 @@ def test_wrong_bytes_go_and_the_next_mirror_is_asked(server, fetched, root):
     assert server.ranges() == [None, None, None]
 
 
-def test_a_wrong_md5_counts_too(server, fetched, root):
+@pytest.mark.parametrize("algorithm", ["md5", "sha1"])
+def test_other_checksums_count_too(server, fetched, root, algorithm):
     url = server.put("/file.bin", BODY)
-    _refused(fetched, root, remote(url, sha256=None, md5="0" * 32), "has md5 ", f"instead of {'0' * 32}")
+    right = hashlib.new(algorithm, BODY).hexdigest()
+    wrong = "0" * len(right)
+    _refused(
+        fetched, root, remote(url, sha256=None, **{algorithm: wrong}), f"has {algorithm} {right} instead of {wrong}"
+    )
+    assert fetched(remote(url, sha256=None, **{algorithm: right})).files[0].checksum == f"{algorithm}:{right}"
 
 
 def test_a_wrong_beginning_is_dropped_and_fetched_anew(server, fetched, root):

@@ -18,22 +18,26 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
         name: what it is called in the folder of downloads.
         urls: where it lies, tried in turn; http or https.
         size: bytes, or null where nobody has published them.
-        md5: checksum in hexadecimal; ``sha256`` likewise. Where there is neither, the first download is recorded.
+        md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage, not
+            malice. Where there is none, the first download is recorded.
         about: estimate in bytes where ``size`` is null; a server that sends four times as much is cut off.
         into: folder below the downloads to which it is unpacked, where it is a zip.
         unpacked_at_most: bytes beyond which the zip's contents are refused.
         recorded_in: file that size and checksum were taken from, where that is not the catalogue.
+        mirror: another file with the same contents, used where it is there already or this one cannot be had.
     """
 
     name: str
     urls: tuple[str, ...]
     size: int | None = None
     md5: str | None = None
+    sha1: str | None = None
     sha256: str | None = None
     about: int = 0
     into: str | None = None
     unpacked_at_most: int = 0
     recorded_in: str | None = None
+    mirror: Remote | None = None
 
     @property
     def authority(self) -> str:
@@ -45,7 +49,13 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def checksum(self) -> str | None:
         """Such as ``md5:442b...``, or None where it is not known."""
-        return f"sha256:{self.sha256}" if self.sha256 else f"md5:{self.md5}" if self.md5 else None
+        known = (("sha256", self.sha256), ("sha1", self.sha1), ("md5", self.md5))
+        return next((f"{algorithm}:{value}" for algorithm, value in known if value), None)
+
+    @property
+    def choices(self) -> tuple[Remote, ...]:
+        """The file and its mirrors, in the order in which they are asked for."""
+        return (self, *(self.mirror.choices if self.mirror else ()))
 
     @property
     def at_most(self) -> int:
@@ -72,11 +82,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     size: int | None = None
     md5: str | None = None
+    sha1: str | None = None
     sha256: str | None = None
     about: int = 0
     into: str | None = None
     unpacked_at_most: int = 0
     images: bool = False
+    mirror: _File | None = None
 
 
 class _Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,20 +115,22 @@ def collection(name: str, *, images: bool = False) -> Collection:
     group = known.collections[name]
     return Collection(
         name=name,
-        files=tuple(_remote(file, known.mirrors[file.mirrors]) for file in group.files if images or not file.images),
+        files=tuple(_remote(file, known.mirrors) for file in group.files if images or not file.images),
         licences=(*group.licences, *(group.image_licences if images else ())),
         next=group.next,
     )
 
 
-def _remote(file: _File, mirrors: list[str]) -> Remote:
+def _remote(file: _File, mirrors: dict[str, list[str]]) -> Remote:
     return Remote(
         name=file.path.rsplit("/", 1)[-1],
-        urls=tuple(mirror + file.path for mirror in mirrors),
+        urls=tuple(mirror + file.path for mirror in mirrors[file.mirrors]),
         size=file.size,
         md5=file.md5,
+        sha1=file.sha1,
         sha256=file.sha256,
         about=file.about,
         into=file.into,
         unpacked_at_most=file.unpacked_at_most,
+        mirror=_remote(file.mirror, mirrors) if file.mirror else None,
     )

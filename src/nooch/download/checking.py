@@ -31,14 +31,10 @@ def fault(path: Path, remote: Remote) -> str | None:
     if remote.checksum is None:
         return damage(path, remote.unpacked_at_most)
     algorithm, _, wanted = remote.checksum.partition(":")
-    found = sha256_of(path) if algorithm == "sha256" else _md5_of(path)
-    return None if found == wanted else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
-
-
-def _md5_of(path: Path) -> str:
     with path.open("rb") as file:
-        # what COCO's own server publishes
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        # md5 and sha1 are what COCO's own server and others publish: against damage
+        found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+    return None if found == wanted else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
 
 
 class _Entry(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from nooch.download.taking import Found, files_below, is_linkable, take
 from nooch.download.transport import Client, Patience
 from nooch.download.unpacked import is_unpacked, note_unpacked
 from nooch.download.unpacking import unpack
-from nooch.errors import OutputError
+from nooch.errors import DownloadError, OutputError
 
 __all__ = ["Downloaded", "Obtained", "Progress", "download"]
 
@@ -27,7 +27,11 @@ _LARGE = 10**7
 
 @dataclass(frozen=True)
 class Obtained:
-    """How a file came: ``downloaded``, ``taken`` from a folder, ``there`` already, or ``unpacked`` earlier."""
+    """How a file came: ``downloaded``, ``taken`` from a folder, ``there`` already, or ``unpacked`` earlier.
+
+    ``published`` says whether somebody has published the checksum; otherwise it is the one recorded at the first
+    download.
+    """
 
     name: str
     how: str
@@ -35,6 +39,7 @@ class Obtained:
     checksum: str | None
     source: str | None = None
     unpacked_to: str | None = None
+    published: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,8 @@ def download(
     """
     chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
     folder = prepared(Path(root).absolute())
-    found = files_below(source, folder, {remote.name for remote in chosen.files})
+    names = {choice.name for remote in chosen.files for choice in remote.choices}
+    found = files_below(source, folder, names)
     with only_process(folder), Client(patience or Patience()) as client:
         work = _Work(folder, Record(folder), found, client, keep_zips, progress)
         check_space(folder, work.needs(chosen.files), "downloading and unpacking")
@@ -106,7 +112,7 @@ class _Work:
     def needs(self, remotes: tuple[Remote, ...]) -> int:
         """Bytes that the disk must have free, at the worst moment; zips count twice, since they are unpacked."""
         used = peak = 0
-        for remote in map(self.record.complete, remotes):
+        for remote in map(self.record.complete, map(self._choice, remotes)):
             if is_unpacked(self.root, remote):
                 continue
             final = self.root / remote.name
@@ -118,7 +124,30 @@ class _Work:
         return max(peak, used)
 
     def obtain(self, remote: Remote) -> Obtained:
-        """One file, and what it is unpacked to."""
+        """One file, or its mirror, and what it is unpacked to."""
+        chosen = self._choice(remote)
+        try:
+            return self._obtain(chosen)
+        except DownloadError as error:
+            if chosen.mirror is None:
+                raise
+            self.notes.append(f"{chosen.name} {error.problem}; trying {chosen.mirror.name} instead")
+            return self.obtain(chosen.mirror)
+
+    def _choice(self, remote: Remote) -> Remote:
+        """The file, or that of its mirrors which is there already, whole or unpacked, or in the folder to take from."""
+        for choice in remote.choices:
+            there = (self.root / choice.name).exists() or choice.name in self.found
+            if there or is_unpacked(self.root, self.record.complete(choice)):
+                return choice
+        return remote
+
+    def _obtain(self, remote: Remote) -> Obtained:
+        if remote.checksum is None:
+            self.notes.append(
+                f"{remote.name}: nobody has published a checksum; its members are tested against their CRC-32, and "
+                f"its SHA-256 is recorded in {self.record.path} at the first download"
+            )
         remote = self.record.complete(remote)
         final = self.root / remote.name
         if is_unpacked(self.root, remote):
@@ -130,9 +159,12 @@ class _Work:
         return self._done(remote, how, origin)
 
     def _done(self, remote: Remote, how: str, origin: str | None = None) -> Obtained:
+        final = self.root / remote.name
+        size = final.stat().st_size if final.exists() else remote.expected_size
         if remote.into is not None and not self.keep_zips:
-            (self.root / remote.name).unlink(missing_ok=True)
-        return Obtained(remote.name, how, remote.expected_size, remote.checksum, origin, remote.into)
+            final.unlink(missing_ok=True)
+        published = remote.recorded_in is None
+        return Obtained(remote.name, how, size, remote.checksum, origin, remote.into, published)
 
     def _bring(self, remote: Remote, final: Path) -> tuple[str, str | None]:
         """The file under its final name: how, and from where."""

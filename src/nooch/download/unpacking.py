@@ -152,10 +152,18 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
 
 
 def _unsafe(info: zipfile.ZipInfo) -> bool:
-    # not info.filename: the zip module has cut that at a NUL, and turned backslashes on Windows
-    name = info.orig_filename
+    """Whether a member may not be written under ``info.filename``, the only name that is used below.
+
+    That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes on Windows and,
+    from Python 3.12, replaces it by that of the Unicode path field (0x7075).
+    """
+    name = info.filename
     parts = name.removesuffix("/").split("/")
-    return bool(_ODD.search(name)) or any(p in {"", ".", ".."} or p[-1] in ". " for p in parts)
+    return (
+        name != info.orig_filename
+        or bool(_ODD.search(name))
+        or any(p in {"", ".", ".."} or p[-1] in ". " for p in parts)
+    )
 
 
 def _is_special(info: zipfile.ZipInfo) -> bool:
@@ -218,15 +226,21 @@ def _unpack_missing(
     try:
         done = 0
         for member in members:
-            done = _write(archive, member, partial / member.path, done, total, tell)
+            done = _write(archive, member, partial, done, total, tell)
         _install(partial, members, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _write(
-    archive: zipfile.ZipFile, member: Member, path: Path, done: int, total: int, tell: Callable[[int, int], None]
+    archive: zipfile.ZipFile, member: Member, folder: Path, done: int, total: int, tell: Callable[[int, int], None]
 ) -> int:
+    path = (folder / member.path).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        # the names were checked before; this is the path itself that is written
+        raise InputError(
+            f"member {member.path[:200]!r} leads out of the folder", where=archive.filename, allowed="names within it"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         for block in _blocks(archive, member):
