@@ -220,8 +220,8 @@ def test_impossible_names_are_refused(saved, name):
 
 
 HEADERS = {
-    "a newer version": ({"version": 2}, "holds nooch-dataset version 2", "up to version 1", "install a newer nooch"),
-    "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 1", "nooch-dataset"),
+    "a newer version": ({"version": 3}, "holds nooch-dataset version 3", "up to version 2", "install a newer nooch"),
+    "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
     "a version as text": ({"version": "1"}, "cannot be read", "$.version"),
     "files as a list": ({"files": []}, "cannot be read", "$.files"),
     "no files": ({"files": {}}, "does not list images.parquet"),

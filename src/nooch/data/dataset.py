@@ -24,6 +24,16 @@ from nooch.data.checks import (
     check_images,
     complete_columns,
 )
+from nooch.data.coverage import (
+    ANNOTATED,
+    COLUMN_OF_KIND,
+    Gaps,
+    check_annotated,
+    check_kinds,
+    exceptions_of,
+    gaps_of,
+    unannotated,
+)
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.html import html_table
 
@@ -42,7 +52,8 @@ class Dataset:
     Attributes:
         images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String, null where
             unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels, null where
-            unknown), ``split`` (one of train, valid, test, all), then attribute columns.
+            unknown), ``split`` (one of train, valid, test, all), then attribute columns. The Boolean columns ``annotated_things``,
+            ``annotated_stuff`` and ``annotated_captions`` say where that kind was annotated; one that is missing says everywhere.
         classes: names in the order of the columns of ``areas``.
         areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that the
             class is present, even where its area is 0; NaN means present with unknown area.
@@ -50,6 +61,10 @@ class Dataset:
         embeddings: name -> float array (n_images, d); a row of NaN is an image without one.
         image_root: the folder that ``file_name`` is relative to, or None.
         provenance: how the dataset was made (JSON-like).
+        kinds: class -> ``thing`` or ``stuff``; a class without a kind was annotated in every image.
+        exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was annotated in the image, 1
+            where it is known although its kind was not; or None. A pair that is unknown and has an area is present, but its
+            area is not complete.
     """
 
     images: pl.DataFrame
@@ -59,6 +74,8 @@ class Dataset:
     embeddings: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
     image_root: str | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    exceptions: csr_array | None = None
 
     @classmethod
     def build(
@@ -76,14 +93,18 @@ class Dataset:
             classes: unique, non-empty names.
             areas: n_images x n_classes, rows in the order of ``images``.
             captions: frame ``image_id, caption``.
-            rest: ``embeddings``, ``image_root``, ``provenance``.
+            rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and ``verified``: sparse or dense, n_images x
+                n_classes, rows in the order of ``images``, not zero where it is unknown (known) whether, and how large, the
+                class is in the image, whatever the image's ``annotated_*`` columns say.
 
         Raises:
             InputError: duplicate ids or classes, negative areas, sizes that are not positive, a split
-                name that is not allowed, captions of unknown images, unsafe file names.
+                name that is not allowed, captions of unknown images, unsafe file names, ``annotated_*`` columns with nulls.
+            ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or with the same pairs.
         """
         images = complete_columns(images)
         check_images(images)
+        check_annotated(images)
         check_classes(classes)
         if areas.shape != (images.height, len(classes)):
             raise InputError(f"areas have shape {areas.shape}, expected {(images.height, len(classes))}")
@@ -91,6 +112,9 @@ class Dataset:
         if np.any(values < 0) or np.any(np.isinf(values)):
             raise InputError("an area is negative or infinite", allowed="fractions of the image, 0 and more")
         order = images["image_id"].arg_sort().to_numpy()
+        unknown, verified = rest.pop("unknown", None), rest.pop("verified", None)
+        rest["kinds"] = check_kinds(rest.pop("kinds", {}), classes)
+        rest["exceptions"] = exceptions_of(unknown, verified, areas.shape, order)
         embeddings = {k: v[order] for k, v in rest.pop("embeddings", {}).items()}
         ordered = areas[order].astype(np.float64)
         ordered.sort_indices()
@@ -108,6 +132,7 @@ class Dataset:
             array.flags.writeable = False
         object.__setattr__(self, "embeddings", MappingProxyType(dict(self.embeddings)))
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+        object.__setattr__(self, "kinds", MappingProxyType(dict(self.kinds)))
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
@@ -138,7 +163,7 @@ class Dataset:
     @property
     def attributes(self) -> tuple[str, ...]:
         """Names of the attribute columns of ``images``."""
-        return tuple(c for c in self.images.columns if c not in CORE_COLUMNS)
+        return tuple(c for c in self.images.columns if c not in (*CORE_COLUMNS, *ANNOTATED))
 
     @property
     def fitting_split(self) -> str:
@@ -149,6 +174,11 @@ class Dataset:
     def has_areas(self) -> bool:
         """Whether every present class has a known area."""
         return not bool(np.isnan(self.areas.data).any())
+
+    @cached_property
+    def gaps(self) -> Gaps | None:
+        """Which (image, class) pairs were not annotated; None where all were."""
+        return gaps_of(self.images, self.classes, self.kinds, self.exceptions)
 
     @cached_property
     def _columns(self) -> dict[str, int]:
@@ -171,18 +201,73 @@ class Dataset:
         part = slice(by_class.indptr[column], by_class.indptr[column + 1])
         return by_class.indices[part], by_class.data[part]
 
-    def labels(self, task: str) -> NDArray[np.bool_]:
-        """Y of the task "is this class present?", shape (n_images,)."""
+    def unannotated(self, kind: str) -> NDArray[np.bool_] | None:
+        """Images where a kind (``thing``, ``stuff`` or ``captions``) was not annotated, shape (n_images,); None: there is none."""
+        columns = {**COLUMN_OF_KIND, "captions": "annotated_captions"}
+        return unannotated(self.images, columns[check_one_of("kind", kind, columns)])
+
+    def unknown(self, name: str) -> NDArray[np.bool_] | None:
+        """Images where a class was not (completely) annotated, so that its area is unknown, shape (n_images,); None: nowhere."""
+        column, gaps = self.column(name), self.gaps
+        if gaps is None:
+            return None
+        rows = np.arange(len(self))
+        mask = gaps.at(rows, np.full(len(self), column))
+        return mask if mask.any() else None
+
+    def unknown_labels(self, task: str) -> NDArray[np.bool_] | None:
+        """Images where Y is unknown, shape (n_images,): it was not annotated, and is not stated as present; None: nowhere."""
+        mask = self.unknown(task)
+        if mask is None:
+            return None
+        mask[self.rows_of(task)[0]] = False
+        return mask if mask.any() else None
+
+    def labels(self, task: str, *, unknown: bool | None = None) -> NDArray[np.bool_]:
+        """Y of the task "is this class present?", shape (n_images,).
+
+        Args:
+            task: a class.
+            unknown: what stands where Y is unknown (``unknown_labels`` says where).
+
+        Raises:
+            InputError: Y is unknown somewhere, and nothing stands for it: it must not be read as absent.
+        """
         y = np.zeros(len(self), dtype=bool)
         y[self.rows_of(task)[0]] = True
+        missing = self.unknown_labels(task)
+        if missing is not None:
+            if unknown is None:
+                raise self._unannotated(f"whether {task} is present is unknown", missing)
+            y[missing] = unknown
         return y
 
-    def area(self, name: str) -> NDArray[np.float64]:
-        """Area of a class in every image as a fraction, 0 where it is absent, shape (n_images,)."""
+    def area(self, name: str, *, unknown: float | None = None) -> NDArray[np.float64]:
+        """Area of a class in every image as a fraction, 0 where it is absent, shape (n_images,).
+
+        Args:
+            name: a class.
+            unknown: what stands where the class was not annotated.
+
+        Raises:
+            InputError: it was not annotated somewhere, and nothing stands for its area.
+        """
         dense = np.zeros(len(self))
         rows, values = self.rows_of(name)
         dense[rows] = values
+        missing = self.unknown(name)
+        if missing is not None:
+            if unknown is None:
+                raise self._unannotated(f"the area of {name} is unknown", missing)
+            dense[missing] = unknown
         return dense
+
+    def _unannotated(self, problem: str, missing: NDArray[np.bool_]) -> InputError:
+        ids = self.images["image_id"].filter(pl.Series(missing))
+        return InputError(
+            f"{problem} in {missing.sum()} of {len(self)} images, where it was not annotated: {some_of(ids.head(3))}",
+            remedy="leave these images out: data.select(rows=~data.unknown_labels(task))",
+        )
 
     def row(self, image_id: ImageId | str) -> int:
         """Row of an image by its id; text is taken for an integer id where ids are integers."""
@@ -216,7 +301,14 @@ class Dataset:
         if captions is not None:
             captions = captions.join(images.select("image_id"), on="image_id", how="semi", maintain_order="left")
         embeddings = {name: values[rows] for name, values in self.embeddings.items()}
-        return replace(self, images=images, areas=self.areas[rows], captions=captions, embeddings=embeddings)
+        return replace(
+            self,
+            images=images,
+            areas=self.areas[rows],
+            captions=captions,
+            embeddings=embeddings,
+            exceptions=None if self.exceptions is None else self.exceptions[rows],
+        )
 
     def with_embedding(self, name: str, values: NDArray[np.floating[Any]]) -> Dataset:
         """The dataset with one more embedding, float array (n_images, d)."""
@@ -228,10 +320,14 @@ class Dataset:
     def fingerprint(self) -> str:
         """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions).
 
-        It does not depend on how the files were compressed, nor on embeddings, which are derived.
+        It does not depend on how the files were compressed, nor on embeddings, which are derived. What was annotated counts
+        where it is not everything: a dataset in which all was annotated has the fingerprint of one that says nothing of it.
         """
         digest = blake3()
+        all_annotated = {name for name in ANNOTATED if name in self.images.columns and self.images[name].all()}
         for name in self.images.columns:
+            if name in all_annotated:
+                continue
             digest.update(f"{name}\0{self.images[name].dtype}\0".encode())
             digest.update(column_bytes(self.images[name]))
         digest.update("\0".join(self.classes).encode())
@@ -241,6 +337,14 @@ class Dataset:
         if self.captions is not None:
             for name in self.captions.columns:
                 digest.update(column_bytes(self.captions[name]))
+        if any(name in self.images.columns and name not in all_annotated for name in COLUMN_OF_KIND.values()):
+            digest.update(kind_bytes(self.kinds))
+        if self.exceptions is not None and self.exceptions.nnz:
+            digest.update(b"\0exceptions\0")
+            rows = np.repeat(np.arange(len(self)), np.diff(self.exceptions.indptr))
+            digest.update(column_bytes(self.images["image_id"].gather(rows)))
+            digest.update(self.exceptions.indices.astype(np.int64).tobytes())
+            digest.update((self.exceptions.data > 0).tobytes())
         return digest.hexdigest()
 
 
@@ -251,6 +355,11 @@ def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
         # 18 digits fit into 64 bits
         wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
     return None if wanted is None else ids.index_of(wanted)
+
+
+def kind_bytes(kinds: Mapping[str, str]) -> bytes:
+    """Kinds of classes as bytes."""
+    return b"\0kinds\0" + "\0".join(f"{name}\0{kind}" for name, kind in kinds.items()).encode()
 
 
 def column_bytes(column: pl.Series) -> bytes:

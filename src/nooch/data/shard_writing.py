@@ -13,9 +13,11 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data.checks import ALL, SPLITS
-from nooch.data.dataset import Dataset, column_bytes
+from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
+from nooch.data.dataset import Dataset, column_bytes, kind_bytes
 from nooch.data.header import encode_header
-from nooch.data.store import FORMAT_VERSION, FileRecord, Header, areas_table, file_record
+from nooch.data.pairs import areas_table, exceptions_table
+from nooch.data.store import FORMAT_VERSION, FileRecord, Header, file_record
 from nooch.errors import InputError
 from nooch.files import DATASET_MARKER, atomic_folder
 from nooch.version import __version__
@@ -31,6 +33,7 @@ class PartRecord(msgspec.Struct):
         sizes: number of classes of each image, as the bytes of an array of ``size_kind``.
         captions: rows of captions, or None where there is no such table.
         files: file name in the folder -> its size and hash.
+        kinds: class -> thing or stuff.
     """
 
     splits: dict[str, int]
@@ -38,6 +41,7 @@ class PartRecord(msgspec.Struct):
     size_kind: str
     captions: int | None
     files: dict[str, FileRecord]
+    kinds: dict[str, str]
 
     @property
     def per_image(self) -> NDArray[Any]:
@@ -82,7 +86,8 @@ def save_shards(
 def write_part(part: Dataset, folder: Path, number: int) -> PartRecord:
     """Write the files of one part; any process may do so. ``seal_shards`` makes a dataset of all."""
     written = [write_images(part.images, folder, number)]
-    for kind, table in {"areas": areas_table(part), "captions": part.captions}.items():
+    exceptions = None if part.exceptions is None else exceptions_table(part)
+    for kind, table in {"areas": areas_table(part), "captions": part.captions, "exceptions": exceptions}.items():
         if table is not None:
             written.append(_write_table(table, folder, kind, number))
     for kind, values in part.embeddings.items():
@@ -98,6 +103,7 @@ def write_part(part: Dataset, folder: Path, number: int) -> PartRecord:
         sizes.dtype.str,
         None if part.captions is None else part.captions.height,
         {file.relative_to(folder).as_posix(): file_record(file) for file in written},
+        dict(part.kinds),
     )
 
 
@@ -140,6 +146,7 @@ def seal_shards(
         image_root=image_root,
         provenance=dict(provenance),
         files={name: files[name] for name in sorted(files, key=Path)},
+        kinds=records[0].kinds,
     )
     (folder / DATASET_MARKER).write_bytes(encode_header(header))
     return header
@@ -152,8 +159,10 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
         raise InputError("has no image", where=where, allowed="one image at least")
     for what, same in (
         ("classes", part.classes == first.classes),
+        ("kinds of classes", part.kinds == first.kinds),
         ("columns of images", part.images.schema == first.images.schema),
         ("captions", (part.captions is None) == (first.captions is None)),
+        ("exceptions", (part.exceptions is None) == (first.exceptions is None)),
         (
             "embeddings",
             {k: v.shape[1] for k, v in part.embeddings.items()} == {k: v.shape[1] for k, v in first.embeddings.items()},
@@ -185,7 +194,13 @@ def _write_table(table: pl.DataFrame, folder: Path, kind: str, number: int) -> P
 def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRecord]) -> str:
     """``Dataset.fingerprint`` of the whole, from one column of one part at a time."""
     digest = blake3()
-    for name, kind in _schema(folder / "images").items():
+    schema = _schema(folder / "images")
+    partly = [
+        name for name in ANNOTATED if name in schema and not all(c.all() for c in _columns(folder / "images", name))
+    ]
+    for name, kind in schema.items():
+        if name in ANNOTATED and name not in partly:
+            continue
         digest.update(f"{name}\0{kind}\0".encode())
         _add_column(digest, folder / "images", name)
     digest.update("\0".join(classes).encode())
@@ -201,7 +216,22 @@ def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRec
         digest.update(part.to_numpy().tobytes())
     for name in () if records[0].captions is None else _schema(folder / "captions"):
         _add_column(digest, folder / "captions", name)
+    if any(name in COLUMN_OF_KIND.values() for name in partly):
+        digest.update(kind_bytes(records[0].kinds))
+    _add_exceptions(digest, folder / "exceptions")
     return digest.hexdigest()
+
+
+def _add_exceptions(digest: Any, folder: Path) -> None:
+    """Exceptions, where there are any."""
+    if not folder.is_dir() or not any(len(part) for part in _columns(folder, "known")):
+        return
+    digest.update(b"\0exceptions\0")
+    _add_column(digest, folder, "image_id")
+    for part in _columns(folder, "class"):
+        digest.update(part.to_physical().cast(pl.Int64).to_numpy().tobytes())
+    for part in _columns(folder, "known"):
+        digest.update(part.to_numpy().tobytes())
 
 
 def _schema(folder: Path) -> Mapping[str, pl.DataType]:

@@ -1,4 +1,4 @@
-"""A dataset folder in parts: ``images/``, ``areas/``, ``captions/`` and ``embeddings/NAME/`` hold part files by image.
+"""A dataset folder in parts: ``images/``, ``areas/``, ``captions/``, ``exceptions/`` and ``embeddings/NAME/`` hold part files by image.
 
 Part k of every table is about the same images, and every image id in it is above those of the parts before. Parts are
 read one at a time, so that nothing needs the whole dataset in memory. ``dataset.json`` is that of a folder in one piece,
@@ -16,9 +16,9 @@ import numpy as np
 
 from nooch.data.checks import ALL
 from nooch.data.dataset import Dataset
+from nooch.data.pairs import areas_matrix, exceptions_matrix
 from nooch.data.store import (
     Header,
-    areas_matrix,
     is_read,
     load_dataset,
     open_embedding,
@@ -31,7 +31,7 @@ from nooch.files import DATASET_MARKER, Place, place
 
 __all__ = ["ShardedDataset", "divide", "open_shards"]
 
-_TABLES = ("images", "areas", "captions")
+_TABLES = ("images", "areas", "captions", "exceptions")
 _AGAIN = "write the dataset again"
 
 
@@ -86,7 +86,7 @@ class ShardedDataset:
         files = {kind: name for kind, name in self.parts[number].items() if is_read(kind, reads)}
         tables = {kind: open_table(self.folder, self.header, name) for kind, name in files.items() if kind in _TABLES}
         images, captions = tables["images"], tables.get("captions")
-        for table in (tables["areas"], captions):
+        for table in (tables["areas"], captions, tables.get("exceptions")):
             if table is not None and not table["image_id"].unique().is_in(images["image_id"].implode()).all():
                 raise FormatError(f"part {number} has rows of images that it does not hold", where=self.folder)
         embeddings = {
@@ -94,9 +94,17 @@ class ShardedDataset:
             for kind, name in files.items()
             if kind not in _TABLES
         }
-        matrix = areas_matrix(tables["areas"], images, self.header.classes, self.folder)
+        about = images, self.header.classes, self.folder
         return Dataset(
-            images, self.classes, matrix, captions, embeddings, self.header.image_root, self.header.provenance
+            images,
+            self.classes,
+            areas_matrix(tables["areas"], *about),
+            captions,
+            embeddings,
+            self.header.image_root,
+            self.header.provenance,
+            self.header.kinds,
+            exceptions_matrix(tables["exceptions"], *about) if "exceptions" in tables else None,
         )
 
     @property

@@ -1,7 +1,8 @@
 """The dataset folder: ``dataset.json``, ``images.parquet``, ``areas.parquet``, ``captions.parquet``, ``embeddings/``.
 
-``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. Everything is hashed in
-``dataset.json``, which is written last; a folder without it is not a dataset.
+``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. ``exceptions.parquet``, where there is
+one, has one for each pair that differs from the image's ``annotated_*`` columns: ``image_id, class, known``. Everything is
+hashed in ``dataset.json``, which is written last; a folder without it is not a dataset.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from nooch.data.dataset import Dataset
 from nooch.data.header import encode_header, load_header
+from nooch.data.pairs import areas_matrix, areas_table, exceptions_matrix, exceptions_table
 from nooch.data.tables import read_table, table_of
 from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, place, read_bytes, replace_file, sha256_of
@@ -31,8 +32,6 @@ __all__ = [
     "FORMAT_VERSION",
     "add_embedding",
     "add_embedding_files",
-    "areas_matrix",
-    "areas_table",
     "check_file",
     "file_record",
     "load_dataset",
@@ -40,7 +39,8 @@ __all__ = [
     "save_dataset",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in every image."""
 
 _AGAIN = "import the dataset again"
 
@@ -65,6 +65,7 @@ class Header(msgspec.Struct, frozen=True):
     image_root: str | None
     provenance: dict[str, Any]
     files: dict[str, FileRecord]
+    kinds: dict[str, str] = {}
 
 
 def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -78,6 +79,8 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
         areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
         if data.captions is not None:
             data.captions.write_parquet(partial / "captions.parquet")
+        if data.exceptions is not None:
+            exceptions_table(data).write_parquet(partial / "exceptions.parquet", compression="lz4")
         for name, values in data.embeddings.items():
             _save_embedding(partial, name, values)
         header = Header(
@@ -95,6 +98,7 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
                 for f in sorted(partial.rglob("*"))
                 if f.is_file()
             },
+            kinds=dict(data.kinds),
         )
         (partial / DATASET_MARKER).write_bytes(encode_header(header))
     return Path(folder)
@@ -150,6 +154,10 @@ def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -
         {k.partition("/")[2]: _embedding(folder, header, n) for k, n in kinds.items() if k.startswith("embeddings/")},
         header.image_root,
         header.provenance,
+        header.kinds,
+        exceptions_matrix(_read_parts(folder, header, kinds["exceptions"]), images, header.classes, folder)
+        if "exceptions" in kinds
+        else None,
     )
 
 
@@ -165,12 +173,16 @@ def tables_of(header: Header) -> dict[str, list[str]]:
 
 
 def _is_known(kind: str) -> bool:
-    return kind in ("images", "areas", "captions") or kind.startswith("embeddings/")
+    return kind in (*ALWAYS, "captions") or kind.startswith("embeddings/")
 
 
 def is_read(kind: str, reads: Collection[str] | None) -> bool:
-    """Whether a table or embedding is among those that are read; images and areas always are."""
-    return reads is None or kind in ("images", "areas") or kind in reads
+    """Whether a table or embedding is among those that are read; images, areas and exceptions always are."""
+    return reads is None or kind in ALWAYS or kind in reads
+
+
+ALWAYS = ("images", "areas", "exceptions")
+"""Tables without which nothing can be said of a class."""
 
 
 def open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
@@ -294,29 +306,6 @@ def load_embedding(folder: Place, name: str, n_images: int | None = None, conten
     if values.ndim != 2 or (n_images is not None and len(values) != n_images):
         raise FormatError(f"{name} has shape {values.shape}, expected ({n_images}, d)", where=folder, remedy=_AGAIN)
     return values
-
-
-def areas_table(data: Dataset) -> pl.DataFrame:
-    """Areas as a table ``image_id, class, area``, a row for each stored entry."""
-    per_row = np.diff(data.areas.indptr)
-    return pl.DataFrame(
-        {
-            "image_id": data.images["image_id"].gather(np.repeat(np.arange(len(data)), per_row)),
-            "class": pl.Series(data.classes, dtype=pl.Enum(list(data.classes))).gather(data.areas.indices),
-            "area": data.areas.data,
-        }
-    )
-
-
-def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
-    """Areas as CSR (n_images, n_classes), from such a table. Raises FormatError where it names other images or classes."""
-    if set(table["class"].cast(pl.String).unique()) - set(classes) or len(set(classes)) != len(classes):
-        raise FormatError(f"{DATASET_MARKER} and areas.parquet name other classes", where=folder, remedy=_AGAIN)
-    rows = images.select("image_id", row=pl.int_range(pl.len()))
-    joined = table.join(rows, on="image_id", how="left", maintain_order="left")
-    columns = joined["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
-    values = joined["area"].cast(pl.Float64).to_numpy()
-    return csr_array((values, (joined["row"].to_numpy(), columns)), shape=(images.height, len(classes)))
 
 
 def file_record(path: Path) -> FileRecord:

@@ -1,0 +1,170 @@
+"""What was annotated in which image, so that a class nobody looked for is not taken for one that is absent.
+
+Two statements hold it. A column of the images for each kind (``annotated_things``, ``annotated_stuff``, ``annotated_captions``)
+says where that kind was annotated; a column that is missing says everywhere. Exceptions are single (image, class) pairs that
+differ from these columns: unknown in an annotated image (LVIS' lists that are not exhaustive), or known in one that is
+not (LVIS' negative categories, Open Images' verified labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.errors import InputError, ParameterError, check_one_of
+
+__all__ = [
+    "ANNOTATED",
+    "COLUMN_OF_KIND",
+    "KINDS",
+    "KNOWN",
+    "UNKNOWN",
+    "Gaps",
+    "check_annotated",
+    "check_kinds",
+    "exceptions_of",
+    "gaps_of",
+    "no_exceptions",
+    "unannotated",
+]
+
+COLUMN_OF_KIND = {"thing": "annotated_things", "stuff": "annotated_stuff"}
+"""Kind of a class -> the column that says in which images classes of that kind were annotated."""
+
+KINDS = tuple(COLUMN_OF_KIND)
+ANNOTATED = (*COLUMN_OF_KIND.values(), "annotated_captions")
+"""Reserved columns of the images, Boolean: whether the image was annotated for things, stuff, captions."""
+
+KNOWN, UNKNOWN = 1, -1
+"""Values of exceptions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Which (image, class) pairs were not annotated. The matrix of pairs is the sum of two parts that are never multiplied out.
+
+    Attributes:
+        images: CSR float64 (n_images, len(KINDS)), 1 where the kind was not annotated in the image.
+        kinds: intp (n_classes,), the class's column of ``images``, or -1 for a class without a kind.
+        pairs: CSR float64 (n_images, n_classes): 1 where a pair is unknown although its kind was annotated, -1 where it is
+            known although its kind was not; or None.
+    """
+
+    images: csr_array
+    kinds: NDArray[np.intp]
+    pairs: csr_array | None
+
+    def at(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether pairs were not annotated, bool (n,)."""
+        found = np.zeros(len(rows))
+        kinds = self.kinds[columns]
+        dense = self.images.toarray()
+        found[kinds >= 0] = dense[rows[kinds >= 0], kinds[kinds >= 0]]
+        if self.pairs is not None and len(rows):
+            found += np.asarray(self.pairs[rows, columns]).ravel()
+        return found > 0
+
+    def annotated(self, areas: csr_array) -> csr_array:
+        """The entries of ``areas`` whose pair was annotated, CSR of the same shape."""
+        rows = np.repeat(np.arange(areas.shape[0]), np.diff(areas.indptr))
+        keep = ~self.at(rows, areas.indices)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(rows[keep], minlength=areas.shape[0]))])
+        return csr_array((areas.data[keep], areas.indices[keep], ends), shape=areas.shape)
+
+
+def gaps_of(
+    images: pl.DataFrame, classes: Sequence[str], kinds: Mapping[str, str], exceptions: csr_array | None
+) -> Gaps | None:
+    """The gaps of a dataset; None where every class was annotated in every image."""
+    masks = [unannotated(images, column) for column in COLUMN_OF_KIND.values()]
+    column = np.array([KINDS.index(kinds[name]) if name in kinds else -1 for name in classes], dtype=np.intp)
+    dense = np.zeros((images.height, len(KINDS)), dtype=bool)
+    for number, mask in enumerate(masks):
+        if mask is not None and (column == number).any():
+            dense[:, number] = mask
+    pairs = None
+    if exceptions is not None and exceptions.nnz:
+        rows = np.repeat(np.arange(images.height), np.diff(exceptions.indptr))
+        of_kind = column[exceptions.indices]
+        before = (of_kind >= 0) & dense[rows, of_kind]
+        change = (exceptions.data == UNKNOWN).astype(np.float64) - before
+        # what an exception says again is none
+        pairs = csr_array((change, exceptions.indices, exceptions.indptr), shape=exceptions.shape)
+    if not dense.any() and (pairs is None or not (pairs.data > 0).any()):
+        return None
+    return Gaps(csr_array(dense.astype(np.float64)), column, pairs)
+
+
+def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
+    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None where it is nowhere, or there is no such column."""
+    if column not in images.columns or images[column].all():
+        return None
+    return ~images[column].to_numpy()
+
+
+def check_annotated(images: pl.DataFrame) -> None:
+    """Raise InputError where a reserved column does not say yes or no for every image."""
+    for name in ANNOTATED:
+        if name in images.columns and (images[name].dtype != pl.Boolean or images[name].null_count()):
+            raise InputError(
+                f"column {name} of the images holds {images[name].dtype} with {images[name].null_count()} nulls",
+                allowed="true where the image was annotated for this kind, else false",
+                remedy="fill the column, or rename it if it means something else",
+            )
+
+
+def check_kinds(kinds: Mapping[str, str], classes: Sequence[str]) -> dict[str, str]:
+    """Kinds in the order of classes. Raises ParameterError for other kinds, or kinds of what is no class."""
+    for name, kind in kinds.items():
+        check_one_of("class", name, classes, owner="the dataset")
+        check_one_of("kind", kind, KINDS, owner=f"class {name}")
+    return {name: kinds[name] for name in classes if name in kinds}
+
+
+def no_exceptions(shape: tuple[int, int]) -> csr_array:
+    """Exceptions of a dataset, of which there are none: CSR int8 of this shape."""
+    none = np.empty(0, dtype=np.int64)
+    return csr_array((none.astype(np.int8), (none, none)), shape=shape)
+
+
+def exceptions_of(unknown: Any, verified: Any, shape: tuple[int, int], order: NDArray[np.intp]) -> csr_array | None:
+    """Exceptions of pairs as CSR int8 (n_images, n_classes), rows in the order that ``order`` gives them; None without any given.
+
+    Args:
+        unknown: sparse or dense (n_images, n_classes), not zero where a pair is unknown, or None.
+        verified: likewise where a pair is known.
+        shape: of both.
+        order: positions of rows.
+
+    Raises:
+        ParameterError: another shape, or a pair that is in both.
+    """
+    if unknown is None and verified is None:
+        return None
+    total: csr_array = no_exceptions(shape)
+    for name, given, value in (("unknown", unknown, UNKNOWN), ("verified", verified, KNOWN)):
+        if given is None:
+            continue
+        pairs = csr_array(given)
+        if pairs.shape != shape:
+            raise ParameterError(f"{name} has shape {pairs.shape}", allowed=f"{shape}: images x classes")
+        marked = pairs.astype(bool).astype(np.int8)
+        marked.sum_duplicates()
+        marked.eliminate_zeros()
+        marked.data[:] = value
+        before = total.nnz + marked.nnz
+        total = csr_array(total + marked)
+        total.eliminate_zeros()
+        if total.nnz != before:
+            raise ParameterError(
+                "unknown and verified name the same pairs", allowed="each (image, class) in one of them"
+            )
+    ordered = csr_array(total[order])
+    ordered.sort_indices()
+    return ordered
