@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption) -> None:
     """What a dataset holds."""
-    from nooch.data import load_dataset
+    from nooch.data import embedding_precision, load_dataset
 
     data = load_dataset(dataset)
     counts = {name: len(data.rows_of(name)[0]) for name in data.classes}
@@ -40,6 +40,7 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
         "attributes": {name: str(data.images[name].dtype) for name in data.attributes},
         "captions": 0 if data.captions is None else data.captions.height,
         "embeddings": {name: list(values.shape) for name, values in data.embeddings.items()},
+        "embedding_precision": {name: embedding_precision(name) for name in data.embeddings},
         "areas_known": data.has_areas,
         "image_root": data.image_root,
         "fingerprint": data.fingerprint,
