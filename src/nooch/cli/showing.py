@@ -90,7 +90,8 @@ def explain_command(
     found = load_suite(suite)
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     if data is None:
-        note("the dataset is not where it was (give --dataset): only supports are told, not the cues behind them")
+        lost = "is not where it was" if found.header.dataset.path else "is not named by the suite"
+        note(f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues behind them")
     facts = explain(found, task, image, data)
     if format is Format.json:
         print_json(facts)
