@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from nooch.encoders import encoder
 from nooch.encoders.folders import locate
-from nooch.encoders.sbert import SbertEncoder
+from nooch.encoders.sbert import PRECISIONS, SbertEncoder
 
 CAPTIONS = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "captions" / "captions_val2017.json"
 WORDS = ("a", "man", "dog", "riding", "holding", "near", "with", "red", "street", "table", "grass", "beach", "the")
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=5000, help="how many captions (25,014 are all)")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--model", default="minilm")
-    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--precision", default="float32", choices=PRECISIONS)
     parser.add_argument("--json", type=Path, help="write the numbers here")
     options = parser.parse_args()
 

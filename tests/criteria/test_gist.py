@@ -61,7 +61,7 @@ def test_parts_merge_to_the_whole_and_json_brings_it_back(sample):
     assert np.array_equal(merged.state.counts, whole.state.counts)
     again = FittedGist.from_json(json.loads(json.dumps(whole.to_json())))
     assert np.array_equal(again.state.sums, whole.state.sums)
-    assert again.parameters() == {"embedding": "e", "tau": 0.4}
+    assert again.parameters() == {"embedding": "e", "precision": "unknown", "tau": 0.4}
 
 
 def _three():

@@ -1,5 +1,7 @@
 """The published sets as a suite: labels from anywhere, in part, and those that contradict."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,6 +9,7 @@ from oracles import dataset_of
 from refusals import fails
 
 from nooch.data import save_dataset
+from nooch.errors import ParameterError
 from nooch.evaluation import Predictions, evaluate
 from nooch.published import published_suite, read_labels, read_published, verify
 
@@ -45,6 +48,20 @@ def _labels(tmp_path, **change):
     return read_labels(tmp_path / "labels.npz")
 
 
+def _instances(path, ids):
+    """A file as COCO's instances_*.json; a crowd is a presence too."""
+    marked = [(i, c) for i in ids for c, of in ((32, TIE), (11, HYDRANT)) if i in of]
+    content = {
+        "images": [{"id": i, "file_name": f"{i}.jpg", "width": 10, "height": 10} for i in ids],
+        "categories": [{"id": 32, "name": "tie"}, {"id": 11, "name": "fire hydrant"}, {"id": 1, "name": "person"}],
+        "annotations": [
+            {"id": n, "image_id": i, "category_id": c, "area": 4.0, "iscrowd": n % 2} for n, (i, c) in enumerate(marked)
+        ],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
 def test_the_sets_are_the_files_and_easy_is_the_rest(tmp_path):
     suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path))
     assert list(suite.keys) == [("ce", "tie", "valid"), ("ce", "tie", "test"), ("gist", "fire_hydrant", "test")]
@@ -60,7 +77,7 @@ def test_the_sets_are_the_files_and_easy_is_the_rest(tmp_path):
         assert (verdict.jaccard, verdict.mislabelled) == (1.0, 0)
 
 
-@pytest.mark.parametrize("kind", ["bool", "float", "shuffled", "text ids", "dataset", "dataset with text"])
+@pytest.mark.parametrize("kind", ["bool", "float", "shuffled", "text ids", "dataset", "dataset with text", "json"])
 def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
     published = _published(tmp_path / "p")
     expected = published_suite(published, _labels(tmp_path)).header
@@ -72,6 +89,8 @@ def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
         ids = [f"{i:012d}" for i in IDS] if "text" in kind else IDS
         save_dataset(dataset_of(images, ["other", "fire_hydrant", "tie"], ids=ids), tmp_path / "d")
         labels = read_labels(tmp_path / "d")
+    elif kind == "json":
+        labels = read_labels([_instances(tmp_path / f"{part[0]}.json", part) for part in (IDS[:5], IDS[5:])])
     else:
         changes = {
             "bool": {"labels": arrays["labels"].astype(bool)},
@@ -81,6 +100,35 @@ def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
         }
         labels = _labels(tmp_path, **changes[kind])
     assert published_suite(published, labels).header == expected
+
+
+@pytest.mark.parametrize("splits", [None, {}])
+def test_without_labels_hard_images_alone(tmp_path, splits):
+    """Their label is their side's; the file of splits is not needed, and where it is there it is checked."""
+    suite = published_suite(_published(tmp_path / "p", splits=splits))
+    assert suite.header.hard_only
+    tie = suite.set("ce", "tie", "test")
+    assert (tie.image_ids.to_list(), tie.labels.tolist()) == ([2, 3, 4], [True, True, False])
+    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == ([2, 3], [4], [])
+    expected = {"valid": 3, "test": 6} | ({"train": 0} if splits is None else {})
+    assert suite.header.dataset.splits == expected
+    for verdict in verify(suite, _published(tmp_path / "p")):
+        assert (verdict.jaccard, verdict.mislabelled) == (1.0, 0)
+    fails(lambda: suite.in_context("ce", "tie", "test"), "needs the easy images")
+    assert suite.only(["tie"]).header.hard_only
+    assert not published_suite(_published(tmp_path / "q"), _labels(tmp_path)).header.hard_only
+
+
+def test_without_labels_the_files_are_checked_still(tmp_path):
+    short = {"test": TEST[3:], "valid": VALID}
+    fails(lambda: published_suite(_published(tmp_path / "p", splits=short)), "not in the split: 2, 3")
+    both = {**SETS, "CE_tie_hard_negative_test": [3, 4]}
+    fails(lambda: published_suite(_published(tmp_path / "q", both)), "on both sides: 3")
+
+
+def test_labels_that_are_several_of_other_kinds(tmp_path):
+    for paths in ([], [tmp_path / "a.npz", tmp_path / "b.npz"], [tmp_path / "a.json", tmp_path / "b.npz"]):
+        fails(lambda p=paths: read_labels(p), "COCO JSON files", kind=ParameterError)
 
 
 def test_labels_of_a_part_keep_the_hard_images(tmp_path):

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nooch.challenge.marks import Side
+from nooch.challenge.packed import SHIPPED, shipped_suite
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
@@ -56,16 +57,22 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
 def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is asked for.
 
+    Args:
+        folder: a suite folder, or ``nooch-coco``: the authors' 24 challenge sets with COCO's labels, which come with the
+            package. A folder of that name comes first.
+
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
+    if str(folder) in SHIPPED and not Path(folder).is_dir():
+        return shipped_suite(str(folder))
     folder = Path(folder)
     file = load_header(
         folder / SUITE_MARKER,
         _File,
         name="suite",
         version=FORMAT_VERSION,
-        make="make one with nooch find",
+        make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
         again="find the suite again",
     )
     table = folder / TABLE

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nooch.challenge.sets import ChallengeSet, Counts
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.html import html_table, parameters_text
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
@@ -83,7 +83,10 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class SuiteHeader(msgspec.Struct, frozen=True):
-    """Everything of a suite but the rows of its sets."""
+    """Everything of a suite but the rows of its sets.
+
+    ``hard_only`` says that the sets hold hard images alone, so that nothing is known of the others.
+    """
 
     dataset: DatasetRecord
     tasks: list[str]
@@ -91,6 +94,7 @@ class SuiteHeader(msgspec.Struct, frozen=True):
     criteria: dict[str, CriterionRecord]
     sets: list[SetRecord]
     skipped: list[Skipped]
+    hard_only: bool = False
 
 
 class Suite:
@@ -115,10 +119,11 @@ class Suite:
         skipped: list[Skipped],
         tasks: list[str],
         splits: list[str],
+        hard_only: bool = False,
     ) -> Suite:
         """A suite in memory."""
         records = [SetRecord.of(challenge) for challenge in sets.values()]
-        header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped)
+        header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped, hard_only)
         return cls(header, lambda *key: sets[key])
 
     def __repr__(self) -> str:
@@ -126,13 +131,15 @@ class Suite:
         return f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)}; {len(h.sets)} sets)"
 
     def _repr_html_(self) -> str:
+        h = self.header
         columns = [
             "task", "criterion", "split", "hard positives", "of", "hard negatives", "of", "positives below", "negatives above", "no verdict",
         ]  # fmt: skip
         rows = [
             [
-                r.task, r.criterion, r.split, r.hard_positives, r.positives, r.hard_negatives, r.negatives, r.threshold_positive,
-                r.threshold_negative, r.excluded_positives + r.excluded_negatives,
+                r.task, r.criterion, r.split, r.hard_positives, None if h.hard_only else r.positives, r.hard_negatives,
+                None if h.hard_only else r.negatives, r.threshold_positive, r.threshold_negative,
+                r.excluded_positives + r.excluded_negatives,
             ]
             for r in self.header.sets
         ]  # fmt: skip
@@ -212,4 +219,13 @@ class Suite:
 
         The suite must have been found with the training split among its splits.
         """
+        self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
+
+    def require_easy(self, purpose: str) -> None:
+        """Raise InputError where the suite holds hard images alone, and ``purpose`` needs the easy ones."""
+        if self.header.hard_only:
+            raise InputError(
+                f"{purpose} needs the easy images, and the suite holds hard images alone",
+                remedy="make the suite with the labels of all images (labels of nooch import-suite published)",
+            )

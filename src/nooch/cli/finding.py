@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import DatasetArgument, recorded_path, split_names
+from nooch.cli.parsing import DatasetArgument, Precision, PrecisionOption, recorded_path, split_names
 from nooch.cli.watching import logs_of, watched
 from nooch.errors import ParameterError
 from nooch.files import SUITE_MARKER, Place, check_output
@@ -44,6 +44,7 @@ def find_command(
     encoder: str = typer.Option(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
+    precision: Precision = PrecisionOption,
     tau: float = typer.Option(None, help="gist: threshold on the cosine; scores: on the value; instead of --match."),
     match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = typer.Option(None, help="attribute: expression that is true out of context, such as 'place != y'."),
@@ -83,14 +84,14 @@ def find_command(
         )
     if engine is not None:
         suite = _find_in_parts(
-            dataset, out, options, base, combined, encoder, tasks, match, splits, fitted, engine, overwrite
+            dataset, out, options, base, combined, encoder, precision, tasks, match, splits, fitted, engine, overwrite
         )
         _tell(suite, out, format)
         return
     data = load_dataset(dataset)
     with progress() as update:
         if "gist" in base and fitted is None:
-            data, options.embedding = embed(data, encoder, dataset, update)
+            data, options.embedding = embed(data, encoder, dataset, update, precision)
         criteria = {n: options.make(n) for n in base} | {text: Combination(text) for text in combined}
         path = recorded_path(dataset, out)
         suite = find(
@@ -127,6 +128,7 @@ def _find_in_parts(
     base: list[str],
     combined: list[str],
     encoder: str | None,
+    precision: str | None,
     tasks: str,
     match: str | None,
     splits: str | None,
@@ -142,7 +144,7 @@ def _find_in_parts(
     data = _found(dataset)
     with watched(logs_of(out)) as update:
         if "gist" in base and fitted is None:
-            data, options.embedding = _embed_in_parts(data, encoder, engine, logs_of(out), update)
+            data, options.embedding = _embed_in_parts(data, encoder, precision, engine, logs_of(out), update)
         return find_in_shards(
             data,
             {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
@@ -167,6 +169,7 @@ def _found(dataset: Place) -> ShardedDataset:
 def embed_command(
     dataset: Place = DatasetArgument,
     encoder: str = typer.Option(..., help="Encoder name or folder, or a file of embeddings."),
+    precision: Precision = PrecisionOption,
     engine: str = typer.Option(
         None,
         "--engine",
@@ -177,13 +180,14 @@ def embed_command(
     data = _found(dataset)
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
-        _, name = _embed_in_parts(data, encoder, engine, logs, update)
+        _, name = _embed_in_parts(data, encoder, precision, engine, logs, update)
     console().print(f"{dataset}: embedding {name}", markup=False)
 
 
 def _embed_in_parts(
     data: ShardedDataset,
     encoder: str | None,
+    precision: str | None,
     engine: str | None,
     logs: Path | None,
     update: Callable[[str, int, int], None],
@@ -194,22 +198,35 @@ def _embed_in_parts(
     from nooch.study.sharded_embedding import embed_in_shards
 
     places: dict[str, Any] = {}
-    asked = asked_embedding(encoder, data.embeddings)
+    asked = asked_embedding(encoder, data.embeddings, precision)
     if engine is not None and data.in_parts and not isinstance(asked, str | Path):
         # a GPU is no good to several jobs at once
         made = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
         places = {"map": made.map, "threads": made.threads}
     return embed_in_shards(
-        data, encoder, **places, progress=lambda done, total: update("embedding captions", done, total)
+        data,
+        encoder,
+        precision=precision,
+        **places,
+        progress=lambda done, total: update("embedding captions", done, total),
     )
 
 
 def embed(
-    data: Dataset, encoder: str | None, folder: Place, update: Callable[[str, int, int], None]
+    data: Dataset,
+    encoder: str | None,
+    folder: Place,
+    update: Callable[[str, int, int], None],
+    precision: str | None = None,
 ) -> tuple[Dataset, str]:
     """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""
     from nooch.study.embedding import with_embedding
 
     return with_embedding(
-        data, encoder, folder=folder, note=note, progress=lambda done, total: update("embedding captions", done, total)
+        data,
+        encoder,
+        precision=precision,
+        folder=folder,
+        note=note,
+        progress=lambda done, total: update("embedding captions", done, total),
     )

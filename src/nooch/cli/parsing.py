@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from nooch.files import Place, place
 __all__ = [
     "DatasetArgument",
     "DatasetOption",
+    "Precision",
+    "PrecisionOption",
     "dataset_place",
     "parse_cues",
     "parse_grid",
@@ -46,6 +49,21 @@ DatasetOption: Any = typer.Option(
     parser=dataset_place,
 )
 """The dataset of a suite."""
+
+
+class Precision(StrEnum):
+    """What a sentence encoder computes in."""
+
+    float32 = "float32"
+    bf16 = "bf16"
+
+
+PrecisionOption: Any = typer.Option(
+    None,
+    "--precision",
+    help="gist: what the encoder computes in, float32 by default; bf16 is faster where the device has it, and moves a few images.",
+)
+"""The precision of captions' embeddings, for all commands that may make them."""
 
 
 def recorded_path(dataset: Place, out: Path) -> str:

@@ -22,21 +22,24 @@ def _group() -> None:
 @app.command("published")
 def published(
     folder: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
-    labels: Path = typer.Option(
-        ..., "--labels", help="Dataset folder, or .npz with image_ids, labels and category_names."
+    labels: list[Path] = typer.Option(
+        [],
+        "--labels",
+        help="Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json, as often as there are files."
+        " Without labels the suite holds hard images alone.",
     ),
     out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
     format: Format = FormatOption,
 ) -> None:
-    """The authors' 24 challenge sets: the official benchmark, without annotations."""
+    """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as the suite nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
     from nooch.cli.tables import print_counts
     from nooch.published import published_suite, read_labels, read_published
     from nooch.study.showing import summary
 
-    suite = published_suite(read_published(folder), read_labels(labels))
+    suite = published_suite(read_published(folder), read_labels(labels) if labels else None)
     save_suite(suite, out, overwrite=overwrite)
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption) -> None:
     """What a dataset holds."""
-    from nooch.data import load_dataset
+    from nooch.data import embedding_precision, load_dataset
 
     data = load_dataset(dataset)
     counts = {name: len(data.rows_of(name)[0]) for name in data.classes}
@@ -40,6 +40,7 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
         "attributes": {name: str(data.images[name].dtype) for name in data.attributes},
         "captions": 0 if data.captions is None else data.captions.height,
         "embeddings": {name: list(values.shape) for name, values in data.embeddings.items()},
+        "embedding_precision": {name: embedding_precision(name) for name in data.embeddings},
         "areas_known": data.has_areas,
         "image_root": data.image_root,
         "fingerprint": data.fingerprint,
@@ -89,7 +90,8 @@ def explain_command(
     found = load_suite(suite)
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     if data is None:
-        note("the dataset is not where it was (give --dataset): only supports are told, not the cues behind them")
+        lost = "is not where it was" if found.header.dataset.path else "is not named by the suite"
+        note(f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues behind them")
     facts = explain(found, task, image, data)
     if format is Format.json:
         print_json(facts)

@@ -8,7 +8,7 @@ import typer
 
 from nooch.cli.finding import embed
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetArgument, parse_grid, split_names
+from nooch.cli.parsing import DatasetArgument, Precision, PrecisionOption, parse_grid, split_names
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
@@ -31,6 +31,7 @@ def sweep_command(
     encoder: str = typer.Option(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
+    precision: Precision = PrecisionOption,
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
@@ -56,7 +57,7 @@ def sweep_command(
     with progress() as update:
         embedding = None
         if grids["tau"]:
-            data, embedding = embed(data, encoder, dataset, update)
+            data, embedding = embed(data, encoder, dataset, update, precision)
         sweep = sweep_thresholds(
             data, **grids, embedding=embedding, tasks=tasks, splits=split_names(splits) or None, progress=update
         )

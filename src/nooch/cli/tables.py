@@ -25,7 +25,8 @@ def print_counts(suite: Suite) -> None:
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
             negatives = any_record.negatives + any_record.excluded_negatives
-            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), positives, negatives])
+            sizes = (None, None) if suite.header.hard_only else (positives, negatives)
+            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
         title = f"Challenge sets ({split})"
         console().print(table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.criteria.base import SupportFitted, Thresholds
 from nooch.criteria.exact import ExactSums, cosines, group_sums
-from nooch.data import Dataset
+from nooch.data import Dataset, embedding_precision
 from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
 
 __all__ = ["FittedGist", "Gist", "GistState"]
@@ -116,8 +116,9 @@ class FittedGist(SupportFitted):
         return self.state.sums[row] / count if count else np.full(self.state.sums.shape[1], np.nan)
 
     def parameters(self) -> dict[str, Any]:
-        """Name of the embedding and tau (null where counts are matched)."""
-        return {"embedding": self.criterion.embedding, "tau": self.criterion.tau}
+        """Name of the embedding, the precision it was computed in, and tau (null where counts are matched)."""
+        name = self.criterion.embedding
+        return {"embedding": name, "precision": embedding_precision(name), "tau": self.criterion.tau}
 
     def undefined(self, task: str) -> str | None:
         """A task without a training positive with an embedding has no prototype."""

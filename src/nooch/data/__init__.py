@@ -3,7 +3,7 @@
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.dataset import Dataset, ImageId, position_of
 from nooch.data.header import encode_header, load_header
-from nooch.data.names import class_name
+from nooch.data.names import class_name, embedding_precision
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.store import add_embedding, load_dataset, save_dataset
 from nooch.data.tables import id_column, parquet_bytes, read_arrays, read_table
@@ -18,6 +18,7 @@ __all__ = [
     "apply_split",
     "check_file_names",
     "class_name",
+    "embedding_precision",
     "encode_header",
     "id_column",
     "identifiers",

@@ -8,7 +8,7 @@ from typing import Any
 from nooch.encoders.attention import FAMILIES, use_short_attention
 from nooch.errors import InputError, MissingExtraError
 
-__all__ = ["computes_in_bf16", "is_fast", "load", "require_package"]
+__all__ = ["is_fast", "load", "require_package"]
 
 # model types that need no input beside the token ids, checked on batches of equal length; others go the plain way
 _FAST = FAMILIES | {"mpnet"}
@@ -29,27 +29,21 @@ def is_fast(model: Any) -> bool:
     return kind in _FAST and bool(getattr(model.tokenizer, "is_fast", False)) and model.default_prompt_name is None
 
 
-def computes_in_bf16(device: str) -> bool:
-    """Whether the device has instructions for bfloat16."""
-    import torch
-
-    if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported())
-    # oneDNN also runs bf16 by emulation, slower than float32, so its own answer would mislead
-    return device == "cpu" and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-
-
 def load(folder: Path, device: str, precision: str) -> Any:
-    """The model of a checked folder, ready to run; its transformer in the precision where it is a fast one.
+    """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
+
+    Weights that were saved in half precision are computed with in float32 too; with ``bf16`` the transformer alone is in
+    bfloat16 where it is a fast one, else the whole model.
 
     Raises:
         InputError: the folder does not hold what sentence-transformers can load.
     """
-    model = _quietly(folder, device)
-    if is_fast(model):
+    model = _quietly(folder, device).float()
+    fast = is_fast(model)
+    if fast:
         use_short_attention(model[0].auto_model)
-        if precision == "bf16":
-            model[0].bfloat16()
+    if precision == "bf16":
+        (model[0] if fast else model).bfloat16()
     return model.eval()
 
 

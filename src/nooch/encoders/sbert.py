@@ -1,6 +1,6 @@
 """Sentence embeddings of sentence-transformers, several times as fast as its own ``encode`` on captions.
 
-The transformer runs in bfloat16 where the processor computes in it, on batches of equal token length, on every core;
+The transformer runs on batches of equal token length, on every core, in float32 or, where it is asked for, in bfloat16;
 pooling and what follows stays in float32.
 """
 
@@ -24,7 +24,9 @@ from nooch.errors import check_one_of
 
 __all__ = ["PRECISIONS", "SbertEncoder", "distilroberta", "minilm"]
 
-PRECISIONS = ("auto", "bf16", "fp32")
+PRECISIONS = ("float32", "bf16")
+# how the name of a kept embedding ends; data.embedding_precision reads it back
+_SUFFIX = {"float32": "fp32", "bf16": "bf16"}
 
 # tokens in a batch: on a processor the activations should stay in its caches, a GPU needs more to be busy
 _BUDGET, _GPU_BUDGET = 1024, 65536
@@ -32,12 +34,12 @@ _BUDGET, _GPU_BUDGET = 1024, 65536
 _MOST_WORKERS = 8
 
 
-def minilm(precision: str = "auto", device: str | None = None) -> SbertEncoder:
+def minilm(precision: str = "float32", device: str | None = None) -> SbertEncoder:
     """all-MiniLM-L6-v2: 384 numbers, 6 layers."""
     return SbertEncoder("all-MiniLM-L6-v2", precision, device)
 
 
-def distilroberta(precision: str = "auto", device: str | None = None) -> SbertEncoder:
+def distilroberta(precision: str = "float32", device: str | None = None) -> SbertEncoder:
     """stsb-distilroberta-base-v2, the paper's encoder (Appendix B, "Sentence Embeddings"): 768 numbers, 6 layers."""
     return SbertEncoder("stsb-distilroberta-base-v2", precision, device)
 
@@ -48,12 +50,13 @@ class SbertEncoder:
 
     Attributes:
         source: a named model, a hub id ``owner/model``, or a folder.
-        precision: of the transformer: ``fp32``, ``bf16``, or ``auto``: bf16 where the device computes in it.
+        precision: of the transformer: ``float32`` or ``bf16``. Never chosen by device: vectors in bfloat16 differ
+            enough to move images across a threshold.
         device: ``cpu`` or ``cuda`` (``cuda:1``); None takes a GPU where there is one.
     """
 
     source: str
-    precision: str = "auto"
+    precision: str = "float32"
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -61,10 +64,10 @@ class SbertEncoder:
 
     @cached_property
     def identity(self) -> str:
-        """``all-MiniLM-L6-v2-bf16``; a folder adds the beginning of a hash of its weights and configuration."""
+        """``all-MiniLM-L6-v2-fp32``; a folder adds the beginning of a hash of its weights and configuration."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name).strip("-._")
         hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
-        return f"{slug or 'model'}{hashed}-{self._resolved[1]}"
+        return f"{slug or 'model'}{hashed}-{_SUFFIX[self.precision]}"
 
     @property
     def in_parts(self) -> bool:
@@ -73,25 +76,24 @@ class SbertEncoder:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Device and precision as they are here, so that workers on other machines do not choose others."""
-        return dict(zip(("device", "precision"), self._resolved, strict=True))
+        """Device as it is here, so that workers on other machines do not choose another; and the precision."""
+        return {"device": self._on, "precision": self.precision}
 
     @property
     def on_gpu(self) -> bool:
         """Whether it computes on a GPU: then one job at a time should have it."""
-        return self._resolved[0].startswith("cuda")
+        return self._on.startswith("cuda")
 
     def describe(self) -> dict[str, Any]:
         """Family, model, precision, device, length limit, versions and the hash of the model's files."""
         import sentence_transformers
         import torch
 
-        device, precision = self._resolved
         return {
             "encoder": "sentence-transformers",
             "model": self.source if self._by_name else self._folder.name,
-            "precision": precision,
-            "device": device,
+            "precision": self.precision,
+            "device": self._on,
             "max_tokens": self._model.max_seq_length,
             "sha256": folders.contents_hash(self._folder),
             "versions": {"sentence-transformers": sentence_transformers.__version__, "torch": str(torch.__version__)},
@@ -119,21 +121,17 @@ class SbertEncoder:
         return folders.locate(self.source).resolve()
 
     @cached_property
-    def _resolved(self) -> tuple[str, str]:
-        """Device and precision as they will be used."""
+    def _on(self) -> str:
+        """The device that will be used."""
         loading.require_package()
         import torch
 
-        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        precision = self.precision
-        if precision == "auto":
-            precision = "bf16" if loading.computes_in_bf16(device) else "fp32"
-        return device, precision
+        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
     @cached_property
     def _model(self) -> Any:
         folders.check_folder(self._folder)
-        return loading.load(self._folder, *self._resolved)
+        return loading.load(self._folder, self._on, self.precision)
 
     def _encode(self, texts: list[str], progress: Progress) -> NDArray[np.float32]:
         model = self._model
@@ -141,9 +139,9 @@ class SbertEncoder:
             return _encode_plainly(model, texts, progress)
         tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
-        batches = list(batching.equal_lengths(tokens.lengths, _BUDGET if self._resolved[0] == "cpu" else _GPU_BUDGET))
+        batches = list(batching.equal_lengths(tokens.lengths, _BUDGET if self._on == "cpu" else _GPU_BUDGET))
         vectors = np.empty((len(texts), 0), np.float32)
-        with _workers(self._resolved[0]) as pool:
+        with _workers(self._on) as pool:
             results = pool.map(lambda members: _forward(model, tokens.matrix(members, starts)), batches)
             for members, result in zip(batches, results, strict=True):
                 if not done:

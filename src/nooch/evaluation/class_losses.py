@@ -35,10 +35,11 @@ def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = "val
         predicted for classes that the suite does not have is left alone: a network of all classes has more of them.
 
     Raises:
-        InputError: images without a prediction, no task of the suite.
+        InputError: images without a prediction, no task of the suite, a suite of hard images alone.
         ParameterError: no such split.
     """
     check_one_of("split", split, suite.splits, owner="the suite")
+    suite.require_easy("the loss of a class")
     rows = []
     for criterion, task, of in suite.keys:
         asked = [run for run in runs if task in run.tasks]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from nooch.evaluation.aligning import Aligned, check_known, check_tasks, union_o
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.reading import Source, as_runs
 from nooch.evaluation.resampling import Draws
-from nooch.evaluation.scores import Scores, differences_table, scores_table
+from nooch.evaluation.scores import Scores, differences_table, scores_table, without_easy
 from nooch.evaluation.scoring import Averages, Block, Part, Place, score_task
 from nooch.evaluation.subsets import Distribution, divide, parse_distribution
 from nooch.machine import processors
@@ -66,7 +67,8 @@ def evaluate(
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
+        ignore_unknown: leave out predictions of images and tasks that the suite does not have. Images are left out in any
+            case where the suite holds hard images alone.
         threads: how many tasks are scored at once; by default as many as there are processors for a bootstrap, and 1 without,
             where one thread is faster than several that wait for one another.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -99,14 +101,14 @@ def evaluate(
         if not keys:
             continue
         ids = _images(suite, keys, of)
-        if not ignore_unknown:
+        if not (ignore_unknown or suite.header.hard_only):
             check_known(runs, ids, suite, wanted)
         job = _Split(suite, of, ids, runs, metrics, first, shares, _groups(ids, by, attributes), bootstrap, seed)
         blocks += job.score(keys, threads or (processors() if bootstrap else 1), progress)
     about = {run.run: (run.method, run.seed) for run in runs}
+    tables = scores_table(blocks, metrics, about, bootstrap), differences_table(blocks, metrics, bootstrap)
     return Scores(
-        scores_table(blocks, metrics, about, bootstrap),
-        differences_table(blocks, metrics, bootstrap),
+        *(map(without_easy, tables) if suite.header.hard_only else tables),
         _notes(suite, runs, wanted, tasks),
         {"bootstrap": bootstrap, "seed": seed, "baseline": first, "dataset": suite.header.dataset.fingerprint},
     )
@@ -174,6 +176,10 @@ class _Split:
         shares = {d.name: d.of(self._suite, challenge) for d in self._shares}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
+        if self._suite.header.hard_only:
+            # not one of them is all of the split's images
+            whole = np.array([subset.name == "all" for subset in subsets[: len(parts.members)]])
+            parts = replace(parts, members=parts.members & ~whole[:, None])
         n, n_positive = parts.sizes
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.concatenate([sizes, np.full(len(shares), sizes[0])]) for sizes in (n, n_positive))
@@ -241,6 +247,10 @@ def _groups(
 
 def _notes(suite: Suite, runs: Sequence[Predictions], wanted: Sequence[str], asked: Sequence[str] | None) -> list[str]:
     notes = []
+    if suite.header.hard_only:
+        notes.append(
+            "the suite holds hard images alone: nothing is known of all or easy images, and other images are left out"
+        )
     if asked is None and len(wanted) < len(suite.tasks):
         notes.append(f"the predictions have {len(wanted)} of the suite's {len(suite.tasks)} tasks")
     for run in runs:

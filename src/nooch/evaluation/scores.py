@@ -14,7 +14,7 @@ from nooch.evaluation.scoring import AVERAGE, Block
 from nooch.html import html_table
 from nooch.metrics import METRICS
 
-__all__ = ["Scores", "differences_table", "scores_table"]
+__all__ = ["Scores", "differences_table", "scores_table", "without_easy"]
 
 _SHOWN = {
     "auc": ("hard", "easy"),
@@ -135,6 +135,17 @@ def scores_table(
 def differences_table(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
     """Blocks with a baseline as the table of differences of ``Scores``."""
     return _frame([b for b in blocks if b.baseline is not None], metrics, resamples).rename({"value": "difference"})
+
+
+def without_easy(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of scores on a suite of hard images alone: what needs the other images is null, and the reason says so."""
+    value = "value" if "value" in table.columns else "difference"
+    # ece_paper weighs a subset by its share of all images
+    share = pl.col("metric") == "ece_paper"
+    frame = table.with_columns(pl.when(share).then(None).otherwise(pl.col(n)).alias(n) for n in (value, "low", "high"))
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & ~share
+    reason = pl.lit("the suite holds hard images alone: which images are easy is not known")
+    return frame.with_columns(reason=pl.when(pl.col(value).is_null() & ~hard).then(reason).otherwise(pl.col("reason")))
 
 
 def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:

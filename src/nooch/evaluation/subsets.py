@@ -72,12 +72,14 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
 
     Raises:
         ParameterError: another form, unknown cells, shares that are negative or do not add up to 1.
+        InputError: a split of a suite that holds hard images alone.
     """
     if text == "uniform":
         return Distribution("uniform", dict.fromkeys(CELLS, 0.25))
     name, colon, rest = text.partition(":")
     if not colon:
         check_one_of("distribution", text, ("uniform", *suite.splits), owner="the suite")
+        suite.require_easy(f"an average by the shares of split {text}")
         return Distribution(text, split=text)
     shares: dict[str, float] = {}
     for part in rest.split(","):

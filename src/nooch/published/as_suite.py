@@ -13,11 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, CriterionRecord, DatasetRecord, Suite
-from nooch.data import class_name, id_column, load_dataset, read_arrays
-from nooch.errors import InputError, some_of
+from nooch.data import Dataset, class_name, id_column, load_dataset, read_arrays
+from nooch.errors import InputError, ParameterError, some_of
 from nooch.files import DATASET_MARKER
 from nooch.published.paper import paper_tasks
 from nooch.published.sets import SPLIT_FILE, Published
+from nooch.readers.coco import read_coco
 
 __all__ = ["Labels", "published_suite", "read_labels"]
 
@@ -43,22 +44,29 @@ class Labels:
     source: str
 
 
-def read_labels(path: str | Path) -> Labels:
-    """Labels from a dataset folder, or from an ``.npz`` with ``image_ids``, ``labels`` and ``category_names``.
+def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
+    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` with ``image_ids``, ``labels`` and ``category_names``.
+
+    Args:
+        source: one of them; of ``instances_*.json`` files also several, such as those of train2017 and val2017.
 
     Raises:
-        InputError: neither of the two, ids that are no integers or occur twice, labels of another shape or other than 0 and 1.
+        InputError: none of these, ids that are no integers or occur twice, labels of another shape or other than 0 and 1.
+        ParameterError: several that are not all COCO JSON files.
     """
-    path = Path(path)
+    paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
+    if paths and all(path.suffix == ".json" for path in paths):
+        return _of_dataset(read_coco(things=paths), ", ".join(str(path) for path in paths))
+    if len(paths) != 1:
+        raise ParameterError(
+            f"labels are {', '.join(str(path) for path in paths) or 'none'}",
+            allowed="a dataset folder, an .npz, or one or several COCO JSON files",
+        )
+    (path,) = paths
     if path.is_dir():
         if not (path / DATASET_MARKER).is_file():
             raise InputError("is no dataset folder", where=path, allowed=f"a dataset folder, or an .npz with {_ARRAYS}")
-        data = load_dataset(path)
-        # only ids and classes: an explicit area of 0 is a presence too
-        present = np.zeros(data.areas.shape, dtype=bool)
-        rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
-        present[rows, data.areas.indices] = True
-        return _labels(pl.Series(data.images["image_id"]), present, data.classes, path)
+        return _of_dataset(load_dataset(path), path)
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
     if missing:
@@ -70,7 +78,15 @@ def read_labels(path: str | Path) -> Labels:
     return _labels(id_column(arrays["image_ids"], f"{path}, image_ids"), values.astype(bool), names, path)
 
 
-def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: Path) -> Labels:
+def _of_dataset(data: Dataset, source: str | Path) -> Labels:
+    # only ids and classes: an explicit area of 0 is a presence too
+    present = np.zeros(data.areas.shape, dtype=bool)
+    rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
+    present[rows, data.areas.indices] = True
+    return _labels(pl.Series(data.images["image_id"]), present, data.classes, source)
+
+
+def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path) -> Labels:
     # digits as text stand for the number, as in predictions
     numbers = ids.cast(pl.Int64, strict=False)
     if numbers.null_count():
@@ -99,19 +115,20 @@ def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], 
     return Labels(ids.to_numpy()[order], present[order], tuple(classes), str(path))
 
 
-def published_suite(published: Published, labels: Labels) -> Suite:
+def published_suite(published: Published, labels: Labels | None = None) -> Suite:
     """The authors' sets as a suite: support is null, easy is the labelled rest of the split.
 
     Args:
         published: the files, with the split.
         labels: of the images; those of no split are left out, and hard images without labels are kept, because being a hard
-            positive says that the class is present.
+            positive says that the class is present. Without them the suite holds hard images alone: nothing is known of
+            the others, and ``evaluate`` gives no score that needs them.
 
     Raises:
         InputError: no split among the files, a task without labels, a side without its other, hard positives (negatives) that
             are labelled negative (positive), or that are not in their split.
     """
-    if not published.splits:
+    if labels is not None and not published.splits:
         raise InputError(f"the folder has no {SPLIT_FILE}, so it is not known which images are easy")
     sides: dict[tuple[str, str, str], dict[str, NDArray[np.int64]]] = {}
     for one in published.sets:
@@ -126,15 +143,21 @@ def published_suite(published: Published, labels: Labels) -> Suite:
     }
     criteria = {name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)}
     splits = [split for split in ("valid", "test") if any(k[2] == split for k in keys)]
-    counts = {name: _size(ids, labels, sets, name) for name, ids in published.splits.items()}
+    counts = {name: _size(published, labels, sets, name) for name in published.splits or splits}
     record = DatasetRecord(_fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE])
-    return Suite.of(sets, dataset=record, criteria=criteria, skipped=[], tasks=tasks, splits=splits)
+    return Suite.of(
+        sets, dataset=record, criteria=criteria, skipped=[], tasks=tasks, splits=splits, hard_only=labels is None
+    )
 
 
-def _size(ids: NDArray[np.int64], labels: Labels, sets: Mapping[tuple[str, str, str], ChallengeSet], split: str) -> int:
+def _size(
+    published: Published, labels: Labels | None, sets: Mapping[tuple[str, str, str], ChallengeSet], split: str
+) -> int:
     """Images of a split that have a label, of any task."""
     listed = [challenge.image_ids.to_numpy() for key, challenge in sets.items() if key[2] == split]
-    return len(np.unique(np.concatenate([ids[np.isin(ids, labels.image_ids)], *listed])))
+    if labels is not None:
+        listed.append(np.intersect1d(published.splits[split], labels.image_ids))
+    return len(np.unique(np.concatenate(listed))) if listed else 0
 
 
 def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
@@ -146,23 +169,26 @@ def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
 
 
 def _set(
-    key: tuple[str, str, str], sides: Mapping[str, NDArray[np.int64]], published: Published, labels: Labels
+    key: tuple[str, str, str], sides: Mapping[str, NDArray[np.int64]], published: Published, labels: Labels | None
 ) -> ChallengeSet:
     criterion, task, split = key
     where = f"{criterion}, {task}, {split}"
-    if task not in labels.classes:
+    if labels is not None and task not in labels.classes:
         raise InputError(
             f"there are no labels of {task}", where=labels.source, allowed=some_of(sorted(labels.classes), 12)
         )
     if len(sides) < 2:
         raise InputError(f"has only the {', '.join(sides)} side", where=where, allowed="both sides, a file each")
-    if split not in published.splits:
+    if published.splits and split not in published.splits:
         raise InputError(
             f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=some_of(f"{name}_ids" for name in published.splits)
         )
-    universe = published.splits[split]
-    known = np.isin(labels.image_ids, universe)
-    ids, present = labels.image_ids[known], labels.present[known, labels.classes.index(task)]
+    # without labels the file of splits may be missing: then the split is what the files say
+    universe = published.splits.get(split, np.concatenate(list(sides.values())))
+    ids, present = np.empty(0, np.int64), np.empty(0, np.bool_)
+    if labels is not None:
+        known = np.isin(labels.image_ids, universe)
+        ids, present = labels.image_ids[known], labels.present[known, labels.classes.index(task)]
     for side, hard in sides.items():
         _check_side(where, side, hard, universe, ids, present)
     both = np.intersect1d(sides["positive"], sides["negative"])

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from nooch.data import Dataset, add_embedding
+from nooch.data import Dataset, add_embedding, embedding_precision
 from nooch.encoders import Encoder, Progress, embed_captions, encoder, load_embedding
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import Place, is_address
@@ -19,6 +19,7 @@ def with_embedding(
     data: Dataset,
     name: str | None,
     *,
+    precision: str | None = None,
     folder: str | Place | None = None,
     progress: Progress | None = None,
     note: Callable[[str], None] = lambda _text: None,
@@ -29,12 +30,14 @@ def with_embedding(
         data: with captions, unless the embedding exists or comes from a file.
         name: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``); or an encoder's name or
             folder. None takes the dataset's only embedding.
+        precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an embedding that the
+            dataset has must be of this precision.
         folder: the dataset folder, or its address, where nothing can be kept; a new caption embedding is kept there for the next time, if it can be written,
             and so are its finished parts meanwhile: interrupted work goes on where it was.
         progress: called with how many of how many sentences are done.
         note: told when the embedding could not be kept.
     """
-    found = asked_embedding(name, data.embeddings)
+    found = asked_embedding(name, data.embeddings, precision)
     if isinstance(found, str):
         return data, found
     if isinstance(found, Path):
@@ -52,31 +55,52 @@ def with_embedding(
     return data.with_embedding(found.identity, values), found.identity
 
 
-def asked_embedding(name: str | None, embeddings: Collection[str]) -> str | Path | Encoder:
-    """What ``--encoder`` means for a dataset: one of its embeddings, a file, or an encoder whose embedding it lacks.
+def asked_embedding(
+    name: str | None, embeddings: Collection[str], precision: str | None = None
+) -> str | Path | Encoder:
+    """What an encoder's name means for a dataset: one of its embeddings, a file, or an encoder whose embedding it lacks.
 
     Args:
-        name: see ``with_embedding``.
+        name: see ``with_embedding``; ``precision`` likewise.
         embeddings: names of those that the dataset has.
+        precision: see ``with_embedding``.
 
     Raises:
-        ParameterError: no name where there is not one embedding, or no such encoder.
+        ParameterError: no name where there is not one embedding, no such encoder, an embedding of another precision, or a
+            precision of a file or of an encoder that has none.
     """
     if name is None:
         if len(embeddings) == 1:
-            return next(iter(embeddings))
+            return _checked(next(iter(embeddings)), precision)
         raise ParameterError(
             "the gist criterion needs an encoder of captions",
             allowed=f"an encoder, a folder, or one of the dataset's embeddings: {', '.join(embeddings) or 'none'}",
             remedy="give --encoder, such as all-MiniLM-L6-v2 or lexical",
         )
     if name in embeddings:
-        return name
+        return _checked(name, precision)
     path = Path(name)
     if path.suffix in (".npz", ".parquet") and path.exists():
+        if precision is not None:
+            raise ParameterError(
+                f"precision is {precision}, but a file's embeddings are taken as they are",
+                where=path,
+                remedy="leave the precision out",
+            )
         return path
-    chosen = encoder(name)
+    chosen = encoder(name, **({} if precision is None else {"precision": str(precision)}))
     return chosen.identity if chosen.identity in embeddings else chosen
+
+
+def _checked(name: str, precision: str | None) -> str:
+    """The name of an embedding that the dataset has; ParameterError where it is not of the precision asked for."""
+    found = embedding_precision(name)
+    if precision not in (None, found):
+        raise ParameterError(
+            f"precision is {precision}, but the dataset's embedding {name} has precision {found}",
+            remedy="name the encoder, so that the captions are embedded in that precision, or leave the precision out",
+        )
+    return name
 
 
 def label_of(file: Path) -> str:

@@ -47,6 +47,7 @@ def embed_in_shards(
     dataset: str | Place | ShardedDataset,
     name: str | None,
     *,
+    precision: str | None = None,
     map: Map = builtins.map,
     threads: int | None = None,
     progress: Progress = lambda _done, _total: None,
@@ -60,6 +61,7 @@ def embed_in_shards(
     Args:
         dataset: its folder, in one piece or in parts, which all workers see and this process may write.
         name: as for ``with_embedding``; the vectors of a file are divided like the images.
+        precision: as for ``with_embedding``.
         map: where the work is done, such as an engine's.
         threads: of a job, so that jobs side by side do not take all processors each; by default as libraries choose.
         progress: called with how many parts are done, or sentences in a dataset in one piece.
@@ -70,14 +72,14 @@ def embed_in_shards(
         OutputError: the folder cannot be written, or another process is embedding there.
     """
     data = dataset if isinstance(dataset, ShardedDataset) else open_shards(dataset)
-    found = asked_embedding(name, data.embeddings)
+    found = asked_embedding(name, data.embeddings, precision)
     if isinstance(found, str):
         return data, found
     label = check_embedding_name(label_of(found) if isinstance(found, Path) else found.identity)
     folder = _writable(data)
     if not data.in_parts:
         with limited_threads(threads):
-            whole, _ = with_embedding(data.load(0), name, folder=folder, progress=progress)
+            whole, _ = with_embedding(data.load(0), name, precision=precision, folder=folder, progress=progress)
         if isinstance(found, Path):
             add_embedding(folder, label, whole.embeddings[label])
         return open_shards(folder), label
@@ -191,7 +193,7 @@ def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None
     wanted = [number for number in range(len(job.data)) if not job.file(number).is_file()]
     before, empty = len(job.data) - len(wanted), []
     progress(before, len(job.data))
-    # as this machine chooses: what other machines have must not change the vectors
+    # the device that this machine chooses: what other machines have must not change the vectors
     made = partial(_made, name, tuple(getattr(chosen, "chosen", {}).items()))
     work = partial(_embed_part, job, made, texts, threads)
     for done, (number, width) in enumerate(zip(wanted, map(work, wanted), strict=True), before + 1):

@@ -36,6 +36,7 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
         "dataset": msgspec.to_builtins(header.dataset),
         "tasks": header.tasks,
         "splits": header.splits,
+        "hard_only": header.hard_only,
         "criteria": criteria,
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
@@ -141,7 +142,10 @@ def _verdict(
 ) -> dict[str, Any]:
     if found is None:
         reasons = [s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)]
-        text = reasons[0] if reasons else "no verdict: the criterion has no notion of this image's context"
+        unknown = "the criterion has no notion of this image's context"
+        if suite.header.hard_only:
+            unknown = "the image is not hard, and the suite holds hard images alone"
+        text = reasons[0] if reasons else f"no verdict: {unknown}"
         return {"criterion": criterion, "subset": None, "support": None, "threshold": None, "text": text}
     challenge, row = found
     subset = SUBSETS[challenge.subset[row]]
