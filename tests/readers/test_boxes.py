@@ -77,7 +77,8 @@ def test_images_without_a_label_file_have_no_object(tmp_path):
     assert areas_of(data) == {1: {"person": 0.25}, 2: {}, 3: {}}
     assert data.images["file_name"].to_list() == ["a/1.jpg", "b/2.png", None]
     assert data.image_root == str((tmp_path / "pictures").resolve())
-    assert data.provenance["notes"] == [PROXY, "1 of 3 image files are not there"]
+    bare = "1 of 3 images have no label file or row: they count as images without objects"
+    assert data.provenance["notes"] == [PROXY, bare, "1 of 3 image files are not there"]
 
 
 def test_the_class_list_may_lie_among_the_labels_and_have_a_byte_order_mark(tmp_path):
@@ -259,5 +260,6 @@ def test_processes_and_provenance(tmp_path, format):
     data = read_boxes(tmp_path / "l", format, classes=classes, map=LocalEngine(2).map)
     assert data.fingerprint == read_boxes(tmp_path / "l", format, classes=classes).fingerprint
     assert data.provenance["area"] == "boxes"
-    assert data.provenance["notes"] == [PROXY]
+    left_out = ["no folder of images was given: images without a label file are left out"]
+    assert data.provenance["notes"] == [PROXY, *(left_out if format == "yolo" else [])]
     assert data.provenance["reader"] == f"boxes/{format}"

@@ -13,7 +13,7 @@ from PIL import Image
 from refusals import fails
 
 from nooch.engines import LocalEngine
-from nooch.errors import InputError
+from nooch.errors import InputError, ParameterError
 from nooch.readers.cocostuff import COCOSTUFF, MAP_VALUES
 from nooch.readers.label_maps import read_label_maps
 
@@ -115,6 +115,32 @@ def test_a_void_value_that_is_listed_is_no_class(tmp_path):
     assert areas_of(data) == {1: {"road": 0.5}}
     assert "sky" not in data.classes
     assert data.provenance["void"] == [0]
+
+
+NOT_ANNOTATED = ["void", "unknown", "Unlabelled", "unlabeled", "unannotated", "ignore", "ignore label", "void/unknown"]
+NOT_ANNOTATED += ["other (void)", "rest [Unlabeled]"]
+
+
+@pytest.mark.parametrize("name", NOT_ANNOTATED)
+def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name):
+    """The same check holds for an import in parts (tests/study/test_map_importing.py)."""
+    _save(tmp_path / "maps", "1.png", np.array([[0, 1, 255, 255]], np.uint8))
+    listed = write(tmp_path / "classes.txt", f"0 sky\n1 void deck\n255 {name}\n")
+    spelled = name.replace(" ", "_")
+    fails(
+        lambda: read_label_maps(tmp_path / "maps", listed),
+        str(listed), f"255 '{spelled}'", "allowed: void: 255", "remedy: add --void 255", kind=ParameterError,
+    )  # fmt: skip
+    data = read_label_maps(tmp_path / "maps", listed, void=[255])
+    assert data.classes == ("sky", "void_deck")
+    assert areas_of(data) == {1: {"sky": 0.25, "void_deck": 0.25}}
+
+
+def test_names_by_position_are_checked_too(tmp_path):
+    _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
+    listed = write(tmp_path / "classes.txt", "unlabeled\nsky\nvoid\n")
+    fails(lambda: read_label_maps(tmp_path / "maps", listed), "--void 0 --void 2", kind=ParameterError)
+    assert read_label_maps(tmp_path / "maps", listed, void=[0, 2]).classes == ("sky",)
 
 
 def test_images_are_found_by_the_name_of_the_map_without_its_suffix(tmp_path):
@@ -243,7 +269,7 @@ def test_genuine_pixel_maps_of_stuff(shared_data):
         assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
 
 
-def test_msrc(shared_data):
+def test_msrc(shared_data, tmp_path):
     folder = shared_data / "msrc-v2"
     data = read_label_maps(folder / "labels", folder / "classes.txt", void=[0], images=folder / "images")
     assert len(data) == 591
@@ -251,9 +277,12 @@ def test_msrc(shared_data):
     assert data.images["file_name"].null_count() == 0
     assert data.images["image_id"].to_list() == sorted(data.images["image_id"].to_list())
     # without void, every pixel of an image has a class
-    whole = read_label_maps(folder / "labels", folder / "classes.txt")
+    listed = folder / "classes.txt"
+    fails(lambda: read_label_maps(folder / "labels", listed), "0 'void'", "--void 0", kind=ParameterError)
+    text = listed.read_text().replace("0 void", "0 nothing")
+    whole = read_label_maps(folder / "labels", write(tmp_path / "classes.txt", text))
     assert len(whole.classes) == 24
     np.testing.assert_allclose(whole.areas.sum(axis=1), 1, atol=1e-12)
-    void = whole.area("void")
+    void = whole.area("nothing")
     np.testing.assert_allclose(data.areas.sum(axis=1) + void, 1, atol=1e-12)
     assert int(data.labels("cow").sum()) > 20

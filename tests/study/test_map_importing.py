@@ -1,6 +1,7 @@
 """Importing label maps in parts gives what importing them in one piece and dividing gives."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from refusals import fails
 from same_datasets import in_parts_of, same_folder, told
 
+from nooch.data import load_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
@@ -100,6 +102,21 @@ def test_what_is_refused_in_one_piece_is_refused_in_parts(tmp_path, case):
         "broken": "cannot be read as an image",
     }
     assert words[case] in str(_both(tmp_path, maps, 3, images=images))
+
+
+def test_a_class_that_names_what_was_not_annotated_asks_for_void_in_both(run_cli, tmp_path):
+    maps = _maps(tmp_path, ["1", "2"])
+    listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
+    words = ["import", "label-maps", maps, tmp_path / "out", "--classes", listed, "--suffix", "_ids"]
+    for more in ([], ["--part-size", 1]):
+        done = run_cli(*words, *more)
+        assert done.code == 2
+        assert "255 'unknown'" in done.err
+        assert "add --void 255" in done.err
+        assert not (tmp_path / "out").exists()
+        assert run_cli(*words, *more, "--void", 255, "--overwrite").code == 0
+        assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):

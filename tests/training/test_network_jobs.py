@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 
+import msgspec
 import numpy as np
 import pytest
 from pictures import CONFIG, pictures
@@ -10,10 +12,12 @@ from refusals import fails
 from shortcuts import jobs_of
 
 from nooch.errors import FormatError, InputError, ParameterError
+from nooch.training.jobs import plain
 from nooch.training.kinds import load_task_model
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.networks import backbones, read_logits
+from nooch.training.preprocessing import IMAGENET
 from nooch.training.records import passes_of
 from nooch.training.saving import load_network
 from nooch.training.task_maps import TaskWords
@@ -172,3 +176,42 @@ def test_environments_recover_what_erm_loses_to_the_shortcut(made):
     assert found["erm"] < 0.4, found
     for method in list(methods)[1:]:
         assert found[method] > found["erm"] + 0.3, found
+
+
+def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
+    """The released code divides by 255 and resizes; normalize decides where it is given."""
+    (tmp_path / "small.json").write_text(json.dumps(CONFIG))
+    released = replace(SETTINGS, variant="released")
+    rows = DATA.rows["test"][:5]
+    pixels = DATA.inputs.batch(rows)
+    scaled = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255
+    mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET.mean, IMAGENET.std))
+    for settings, expected in (
+        (SETTINGS, (scaled - mean) / std),
+        (replace(released, normalize=True), (scaled - mean) / std),
+        (released, scaled),
+        (replace(SETTINGS, normalize=False), scaled),
+    ):
+        backbone = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")(0)
+        assert torch.allclose(backbone.prepare(pixels), expected, atol=1e-6)
+    assert backbone.describe()["preprocessing"]["mean"] == (0.0, 0.0, 0.0)
+    # a saved network says so itself, and predicts as it was trained
+    bare = backbones(f"config:{tmp_path}/small.json", released, size=16, device="cpu")
+    trained = finished(DATA, jobs_of(["erm"]), released, bare)
+    trained.save(0, tmp_path / "network")
+    network, _ = load_network(tmp_path / "network", device="cpu")
+    assert network.backbone.preprocessing == bare(0).preprocessing
+    found = load_task_model(tmp_path / "network", ["car"], device="cpu").logits(DATA.inputs.batch(DATA.rows["test"]))
+    assert np.abs(found[:, 0].detach().numpy() - trained.logits("test")[0]).max() < 1e-5
+    other = finished(DATA, jobs_of(["erm"]), replace(released, normalize=True), made)
+    assert np.abs(other.logits("test")[0] - trained.logits("test")[0]).max() > 1e-3
+
+
+def test_settings_of_earlier_versions_keep_their_identity():
+    (job,) = jobs_of(["erm"])
+    named = {normalize: job.identity(replace(SETTINGS, normalize=normalize), {}) for normalize in (None, True, False)}
+    assert len(set(named.values())) == 3
+    assert "normalize" not in plain(SETTINGS)
+    # as version 0.1.0 computed it
+    content = {"code": 1, "job": msgspec.to_builtins(job), "settings": plain(SETTINGS), "data": {}}
+    assert named[None] == sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]

@@ -46,6 +46,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
         ({"auxiliary": -1.0}, ("auxiliary is -1.0",)),
         ({"auxiliary": float("nan")}, ("auxiliary is nan",)),
         ({"clip": 0.0}, ("clip is 0.0",)),
+        ({"normalize": "no"}, ("normalize is 'no'", "true, false")),
         ({"lr": 0.0}, ("lr 0.0", "lr above 0")),
         ({"momentum": 1.0}, ("momentum 1.0",)),
         ({"weight_decay": -1.0}, ("weight decay -1.0",)),

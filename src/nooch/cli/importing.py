@@ -170,11 +170,15 @@ def label_maps(
 
 @app.command("boxes")
 def boxes(
-    source: Path = typer.Argument(..., metavar="SOURCE", help="Folder of YOLO or VOC files, or an Open Images CSV."),
+    source: Path = typer.Argument(
+        ..., metavar="SOURCE", help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV."
+    ),
     out: Path = Out,
     box_format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
     classes: Path = typer.Option(
-        None, "--classes", help="Names: a line each (yolo), or a CSV LabelName,name (openimages)."
+        None,
+        "--classes",
+        help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
     images: Path = Images,
     split: str = Split,

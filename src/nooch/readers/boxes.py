@@ -5,10 +5,8 @@ from __future__ import annotations
 import builtins
 import hashlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -18,23 +16,11 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset, check_file_names, class_name, identifiers, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.readers import Map
+from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, inside, parsed
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.yolo import read_yolo
 
 __all__ = ["FORMATS", "read_boxes"]
-
-_BATCH = 256
-
-
-@dataclass(frozen=True)
-class _Boxes:
-    """Boxes of one image: class keys and areas as fractions of the image."""
-
-    stem: str
-    keys: list[str]
-    areas: list[float]
-    width: int | None = None
-    height: int | None = None
-    file_name: str | None = None
 
 
 def read_boxes(
@@ -48,150 +34,86 @@ def read_boxes(
     """Sum the areas of each class's boxes in each image, a proxy (an upper bound) for the areas of the objects.
 
     Args:
-        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative). VOC: folder of ``.xml`` files. Open Images: a CSV
-            with ``ImageID, LabelName, XMin, XMax, YMin, YMax`` (relative).
+        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``, which names the classes, the folder
+            and the images of each split. VOC: folder of ``.xml`` files. Open Images: a CSV with ``ImageID, LabelName, XMin, XMax,
+            YMin, YMax`` (relative).
         format: ``yolo``, ``voc`` or ``openimages``.
-        classes: YOLO: text file with a name in each line (needed). Open Images: CSV of ``LabelName, name``. VOC: none.
-        images: folder below which the images lie. Images without a label file have no object.
+        classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken where they are below ``source``
+            (needed, unless that is the source). Open Images: CSV of ``LabelName, name``. VOC: none.
+        images: folder below which the images lie; YOLO: by default ``source``, where it holds images. Images without a label file
+            have no object; a note counts them.
         map: where files are parsed.
 
     Raises:
-        InputError: files that do not parse, boxes outside the image, classes without a name.
-        ParameterError: an unknown format, or a class list that is missing.
+        InputError: files that do not parse, boxes outside the image, classes without a name, paths that lead out of the folder.
+        ParameterError: an unknown format, a class list that is missing or not wanted.
     """
     read = FORMATS[check_one_of("format", format, FORMATS, owner="boxes")]
     source = Path(source)
     if not source.exists():
         raise InputError("no such file or folder", where=source)
-    names, found = read(source, None if classes is None else Path(classes), map)
-    stems = [boxes.stem for boxes in found]
+    found = read(source, None if classes is None else Path(classes), None if images is None else Path(images), map)
+    stems = [boxes.stem for boxes in found.boxes]
     if twice := sorted({stem for stem, count in Counter(stems).items() if count > 1}):
         raise InputError(f"several files are called {some_of(twice)}", where=source, allowed="one file for each image")
-    index = None if images is None else ImageIndex(images)
-    if index is not None:
+    root, images = found.root, images or found.images
+    if images is not None:
+        index = ImageIndex(images)
         bare = sorted({Path(path).stem for path in index.paths} - set(stems))
-        found = [*found, *(_Boxes(stem, [], []) for stem in bare)]
-    return _dataset(found, names, source, format, index)
+        boxes = [replace(b, file_name=index.by_stem(b.stem)) for b in (*found.boxes, *(Boxes(s, [], []) for s in bare))]
+        root, notes = index.root, count_notes(len(bare), sum(box.file_name is None for box in boxes), len(boxes))
+        found = replace(found, boxes=boxes, notes=(*found.notes, *notes))
+    return _dataset(found, source, format, root)
 
 
-def _dataset(
-    found: list[_Boxes], names: dict[str, str], source: Path, format: str, index: ImageIndex | None
-) -> Dataset:
+def _dataset(found: FoundBoxes, source: Path, format: str, root: Path | None) -> Dataset:
+    boxes, names = found.boxes, found.names
     classes = list(dict.fromkeys(names.values()))
     column = {key: classes.index(name) for key, name in names.items()}
-    rows = np.repeat(np.arange(len(found)), [len(boxes.keys) for boxes in found])
-    columns = np.array([column[key] for boxes in found for key in boxes.keys], dtype=np.int64)
-    areas = np.array([area for boxes in found for area in boxes.areas], dtype=np.float64)
-    digest = hashlib.sha256(repr([(b.stem, b.keys, b.areas) for b in sorted(found, key=lambda b: b.stem)]).encode())
-    file_names = [b.file_name if index is None else index.by_stem(b.stem) for b in found]
-    check_file_names(pl.Series(file_names, dtype=pl.String), source)
-    missing = sum(name is None for name in file_names) if index is not None else 0
+    rows = np.repeat(np.arange(len(boxes)), [len(box.keys) for box in boxes])
+    columns = np.array([column[key] for box in boxes for key in box.keys], dtype=np.int64)
+    areas = np.array([area for box in boxes for area in box.areas], dtype=np.float64)
+    digest = hashlib.sha256(repr([(b.stem, b.keys, b.areas) for b in sorted(boxes, key=lambda b: b.stem)]).encode())
+    file_names = pl.Series([box.file_name for box in boxes], dtype=pl.String)
+    check_file_names(file_names, source)
     frame = pl.DataFrame(
         {
-            "image_id": identifiers([boxes.stem for boxes in found]),
-            "file_name": pl.Series(file_names, dtype=pl.String),
-            "width": pl.Series([boxes.width for boxes in found], dtype=pl.Int64),
-            "height": pl.Series([boxes.height for boxes in found], dtype=pl.Int64),
+            "image_id": identifiers([box.stem for box in boxes]),
+            "file_name": file_names,
+            "width": pl.Series([box.width for box in boxes], dtype=pl.Int64),
+            "height": pl.Series([box.height for box in boxes], dtype=pl.Int64),
         }
     )
-    notes = ["areas are those of bounding boxes, which are larger than the objects in them"]
-    if missing:
-        notes.append(f"{missing} of {len(found)} image files are not there")
+    if boxes[0].split is not None:
+        frame = frame.with_columns(split=pl.Series([box.split for box in boxes], dtype=pl.String))
     return Dataset.build(
         frame,
         classes,
-        csr_array((areas, (rows, columns)), shape=(len(found), len(classes))),
-        image_root=None if index is None else str(index.root.resolve()),
+        csr_array((areas, (rows, columns)), shape=(len(boxes), len(classes))),
+        image_root=None if root is None else str(root.resolve()),
         provenance={
             "reader": f"boxes/{format}",
             "area": "boxes",
-            "sources": [{"role": "boxes", "file": source.name, "images": len(found), "sha256": digest.hexdigest()}],
-            "notes": notes,
+            "sources": [{"role": "boxes", "file": source.name, "images": len(boxes), "sha256": digest.hexdigest()}],
+            "notes": ["areas are those of bounding boxes, which are larger than the objects in them", *found.notes],
         },
     )
 
 
-def _files(folder: Path, ending: str) -> list[Path]:
-    if not folder.is_dir():
-        raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
-    files = sorted(p for p in folder.rglob(f"*{ending}") if p.is_file())
-    if not files:
-        raise InputError(f"holds no {ending} file", where=folder)
-    return files
-
-
-def _parallel(files: list[Path], parse: Callable[[list[Path]], list[_Boxes]], map: Map) -> list[_Boxes]:
-    batches = [files[i : i + _BATCH] for i in range(0, len(files), _BATCH)]
-    return [boxes for batch in map(parse, batches) for boxes in batch]
-
-
-def _read_yolo(folder: Path, classes: Path | None, map: Map) -> tuple[dict[str, str], list[_Boxes]]:
-    if classes is None:
-        raise ParameterError(
-            "YOLO files name classes by number", remedy="give --classes, a file with a name in each line"
-        )
-    try:
-        # an empty line in the middle is a class without a name: leaving it out would shift all that follow
-        lines = classes.read_text(encoding="utf-8-sig").rstrip().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=classes) from error
-    if not lines:
-        raise InputError("names no class", where=classes, allowed="a name in each line")
-    names = {str(number): class_name(line, f"{classes}, line {number + 1}") for number, line in enumerate(lines)}
-    files = [f for f in _files(folder, ".txt") if f.resolve() != classes.resolve()]
-    found = _parallel(files, _parse_yolo, map)
-    for file, boxes in zip(files, found, strict=True):
-        if unknown := [key for key in boxes.keys if key not in names]:
-            raise InputError(
-                f"class {some_of(unknown)} has no name",
-                where=file,
-                allowed=f"0 to {len(names) - 1}, as {classes.name} lists",
-            )
-    return names, found
-
-
-def _parse_yolo(files: list[Path]) -> list[_Boxes]:
-    return [_yolo_file(file) for file in files]
-
-
-def _yolo_file(file: Path) -> _Boxes:
-    keys, areas = [], []
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
-    for number, line in enumerate(lines, 1):
-        parts = line.split()
-        if not parts:
-            continue
-        where = f"{file}, line {number}"
-        try:
-            # a sixth number is a confidence; more are the corners of a segment
-            x, y, width, height = (float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:]))
-            key = str(int(parts[0]))
-        except ValueError as error:
-            raise InputError(
-                f"{line[:80]!r} is no box", where=where, allowed="class x y width height, and perhaps a confidence"
-            ) from error
-        _check_box(x - width / 2, x + width / 2, y - height / 2, y + height / 2, where)
-        keys.append(key)
-        areas.append(width * height)
-    return _Boxes(file.stem, keys, areas)
-
-
-def _read_voc(folder: Path, classes: Path | None, map: Map) -> tuple[dict[str, str], list[_Boxes]]:
+def _read_voc(folder: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
+    del images  # each file names its image
     if classes is not None:
         raise ParameterError("VOC files name their classes themselves", remedy="leave --classes out")
-    found = _parallel(_files(folder, ".xml"), _parse_voc, map)
+    found = parsed(files_of(folder, ".xml"), _parse_voc, map)
     keys = sorted({key for boxes in found for key in boxes.keys})
-    return {key: class_name(key, folder) for key in keys}, found
+    return FoundBoxes({key: class_name(key, folder) for key in keys}, found)
 
 
-def _parse_voc(files: list[Path]) -> list[_Boxes]:
+def _parse_voc(files: list[Path]) -> list[Boxes]:
     return [_voc_file(file) for file in files]
 
 
-def _voc_file(file: Path) -> _Boxes:
+def _voc_file(file: Path) -> Boxes:
     content = file.read_bytes()
     # entities can blow up a small file or name other files: no annotation needs them (in UTF-16, zeros lie between)
     plain = content.replace(b"\0", b"")
@@ -209,9 +131,9 @@ def _voc_file(file: Path) -> _Boxes:
     for left, right, top, bottom in edges:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
-        _check_box(first / width, right / width, upper / height, bottom / height, file)
+        check_box(first / width, right / width, upper / height, bottom / height, file)
     areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
-    return _Boxes(file.stem, names, areas, width, height, root.findtext("filename"))
+    return Boxes(file.stem, names, areas, width, height, root.findtext("filename"))
 
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
@@ -228,8 +150,8 @@ def _text(item: ET.Element, path: str) -> str:
     return text
 
 
-def _read_openimages(file: Path, classes: Path | None, map: Map) -> tuple[dict[str, str], list[_Boxes]]:
-    del map  # one file, read by polars with all its threads
+def _read_openimages(file: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
+    del images, map  # one file, read by polars with all its threads
     table = read_table(file)
     needed = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
     for name in needed:
@@ -253,10 +175,10 @@ def _read_openimages(file: Path, classes: Path | None, map: Map) -> tuple[dict[s
         edges = table.select(pl.col(needed[2:]).cast(pl.Float64)).to_numpy()
     except pl.exceptions.PolarsError as error:
         raise InputError(f"edges are no numbers: {str(error).splitlines()[0]}", where=file) from error
-    outside = np.flatnonzero(~_inside(edges))
+    outside = np.flatnonzero(~inside(edges))
     if len(outside):
         left, right, top, bottom = edges[outside[0]]
-        _check_box(left, right, top, bottom, f"{file}, row {outside[0] + 1}")
+        check_box(left, right, top, bottom, f"{file}, row {outside[0] + 1}")
     areas = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     grouped = (
         table.select(id="ImageID", key="LabelName")
@@ -264,23 +186,8 @@ def _read_openimages(file: Path, classes: Path | None, map: Map) -> tuple[dict[s
         .group_by("id", maintain_order=True)
         .agg("key", "area")
     )
-    return names, [_Boxes(stem, keys, values) for stem, keys, values in grouped.iter_rows()]
+    return FoundBoxes(names, [Boxes(stem, keys, values) for stem, keys, values in grouped.iter_rows()])
 
 
-def _inside(edges: Any) -> Any:
-    low, high = edges[..., [0, 2]], edges[..., [1, 3]]
-    # annotation tools round outwards: a thousandth beyond the edge is no error
-    return ((low >= -1e-3) & (high <= 1 + 1e-3) & (low <= high)).all(axis=-1)
-
-
-def _check_box(left: float, right: float, top: float, bottom: float, where: object) -> None:
-    if not _inside(np.array([left, right, top, bottom])):
-        raise InputError(
-            f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the image",
-            where=where,
-            allowed="edges between 0 and 1 of the image's width and height, in order",
-        )
-
-
-FORMATS = {"yolo": _read_yolo, "voc": _read_voc, "openimages": _read_openimages}
+FORMATS = {"yolo": read_yolo, "voc": _read_voc, "openimages": _read_openimages}
 """Name -> how boxes of that format are read."""

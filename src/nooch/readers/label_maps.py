@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +16,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, class_name
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, ParameterError, some_of
 from nooch.readers import Map
 from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.maps import CountedMaps, count_maps
 
 __all__ = ["read_label_maps"]
+
+_NOT_ANNOTATED = {"void", "unknown", "unlabelled", "unlabeled", "unannotated", "unlabel", "ignore", "ignored"}
+_FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
 
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
 
@@ -43,13 +47,15 @@ def read_label_maps(
         folder: the maps; a map is called after its image.
         classes: ``cocostuff`` (value = COCO id - 1, 255 unlabelled), ``pixelmaps`` (value = COCO id, 183 other), or a
             text file with a class in each line: ``value name``, or only names, then counted from 0.
-        void: values that are no class.
+        void: values that are no class. Needed for a listed class that is called void, unknown, unlabeled, unannotated or ignore
+            (also ``name (void)``): its pixels were not annotated, which is no class.
         images: folder below which the images lie; each needs the name of its map, with any ending.
         suffix: what the maps' names carry beyond the image's.
         map: where maps are counted.
 
     Raises:
         InputError: see ``nooch.readers.maps``; also a class list that cannot be read.
+        ParameterError: a class of the list is called void or the like, and ``void`` does not have its value.
     """
     folder = Path(folder)
     values = map_classes(folder, classes, void)
@@ -77,13 +83,21 @@ class MapClasses:
 
 
 def map_classes(folder: Path, classes: str | Path, void: Sequence[int]) -> MapClasses:
-    """What the values of the maps of a folder mean. Raises InputError as ``read_label_maps``."""
+    """What the values of the maps of a folder mean. Raises InputError and ParameterError as ``read_label_maps``."""
     if not folder.is_dir():
         raise InputError("no such folder of label maps", where=folder)
     is_preset = str(classes) in MAP_VALUES
     names = map_values(str(classes)) if is_preset else _class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
     named = {value: name for value, name in names.items() if value not in ignored}
+    if meant := [value for value, name in named.items() if _means_void(name)]:
+        listed = ", ".join(f"{value} {named[value]!r}" for value in meant)
+        raise ParameterError(
+            f"the class list gives {listed}, which names pixels that were not annotated",
+            where=classes,
+            allowed=f"void: {some_of(meant, len(meant))}",
+            remedy=f"add {' '.join(f'--void {value}' for value in meant)} (or give a class that is annotated another name)",
+        )
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
 
 
@@ -155,6 +169,13 @@ def digest_of(parts: Callable[[], Iterable[CountedMaps]]) -> str:
 
 def _int64(values: NDArray[Any]) -> bytes:
     return np.ascontiguousarray(values, dtype=np.int64).tobytes()
+
+
+def _means_void(name: str) -> bool:
+    """Whether a class name says that its pixels have no annotation."""
+    marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
+    words = [[word for word in re.findall("[a-z]+", mark.lower()) if word not in _FILLERS] for mark in marks]
+    return any(listed and set(listed) <= _NOT_ANNOTATED for listed in words)
 
 
 def _class_list(path: Path) -> dict[int, str]:

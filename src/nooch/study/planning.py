@@ -20,7 +20,7 @@ from nooch.training.config import BenchConfig
 from nooch.training.environments import Environments
 from nooch.training.features import Features
 from nooch.training.feeding import Pixels, check_pixels
-from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.jobs import Job, ProbeSettings, plain
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.networks import backbones
@@ -220,7 +220,7 @@ def plan_finetune(
         "nooch-runs",
         1,
         described,
-        msgspec.to_builtins(settings),
+        plain(settings),
         named,
         passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
     )

@@ -93,7 +93,8 @@ def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> T
     """Changed images, in the order in memory of those given.
 
     Args:
-        batch: float (m, 3, height, width), normalised: what comes from outside the old image is 0, the mean colour.
+        batch: float (m, 3, height, width), prepared: what comes from outside the old image is 0, the mean color, or
+            black where pixels are not normalized.
         matrices: float (m, 2, 3), see ``Drawn``; bilinear.
         flips: bool (m,), see ``Drawn``; exact.
     """

@@ -181,6 +181,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "str": _text,
     "bool": _truth,
     "float | None": lambda name, value: None if value is None else _number(name, value),
+    "bool | None": lambda name, value: None if value is None else _truth(name, value),
     "tuple[str, ...]": lambda name, value: tuple(_text(name, part) for part in _listed(name, value)),
 }
 """Type of a setting -> how its value is read."""

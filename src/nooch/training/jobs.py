@@ -14,7 +14,7 @@ from nooch.training.methods import METHODS, Method
 from nooch.training.sampling import Draws
 from nooch.training.tuning import TuneSettings
 
-__all__ = ["Job", "ProbeSettings", "Settings"]
+__all__ = ["Job", "ProbeSettings", "Settings", "plain"]
 
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
@@ -107,11 +107,20 @@ class Job:
 
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of the job's configuration, of the code's format and of the data, 16 hexadecimal digits."""
-        content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _plain(settings), "data": data}
+        content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _counted(settings), "data": data}
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
-def _plain(settings: Settings) -> dict[str, Any]:
-    # the block changes rounding alone: a machine may choose it
+def plain(settings: Settings) -> dict[str, Any]:
+    """Settings as records and identities have them: without ``normalize`` where it is left to the variant.
+
+    Earlier versions did not have that name. What pixels become is in the identity all the same, by the backbone's preprocessing.
+    """
     content: dict[str, Any] = msgspec.to_builtins(settings)
+    return {name: value for name, value in content.items() if (name, value) != ("normalize", None)}
+
+
+def _counted(settings: Settings) -> dict[str, Any]:
+    # the block changes rounding alone: a machine may choose it
+    content = plain(settings)
     return {name: value for name, value in content.items() if name != "block"}

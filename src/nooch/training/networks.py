@@ -106,7 +106,7 @@ def backbones(
 
     Args:
         source: hub id, folder, or ``config:NAME`` and the like for random weights, see ``load_backbone``.
-        settings: precision and order in memory.
+        settings: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
@@ -118,9 +118,10 @@ def backbones(
     bf16 = settings.precision == "bf16"
 
     def load(seed: int) -> Backbone:
-        return load_backbone(
+        made = load_backbone(
             source, seed=seed, size=size, device=device, channels_last=settings.channels_last, bf16=bf16
         )
+        return made if settings.normalizes else replace(made, preprocessing=made.preprocessing.unnormalized())
 
     if str(source).startswith(SCRATCH):
         return load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,10 @@ class Preprocessing:
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
     flip: bool = False
+
+    def unnormalized(self) -> Preprocessing:
+        """The same input from 0 to 1, as the paper's released code has it: no mean, no standard deviation."""
+        return replace(self, factor=1 / 255, offset=0.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
 IMAGENET = Preprocessing()

@@ -52,6 +52,8 @@ class TuneSettings:
         channels_last: whether images and weights lie in memory with the channels innermost.
         compile: whether the network is compiled by ``torch.compile``.
         clip: largest norm of the gradient, above 0; or None.
+        normalize: whether pixels are normalized as the backbone's image processor does, or only scaled to 0 up to 1, as the released
+            code has them; by default the former under ``variant="paper"``, the latter under ``variant="released"``.
     """
 
     optimiser: str = "sgd"
@@ -78,6 +80,7 @@ class TuneSettings:
     channels_last: bool = False
     compile: bool = False
     clip: float | None = None
+    normalize: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "augment", _kinds(self.augment))
@@ -87,12 +90,21 @@ class TuneSettings:
             value = getattr(self, name)
             if not usable(value):
                 raise ParameterError(f"{name} is {value!r}", where="training", allowed=allowed)
+        if self.normalize is not None and not isinstance(self.normalize, bool):
+            raise ParameterError(
+                f"normalize is {self.normalize!r}", where="training", allowed="true, false, or nothing"
+            )
         _ = self.descent
 
     @property
     def descent(self) -> Descent:
         """Learning rate, momentum and weight decay, checked."""
         return Descent(self.lr, self.momentum, self.weight_decay)
+
+    @property
+    def normalizes(self) -> bool:
+        """``normalize``, or what the variant does."""
+        return self.variant != "released" if self.normalize is None else self.normalize
 
     def rate(self, epoch: int) -> float:
         """Learning rate in an epoch, counted from 0."""

@@ -1,0 +1,149 @@
+"""YOLO label files: a folder of them with a list of classes, or the images that a ``data.yaml`` lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from nooch.data import class_name
+from nooch.errors import InputError, ParameterError, some_of
+from nooch.readers import Map
+from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, parsed
+from nooch.readers.image_files import list_images
+from nooch.readers.yolo_data import YAML_ENDINGS, YoloData, YoloImages, find_images, label_of, read_yolo_data
+
+__all__ = ["read_yolo"]
+
+
+def read_yolo(source: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
+    """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
+    is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
+    if is_yaml and (classes, images) != (None, None):
+        raise ParameterError(f"{source.name} names the classes and the images", remedy="leave classes and images out")
+    if not is_yaml and classes is None:
+        raise ParameterError(
+            "YOLO files name classes by number",
+            remedy="give --classes, a file with a name per line or a data.yaml",
+        )
+    notes = []
+    file = source if classes is None else classes
+    if file.suffix.lower() in YAML_ENDINGS:
+        data = read_yolo_data(file)
+        listed = _images_of(data, source, images)
+        if listed is not None:
+            return _read_listed(data, listed, map)
+        names = data.names
+        notes += [f"the splits of {file.name} have no effect: none of them is below {source}"] if data.entries else []
+    else:
+        names = _class_list(file)
+    files = [f for f in files_of(source, ".txt") if f.resolve() != file.resolve()]
+    found = parsed(files, _parse_yolo, map)
+    _check_keys(files, found, names, file)
+    if images is None and next(list_images(source), None) is not None:
+        images = source
+    notes += ["no folder of images was given: images without a label file are left out"] if images is None else []
+    return FoundBoxes(names, found, images=images, notes=tuple(notes))
+
+
+def _class_list(file: Path) -> dict[str, str]:
+    try:
+        # an empty line in the middle is a class without a name: leaving it out would shift all that follow
+        lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=file) from error
+    if not lines:
+        raise InputError("names no class", where=file, allowed="a name per line")
+    return {str(number): class_name(line, f"{file}, line {number + 1}") for number, line in enumerate(lines)}
+
+
+def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages | None:
+    """The images that a ``data.yaml`` lists; None where only its names are of use."""
+    if data.file == source:
+        listed = find_images(data, data.root) if data.entries else None
+        if listed is None:
+            raise InputError(
+                "names no images that are there",
+                where=source,
+                allowed=f"train:, val: and test: below {data.root}",
+                remedy="correct path:, or give the dataset's folder as source and this file as classes",
+            )
+        return listed
+    listed = find_images(data, source) if data.entries and source.is_dir() else None
+    if listed is not None and images is not None:
+        raise ParameterError(f"{data.file.name} names the images below {source}", remedy="leave images out")
+    return listed
+
+
+def _read_listed(data: YoloData, listed: YoloImages, map: Map) -> FoundBoxes:
+    """Labels of the images that are listed; an image without a label file has no object."""
+    base = listed.root.resolve()
+    labels = {image: base / label_of(image) for image in listed.splits}
+    files = {image: file for image, file in labels.items() if file.is_file()}
+    if not files:
+        raise InputError(f"no label file is there, such as {next(iter(labels.values()))}", where=data.file)
+    if outside := [file for file in files.values() if not file.resolve().is_relative_to(base)]:
+        raise InputError(
+            f"label files lead out of the folder: {some_of(outside, 2)}", where=base, allowed="no such links"
+        )
+    missing = [image for image in labels if not (base / image).is_file()]
+    if lost := [image for image in missing if image not in files]:
+        raise InputError(
+            f"{len(lost)} images have neither an image file nor a label file: {some_of(lost, 2)}",
+            where=data.file,
+            remedy="correct path: or the list of images",
+        )
+    found = parsed(list(files.values()), _parse_yolo, map)
+    _check_keys(list(files.values()), found, data.names, data.file)
+    by_image = dict(zip(files, found, strict=True))
+    boxes = [
+        replace(by_image.get(image, Boxes(Path(image).stem, [], [])), file_name=image, split=split)
+        for image, split in listed.splits.items()
+    ]
+    return FoundBoxes(
+        data.names, boxes, listed.root, notes=tuple(count_notes(len(boxes) - len(files), len(missing), len(boxes)))
+    )
+
+
+def _check_keys(files: list[Path], found: list[Boxes], names: dict[str, str], where: Path) -> None:
+    for file, boxes in zip(files, found, strict=True):
+        if unknown := [key for key in boxes.keys if key not in names]:
+            raise InputError(
+                f"class {some_of(unknown)} has no name",
+                where=file,
+                allowed=f"{_range(names)}, as {where.name} lists",
+            )
+
+
+def _range(names: dict[str, str]) -> str:
+    numbers = [int(key) for key in names]
+    gapless = numbers == list(range(len(numbers)))
+    return f"0 to {len(numbers) - 1}" if gapless else some_of(numbers, 8)
+
+
+def _parse_yolo(files: list[Path]) -> list[Boxes]:
+    return [_yolo_file(file) for file in files]
+
+
+def _yolo_file(file: Path) -> Boxes:
+    keys, areas = [], []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=file) from error
+    for number, line in enumerate(lines, 1):
+        parts = line.split()
+        if not parts:
+            continue
+        where = f"{file}, line {number}"
+        try:
+            # a sixth number is a confidence; more are the corners of a segment
+            x, y, width, height = (float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:]))
+            key = str(int(parts[0]))
+        except ValueError as error:
+            raise InputError(
+                f"{line[:80]!r} is no box", where=where, allowed="class x y width height, and perhaps a confidence"
+            ) from error
+        check_box(x - width / 2, x + width / 2, y - height / 2, y + height / 2, where)
+        keys.append(key)
+        areas.append(width * height)
+    return Boxes(file.stem, keys, areas)
