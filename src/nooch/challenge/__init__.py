@@ -5,6 +5,7 @@ from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.store import load_suite, save_suite
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
 from nooch.challenge.sweep import POOLED, Sweep
+from nooch.challenge.thresholds import SuiteThresholds, suite_thresholds
 
 __all__ = [
     "EASY",
@@ -20,10 +21,12 @@ __all__ = [
     "SetRecord",
     "Skipped",
     "Suite",
+    "SuiteThresholds",
     "Sweep",
     "load_suite",
     "mark_by_matching",
     "mark_by_phi",
     "mark_by_threshold",
     "save_suite",
+    "suite_thresholds",
 ]
