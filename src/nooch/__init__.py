@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
-    from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite
-    from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset
+    from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
+    from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
     from nooch.data import Dataset, load_dataset, save_dataset
     from nooch.data.shard_writing import save_shards
     from nooch.data.shards import divide, open_shards
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from nooch.training.task_maps import read_task_map
 
 _HOME = {
-    "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite"),
-    "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset"),
+    "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
+    "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset", "read_thresholds"),
     "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.data.shard_writing": ("save_shards",),
@@ -190,6 +190,7 @@ __all__ = [
     "read_results",
     "read_table_of_images",
     "read_task_map",
+    "read_thresholds",
     "read_waterbirds",
     "save_dataset",
     "save_figures",
@@ -199,6 +200,7 @@ __all__ = [
     "save_suite",
     "save_sweep",
     "score_waterbirds",
+    "suite_thresholds",
     "summary",
     "sweep_losses",
     "sweep_thresholds",

@@ -10,6 +10,7 @@ __all__ = ["MOST_ROWS", "html_table", "parameters_text"]
 
 MOST_ROWS = 24
 """Rows that are shown; a last line says how many there are."""
+_MOST_TASKS = 3
 
 _LONGEST = 200
 _LEFT, _RIGHT = (f"text-align: {side}; padding: 0 0.6em" for side in ("left", "right"))
@@ -42,7 +43,13 @@ def html_table(
 
 def parameters_text(parameters: Mapping[str, Any]) -> str:
     """Parameters of a criterion on one line, those that say nothing left out."""
-    return ", ".join(f"{name} {value}" for name, value in parameters.items() if value not in (None, {}, [], ""))
+    given = {name: value for name, value in parameters.items() if value not in (None, {}, [], "")}
+    return ", ".join(f"{name} {_parameter(value)}" for name, value in given.items())
+
+
+def _parameter(value: object) -> str:
+    """A parameter's value; of thresholds or cues by task only how many there are, where they fill a line."""
+    return f"by task, of {len(value)}" if isinstance(value, Mapping) and len(value) > _MOST_TASKS else str(value)
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:

@@ -1,12 +1,14 @@
 """One network for all classes, losses by class, and the choice of tasks: planted ones are found."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -21,8 +23,10 @@ from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import class_losses
 from nooch.metrics import nll
-from nooch.selection import select_tasks
+from nooch.published import NOOCH_TASKS, paper_tasks
+from nooch.selection import paper_rule, select_tasks
 from nooch.selection.tasks import cue_overlap
+from nooch.study.choosing import chosen_suite
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")
@@ -161,9 +165,114 @@ def test_ranking_and_reasons():
     assert ranking["reason"].to_list() == [None, "49 hard negatives", "beyond the first 1", "no hard image with a loss"]
     fails(lambda: select_tasks(losses, criterion="gist"), "gist", kind=ParameterError)
     fails(lambda: select_tasks(losses, n=0), "n 0", kind=ParameterError)
-    fails(lambda: select_tasks(losses, overlap=0.5), "needs cues", kind=ParameterError)
+    fails(lambda: select_tasks(losses, overlap=0.5), "needs cues", "none of b, d, a, c", kind=ParameterError)
+    some = {"a": {"road": 0.2}, "b": {"sky": 0.1}, "c": {"sky": 0.0}, "d": {"sky": math.nan}}
+    fails(lambda: select_tasks(losses, overlap=0.5, cues=some), "none of d, c", kind=ParameterError)
     fails(lambda: select_tasks(losses, similar=[["a", "x"]]), "'x'", kind=ParameterError)
     fails(lambda: select_tasks(losses, min_hard=1000), "1000 hard", kind=UndefinedError)
+
+
+def losses_of(counts):
+    """Losses of the paper's tasks, more the later a task comes, with these counts of hard images."""
+    tasks = list(counts)
+    positives, negatives = zip(*counts.values(), strict=True)
+    hard = [1 - 0.01 * number for number in range(len(tasks))]
+    return frame(task=tasks, hard=hard, hard_positives=positives, hard_negatives=negatives)
+
+
+def test_the_papers_counts_pass_its_rule_on_test_and_on_no_other_split(shared_data):
+    published = nooch.read_published(shared_data / "nooch-published")
+    counts = {(p.split, p.task, p.side): len(p.ids) for p in published.sets if p.criterion == "ce"}
+    sides = {
+        split: losses_of({t: tuple(counts[split, t, side] for side in ("positive", "negative")) for t in NOOCH_TASKS})
+        for split in ("valid", "test")
+    }
+    ranking = select_tasks(sides["test"], **paper_rule(NOOCH_TASKS))
+    assert ranking["task"].to_list() == list(NOOCH_TASKS)
+    assert ranking["chosen"].all()
+    on_valid = select_tasks(sides["valid"], **paper_rule(NOOCH_TASKS))
+    assert dict(on_valid.select("task", "reason").drop_nulls().rows()) == {"kite": "22 hard positives"}
+
+
+def test_table_2_passes_the_papers_rule_and_similar_tasks_fall_out():
+    table2 = {t.task: (t.hard_positives, t.hard_negatives) for t in paper_tasks().values()}
+    more = {"sheep": (90, 900), "wine_glass": (90, 900), "handbag": (90, 900), "bottle": (90, 900), "tv": (49, 900)}
+    tasks = [*table2, *more]
+    ranking = select_tasks(losses_of(table2 | more), **paper_rule(tasks))
+    assert set(ranking.filter(pl.col("chosen"))["task"]) == set(NOOCH_TASKS)
+    reasons = dict(ranking.select("task", "reason").drop_nulls().rows())
+    assert reasons == {
+        "sheep": "similar to cow (given)",
+        "handbag": "similar to backpack (given)",
+        "bottle": "similar to cup (given)",
+        "wine_glass": "similar to cup (given)",
+        "tv": "49 hard positives",
+    }
+    # which of a group is taken follows from the losses
+    turned = select_tasks(losses_of({"wine_glass": (60, 60), "cup": (60, 60)}), **paper_rule(["wine_glass", "cup"]))
+    assert turned["chosen"].to_list() == [True, False]
+
+
+def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
+    data, long = world(18_000)
+    nooch.save_suite(nooch.find(data, {"ce": nooch.CE()}, tasks=list(CONTEXT)), tmp_path / "suite")
+    long.filter(pl.col("image_id") % 3 == 2).write_parquet(tmp_path / "predictions.parquet")
+    words = ["select-tasks", tmp_path / "suite", tmp_path / "predictions.parquet", "--out"]
+    like = run_cli(*words, tmp_path / "like", "--like", "paper", "--format", "json")
+    assert like.code == 0, like.err
+    spelled = ["--split", "test", "--min-hard", "50", "--n", "12", "--similar", "nooch", "--criterion", "ce"]
+    same = run_cli(*words, tmp_path / "same", *spelled, "--format", "json")
+    assert same.json["ranking"] == like.json["ranking"]
+    assert all(min(r["hard_positives"], r["hard_negatives"]) >= 50 for r in like.json["ranking"] if r["chosen"])
+    for option, value in (
+        ("--split", "valid"),
+        ("--min-hard", 5),
+        ("--n", 3),
+        ("--overlap", 0.5),
+        ("--similar", "cup=dog"),
+    ):
+        done = run_cli(*words, tmp_path / "no", "--like", "paper", option, value)
+        assert done.code == 2
+        assert f"{option} {value} is not the paper's rule" in " ".join(done.err.split())
+    assert run_cli(*words, tmp_path / "no", "--like", "papers").code == 2
+    assert not (tmp_path / "no").exists()
+
+
+def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_path):
+    folder, _, _ = found
+    given = [folder / "suite", folder / "predictions.parquet"]
+    losses = run_cli("class-losses", *given, "--format", "json").json
+    assert losses["split"] == "test"
+    chosen = run_cli("select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json").json
+    words = ["figure", "fig3", "--suite", given[0], "--predictions", given[1], "--formats", "svg"]
+    assert run_cli(*words, "--out", tmp_path / "f").code == 0
+    points = pl.read_csv(tmp_path / "f" / "fig3.csv").filter(side="positive").sort("task")
+    of_losses = [(row["task"], row["positive"]) for row in losses["losses"]]
+    assert dict(points.select("task", "all").rows()) == pytest.approx(dict(of_losses))
+    ranked = sorted((row["task"], row["all"]) for row in chosen["ranking"])
+    assert ranked == sorted((row["task"], row["all"]) for row in losses["losses"])
+
+
+def test_a_bound_on_overlap_is_refused_where_there_are_no_cues(found, run_cli, tmp_path):
+    folder, suite, long = found
+    runs = nooch.evaluation.read_predictions(long.filter(pl.col("image_id") % 3 != 0), None, suite.tasks)
+    header = suite.header
+    bare = {"ce": msgspec.structs.replace(header.criteria["ce"], cues={})}
+    without = nooch.Suite(msgspec.structs.replace(header, criteria=bare), suite.set)
+    losses = class_losses(suite, runs)
+    fails(lambda: chosen_suite(without, losses, min_hard=5, overlap=0.7), "needs cues", kind=ParameterError)
+    assert chosen_suite(suite, losses, min_hard=5, overlap=0.7)[0].tasks
+    # gist has none, whatever CE's are
+    both = {name: msgspec.structs.replace(header.criteria["ce"], cues={}) for name in ("gist",)}
+    gist = nooch.Suite(msgspec.structs.replace(header, criteria=dict(header.criteria) | both), suite.set)
+    as_gist = losses.with_columns(criterion=pl.lit("gist"))
+    message = fails(lambda: chosen_suite(gist, as_gist, criterion="gist", min_hard=5, overlap=0.7), kind=ParameterError)
+    assert message.startswith("criterion gist: a bound on the overlap")
+    words = ["select-tasks", tmp_path / "bare", folder / "predictions.parquet", "--out", tmp_path / "out"]
+    nooch.save_suite(without, tmp_path / "bare")
+    done = run_cli(*words, "--overlap", "0.7")
+    assert done.code == 2
+    assert "needs cues" in " ".join(done.err.split())
 
 
 def test_a_suite_of_some_tasks(found):

@@ -6,6 +6,7 @@ from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.store import load_suite, save_suite
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
 from nooch.challenge.sweep import POOLED, Sweep
+from nooch.challenge.thresholds import SuiteThresholds, suite_thresholds
 
 __all__ = [
     "EASY",
@@ -22,6 +23,7 @@ __all__ = [
     "SetRecord",
     "Skipped",
     "Suite",
+    "SuiteThresholds",
     "Sweep",
     "load_suite",
     "mark_by_matching",
@@ -29,4 +31,5 @@ __all__ = [
     "mark_by_threshold",
     "pack_suite",
     "save_suite",
+    "suite_thresholds",
 ]

@@ -8,11 +8,13 @@ import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import DatasetArgument, parse_pairs
+from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
+from nooch.plans import LOSS_SPLIT
 
 __all__ = ["register"]
 
-_SPLIT = typer.Option("valid", help="Split of the suite whose losses count (the paper does not say which it took).")
+_SPLIT = typer.Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
 _METHOD = typer.Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
 _SCALE = typer.Option(None, help="logit or probability: what a wide table of predictions holds.")
 _SOURCE = typer.Argument(
@@ -20,7 +22,8 @@ _SOURCE = typer.Argument(
     metavar="PREDICTIONS",
     help="Predictions for the classes (of nooch classes, or any model), or a folder of nooch bench.",
 )
-_PAPERS = "cow=sheep,backpack=handbag,cup=bottle+wine_glass"
+_PAIRS = "cow=sheep,cup=bottle+wine_glass"
+_PAPER, _PAPERS = "paper", "nooch"
 
 
 def register(app: typer.Typer) -> None:
@@ -136,9 +139,15 @@ def select_command(
         50, "--min-hard", min=0, help="Least hard positives, and hard negatives, of the split."
     ),
     similar: str = typer.Option(
-        None, help=f"Groups of which only the first in rank is taken, such as {_PAPERS} (the paper's: 'nooch')."
+        None, help=f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the paper's groups."
     ),
-    overlap: float = typer.Option(None, min=0, max=1, help="Largest overlap of contexts with a task that is taken."),
+    overlap: float = typer.Option(
+        None, min=0, max=1, help="Largest overlap of context cues with a task that is taken; of ce alone."
+    ),
+    like: str = typer.Option(
+        None,
+        help="paper: its rule, which is --split test --criterion ce --n 12 --min-hard 50 --similar nooch; no other values.",
+    ),
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
@@ -147,12 +156,18 @@ def select_command(
 ) -> None:
     """Choose the tasks where hard images are hardest: the largest NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
+    from nooch.selection import paper_rule
     from nooch.study.choosing import chosen_suite, losses_by_class
 
+    if like is not None:
+        check_one_of("rule", like, [_PAPER])
+        given = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split, "overlap": overlap}
+        _check_like_paper(given | {"similar": similar or _PAPERS})
+        similar = _PAPERS
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
     losses = losses_by_class(whole, predictions, split=split, method=method, scale=scale)
-    groups = _groups(_PAPERS if similar == "nooch" else similar, set(losses["task"]), strict=similar != "nooch")
+    groups = paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
     chosen, ranking = chosen_suite(
         whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
     )
@@ -166,8 +181,23 @@ def select_command(
     console().print(f"{out}: {', '.join(chosen.tasks)}", style="dim", markup=False)
 
 
-def _groups(text: str | None, known: set[str], *, strict: bool) -> list[list[str]]:
-    """Groups of similar tasks; of the paper's those that are there."""
-    pairs = parse_pairs(text, "--similar", _PAPERS) if text else {}
-    groups = [[task, *others.split("+")] for task, others in pairs.items()]
-    return groups if strict else [[task for task in group if task in known] for group in groups]
+def _check_like_paper(given: dict[str, object]) -> None:
+    """Refuse options that say something else than the paper's rule."""
+    from nooch.selection import paper_rule
+
+    rule = paper_rule([])
+    own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"], "split": LOSS_SPLIT}
+    own |= {"overlap": None, "similar": _PAPERS}
+    if other := [f"--{name} {value}" for name, value in given.items() if value != own[name]]:
+        raise ParameterError(
+            f"{', '.join(other)} is not the paper's rule",
+            where="--like paper",
+            allowed=", ".join(f"--{name} {value}" for name, value in own.items() if value is not None),
+            remedy="leave --like out",
+        )
+
+
+def _groups(text: str | None) -> list[list[str]]:
+    """Groups of similar tasks."""
+    pairs = parse_pairs(text, "--similar", _PAIRS) if text else {}
+    return [[task, *others.split("+")] for task, others in pairs.items()]

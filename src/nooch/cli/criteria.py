@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nooch.challenge import CriterionRecord, load_suite
+from nooch.challenge import CriterionRecord, SuiteThresholds, load_suite, suite_thresholds
 from nooch.cli.parsing import parse_cues, split_names
 from nooch.criteria import (
     CE,
@@ -15,15 +15,25 @@ from nooch.criteria import (
     ContextScores,
     Criterion,
     Fitted,
+    FittedContextScores,
+    FittedGist,
     Gist,
+    Tau,
     fitted_from_json,
     is_combination,
     preset,
+    read_thresholds,
+    thresholds_of,
 )
+from nooch.data import ALL, SPLITS
 from nooch.errors import ParameterError, check_one_of
 from nooch.named import imported
+from nooch.study.finding import check_thresholds
 
-__all__ = ["Options", "needed_names", "preset_text"]
+__all__ = ["Options", "needed_names", "parse_tau", "preset_text"]
+
+_FROM = "from:"
+_WITH_TAU = {"gist": "a cosine", "scores": "a score"}
 
 
 class Options:
@@ -34,12 +44,13 @@ class Options:
         alpha: float,
         beta: float,
         cues: str | None,
-        tau: float | None,
+        tau: SuiteThresholds | Tau | None,
         phi: str | None,
         scores: str | None,
         fitted: Path | None,
     ) -> None:
-        self.alpha, self.beta, self.cues, self.tau = alpha, beta, parse_cues(cues), tau
+        self.alpha, self.beta, self.cues = alpha, beta, parse_cues(cues)
+        self._tau = tau
         self.phi, self.scores = phi, scores
         self.embedding = ""
         self._fitted = None if fitted is None else load_suite(fitted)
@@ -50,7 +61,14 @@ class Options:
             record = self._fitted.header.criteria[
                 check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
             ]
-            return _own_fitted(name, record) if ":" in name else fitted_from_json(record.kind, record.fitted or {})
+            if ":" in name:
+                return _own_fitted(name, record)
+            fitted = fitted_from_json(record.kind, record.fitted or {})
+            if isinstance(fitted, FittedGist | FittedContextScores):
+                parameters = {key: value for key, value in fitted.parameters().items() if key != "tau"}
+                tau = self._tau_for(**parameters)
+                return fitted if tau is None else fitted.with_tau(tau)
+            return fitted
         makers: dict[str, Callable[[], Criterion]] = {
             "ce": self._ce,
             "gist": self._gist,
@@ -63,7 +81,7 @@ class Options:
         return CE(self.alpha, self.beta, self.cues)
 
     def _gist(self) -> Gist:
-        return Gist(self.embedding, self.tau)
+        return Gist(self.embedding, self._tau_for(embedding=self.embedding))
 
     def _attribute(self) -> Attribute:
         if self.phi is None:
@@ -75,7 +93,58 @@ class Options:
             raise ParameterError(
                 "the scores criterion needs --scores", allowed="an attribute column such as 'context_{task}'"
             )
-        return ContextScores(self.scores, self.tau)
+        return ContextScores(self.scores, self._tau_for(column=self.scores))
+
+    def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
+        """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as ``check_thresholds``."""
+        check_thresholds({"--tau": thresholds_of(self._values)}, tasks, classes)
+
+    @property
+    def _values(self) -> Tau | None:
+        return self._tau.tau if isinstance(self._tau, SuiteThresholds) else self._tau
+
+    def _tau_for(self, **support: object) -> Tau | None:
+        """Thresholds, if they are of this support; of numbers and tables that is not known."""
+        if isinstance(self._tau, SuiteThresholds) and dict(self._tau.support) != support:
+            told = [", ".join(f"{key} {value}" for key, value in of.items()) for of in (self._tau.support, support)]
+            raise ParameterError(
+                f"the suite's thresholds are of {told[0]}, and this find uses {told[1]}",
+                where="--tau",
+                allowed="thresholds of the same support",
+            )
+        return self._values
+
+
+def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | Tau | None:
+    """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``.
+
+    Args:
+        text: what ``--tau`` says.
+        base: criteria that will be found with.
+
+    Raises:
+        ParameterError: no criterion that takes ``--tau``, or two whose supports differ.
+        InputError: a table or a suite that cannot be used.
+    """
+    if text is None:
+        return None
+    kinds = [name for name in _WITH_TAU if name in base]
+    if len(kinds) != 1:
+        raise ParameterError(
+            f"--tau would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}" if kinds
+            else f"no criterion takes it: {', '.join(base)}",
+            where="--tau", allowed="--criterion gist or --criterion scores, each in a find of its own",
+            remedy="use --match, or two finds" if kinds else None,
+        )  # fmt: skip
+    if text.startswith(_FROM):
+        place, colon, split = text.removeprefix(_FROM).rpartition(":")
+        if not colon or split not in (*SPLITS, ALL):
+            place, split = text.removeprefix(_FROM), ""
+        return suite_thresholds(load_suite(place), kinds[0], split or None)
+    try:
+        return float(text)
+    except ValueError:
+        return read_thresholds(text)
 
 
 def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:

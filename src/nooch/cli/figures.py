@@ -9,6 +9,7 @@ import typer
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import dataset_place, parse_grid, parse_pairs, split_names
 from nooch.files import Place
+from nooch.plans import LOSS_SPLIT
 
 __all__ = ["register"]
 
@@ -39,7 +40,7 @@ def figure_command(
     paper: bool = typer.Option(
         False, "--paper", help="fig4 to fig7: the paper's own numbers, beside yours if there are any."
     ),
-    split: str = typer.Option("test", help="Split whose images are taken."),
+    split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
     tasks: str = typer.Option(None, help="Tasks, separated by commas; all by default."),
     rule: str = typer.Option("worst-hard", help="Of runs: which hyperparameters, as for nooch collect."),
     method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import DatasetArgument, Precision, PrecisionOption, recorded_path, split_names
 from nooch.cli.watching import logs_of, watched
-from nooch.errors import ParameterError
 from nooch.files import SUITE_MARKER, Place, check_output
 
 if TYPE_CHECKING:
@@ -45,7 +44,12 @@ def find_command(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
     precision: Precision = PrecisionOption,
-    tau: float = typer.Option(None, help="gist: threshold on the cosine; scores: on the value; instead of --match."),
+    tau: str = typer.Option(
+        None,
+        metavar="TAU",
+        help="gist: threshold on the cosine; scores: on the value; instead of --match. A number; or a table with task, "
+        "positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as recorded there (default: valid).",
+    ),
     match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = typer.Option(None, help="attribute: expression that is true out of context, such as 'place != y'."),
     phi_preset: str = typer.Option(
@@ -71,17 +75,16 @@ def find_command(
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
-    from nooch.cli.criteria import Options, needed_names, preset_text
+    from nooch.cli.criteria import Options, needed_names, parse_tau, preset_text
     from nooch.criteria import Combination
     from nooch.data import load_dataset
-    from nooch.study.finding import find
+    from nooch.study.finding import find, resolve_tasks
 
-    options = Options(alpha, beta, cues, tau, phi or preset_text(phi_preset, columns, values), scores, fitted)
     base, combined = needed_names(criterion)
-    if tau is not None and {"gist", "scores"} <= set(base):
-        raise ParameterError(
-            "--tau would be a cosine and a score", allowed="--match, or gist and scores in finds of their own"
-        )
+    thresholds = parse_tau(tau, base)
+    options = Options(alpha, beta, cues, thresholds, phi or preset_text(phi_preset, columns, values), scores, fitted)
+    for text in getattr(thresholds, "notes", ()):
+        note(text)
     if engine is not None:
         suite = _find_in_parts(
             dataset, out, options, base, combined, encoder, precision, tasks, match, splits, fitted, engine, overwrite
@@ -89,6 +92,7 @@ def find_command(
         _tell(suite, out, format)
         return
     data = load_dataset(dataset)
+    options.check_tau(resolve_tasks(data, tasks), data.classes)
     with progress() as update:
         if "gist" in base and fitted is None:
             data, options.embedding = embed(data, encoder, dataset, update, precision)
@@ -139,9 +143,12 @@ def _find_in_parts(
     """The suite, found by an engine; so are embeddings that the gist needs and the dataset lacks."""
     from nooch.criteria import Combination
     from nooch.engines import engine as engine_of
+    from nooch.study.finding import resolve_tasks
     from nooch.study.sharded_finding import find_in_shards
 
     data = _found(dataset)
+    # names of classes are all that is asked of it
+    options.check_tau(resolve_tasks(cast("Dataset", data), tasks), data.classes)
     with watched(logs_of(out)) as update:
         if "gist" in base and fitted is None:
             data, options.embedding = _embed_in_parts(data, encoder, precision, engine, logs_of(out), update)

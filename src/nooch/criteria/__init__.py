@@ -4,12 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.base import Criterion, Fitted, MarkFitted, Summable, SupportFitted, Thresholds, reads_of
+from nooch.criteria.base import (
+    Criterion,
+    Fitted,
+    MarkFitted,
+    Summable,
+    SupportFitted,
+    TaskThresholds,
+    Thresholds,
+    reads_of,
+)
 from nooch.criteria.combine import Combination, is_combination
 from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
 from nooch.criteria.scores import ContextScores, FittedContextScores
+from nooch.criteria.thresholds import Tau, read_thresholds, thresholds_of
 from nooch.errors import check_one_of
 
 FITTED: dict[str, type[Fitted]] = {
@@ -40,10 +50,14 @@ __all__ = [
     "MarkFitted",
     "Summable",
     "SupportFitted",
+    "TaskThresholds",
+    "Tau",
     "Thresholds",
     "fitted_from_json",
     "is_combination",
     "preset",
+    "read_thresholds",
     "reads_of",
     "require_areas",
+    "thresholds_of",
 ]

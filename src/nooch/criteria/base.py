@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.data import Dataset
+from nooch.errors import UndefinedError, check_one_of
 
-__all__ = ["Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "Thresholds", "reads_of"]
+__all__ = ["Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds", "Thresholds", "reads_of"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Thresholds:
 
     positive: float
     negative: float
+
+
+TaskThresholds = Thresholds | Mapping[str, Thresholds | None] | None
+"""Thresholds of all tasks, or by task (None there: the task has no challenge set); None where counts are matched."""
 
 
 class Criterion(Protocol):
@@ -109,8 +114,22 @@ class Fitted(ABC):
 class SupportFitted(Fitted):
     """A fitted criterion that measures context support: larger = a more usual context for the task's class."""
 
-    thresholds: Thresholds | None
+    thresholds: TaskThresholds
     """The criterion's own thresholds, or None where they come from matching."""
+
+    def thresholds_for(self, task: str) -> Thresholds | None:
+        """Thresholds of one task, or None where its counts are matched.
+
+        Raises:
+            ParameterError: there are thresholds by task, but this task is not among them.
+            UndefinedError: the task is among them without a threshold, so it has no challenge set.
+        """
+        if not isinstance(self.thresholds, Mapping):
+            return self.thresholds
+        found = self.thresholds[check_one_of("task", task, self.thresholds, owner="the thresholds")]
+        if found is None:
+            raise UndefinedError("the thresholds that were given have none for it")
+        return found
 
     @abstractmethod
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:

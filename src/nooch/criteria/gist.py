@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Self
 
@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.criteria.base import SupportFitted, Thresholds
+from nooch.criteria.base import SupportFitted, TaskThresholds
 from nooch.criteria.exact import ExactSums, cosines, group_sums
+from nooch.criteria.thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
 from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
 
@@ -46,18 +47,23 @@ class Gist:
 
     Attributes:
         embedding: name of the dataset's embedding (the mean caption embedding of each image, or any other).
-        tau: threshold on the cosine for hard positives and negatives, or None where counts are matched.
+        tau: threshold on the cosine for hard positives and negatives; or by task a pair, of positives and of negatives (None for
+            a task without a challenge set); or None where counts are matched.
     """
 
     embedding: str
-    tau: float | None = None
+    tau: Tau | None = None
 
     kind = "gist"
     state = GistState
 
     def __post_init__(self) -> None:
-        if self.tau is not None and not -1 <= self.tau <= 1:
-            raise ParameterError(f"tau is {self.tau}", where="gist", allowed="a cosine, -1 to 1")
+        object.__setattr__(self, "tau", checked_tau(self.tau, "gist", -1, 1, "a cosine, -1 to 1"))
+
+    @property
+    def thresholds(self) -> TaskThresholds:
+        """Thresholds that ``tau`` stands for."""
+        return thresholds_of(self.tau)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -100,8 +106,7 @@ class FittedGist(SupportFitted):
 
     def __init__(self, criterion: Gist, tasks: tuple[str, ...], state: GistState) -> None:
         self.criterion, self.tasks, self.state = criterion, tasks, state
-        tau = criterion.tau
-        self.thresholds = None if tau is None else Thresholds(tau, tau)
+        self.thresholds = criterion.thresholds
         self._row = {task: row for row, task in enumerate(tasks)}
 
     @property
@@ -126,6 +131,10 @@ class FittedGist(SupportFitted):
         if np.isnan(prototype).any():
             return "no training image of the class has an embedding, so it has no prototype"
         return None if np.any(prototype) else "the mean embedding of its training images is zero"
+
+    def with_tau(self, tau: Tau) -> FittedGist:
+        """The same prototypes with other thresholds."""
+        return FittedGist(replace(self.criterion, tau=tau), self.tasks, self.state)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """Cosine with the task's prototype, float64 (n_images,); NaN for images without an embedding."""
@@ -174,17 +183,18 @@ class FittedGist(SupportFitted):
         try:
             saved = msgspec.convert(content, _Saved)
             sums = np.array(saved.sums, np.float64)
+            criterion = Gist(saved.embedding, saved.tau)
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted gist criterion: {error}") from error
         if not len(saved.tasks) == len(sums) == len(saved.counts):
             raise FormatError(f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes")
         state = GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))
-        return cls(Gist(saved.embedding, saved.tau), tuple(saved.tasks), state)
+        return cls(criterion, tuple(saved.tasks), state)
 
 
 class _Saved(msgspec.Struct):
     embedding: str
-    tau: float | None
+    tau: float | dict[str, tuple[float, float] | None] | None
     tasks: list[str]
     sums: list[list[float]]
     counts: list[int]

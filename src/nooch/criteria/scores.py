@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import msgspec
@@ -12,13 +13,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.criteria.base import SupportFitted, Thresholds
+from nooch.criteria.base import SupportFitted, TaskThresholds
+from nooch.criteria.thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset
 from nooch.errors import FormatError, InputError, ParameterError, check_one_of, some_of
 
 __all__ = ["ContextScores", "FittedContextScores"]
 
 _TASK = "{task}"
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,24 @@ class ContextScores:
     Attributes:
         column: attribute column whose values are supports, larger = a more usual context for the class; ``{task}`` in it stands
             for the task's name, so that every task has a column. An image without a value has no notion of context.
-        tau: threshold on the support for hard positives (below) and negatives (above), or None where counts are matched.
+        tau: threshold on the support for hard positives (below) and negatives (above); or by task a pair, of positives and of
+            negatives (None for a task without a challenge set); or None where counts are matched.
     """
 
     column: str
-    tau: float | None = None
+    tau: Tau | None = None
 
     kind = "scores"
     state = type(None)
     reads = ()
 
     def __post_init__(self) -> None:
-        if self.tau is not None and not math.isfinite(self.tau):
-            raise ParameterError(f"tau is {self.tau}", where="scores", allowed="a finite number")
+        object.__setattr__(self, "tau", checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number"))
+
+    @property
+    def thresholds(self) -> TaskThresholds:
+        """Thresholds that ``tau`` stands for."""
+        return thresholds_of(self.tau)
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> None:
         """Nothing is estimated: that every task's column is there and numeric is checked. Raises as ``fit``."""
@@ -75,8 +83,7 @@ class FittedContextScores(SupportFitted):
 
     def __init__(self, criterion: ContextScores) -> None:
         self.criterion = criterion
-        tau = criterion.tau
-        self.thresholds = None if tau is None else Thresholds(tau, tau)
+        self.thresholds = criterion.thresholds
 
     def parameters(self) -> dict[str, Any]:
         """Name of the column and tau (null where counts are matched)."""
@@ -86,6 +93,10 @@ class FittedContextScores(SupportFitted):
         """None: a column without values gives images without a notion of context, which are counted."""
         del task
         return None
+
+    def with_tau(self, tau: Tau) -> FittedContextScores:
+        """The same column with other thresholds."""
+        return FittedContextScores(replace(self.criterion, tau=tau))
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """The column's values, float64 (n_images,); NaN where there is none.
@@ -127,7 +138,7 @@ class FittedContextScores(SupportFitted):
 
 class _Saved(msgspec.Struct):
     column: str
-    tau: float | None
+    tau: float | dict[str, tuple[float, float] | None] | None
 
 
 def _named(column: str, task: str) -> str:

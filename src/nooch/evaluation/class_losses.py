@@ -14,6 +14,7 @@ from nooch.errors import InputError, check_one_of
 from nooch.evaluation.aligning import Aligned
 from nooch.evaluation.predictions import Predictions
 from nooch.metrics.pointwise import losses
+from nooch.plans import LOSS_SPLIT
 
 __all__ = ["PARTS", "class_losses"]
 
@@ -21,7 +22,7 @@ PARTS = ("all", "positive", "negative", "hard", "hard_positive", "hard_negative"
 """Columns of mean losses."""
 
 
-def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = "valid") -> pl.DataFrame:
+def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = LOSS_SPLIT) -> pl.DataFrame:
     """Mean losses by criterion and task, over several runs (seeds) their mean.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 from nooch.exports.base import Content
 from nooch.exports.licences import licences_text, one_line
 from nooch.exports.parts import COLUMNS, PAPER, Part
+from nooch.html import parameters_text
 
 __all__ = ["card", "markdown", "yaml_value"]
 
@@ -91,8 +92,7 @@ def _criteria(content: Content, parts: Sequence[Part]) -> list[list[object]]:
     rows: list[list[object]] = []
     for name, config in configs.items():
         record = content.suite.header.criteria[name]
-        given = {key: value for key, value in record.parameters.items() if value not in (None, {})}
-        told = [f"{key} {value}" for key, value in given.items()]
+        told = [parameters_text(record.parameters)] if record.parameters else []
         told += [f"counts matched to {record.match}"] if record.match else []
         told += [record.expression] if record.expression else []
         rows.append([name, config, record.kind, "; ".join(told)])

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
-from nooch.errors import ParameterError, UndefinedError, check_one_of
+from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 
-__all__ = ["cue_overlap", "select_tasks"]
+__all__ = ["SIMILAR", "cue_overlap", "paper_rule", "select_tasks"]
+
+SIMILAR = (("cow", "sheep"), ("backpack", "handbag"), ("cup", "bottle", "wine_glass"))
+"""Tasks that the paper takes for too similar; of each group only the first in rank is taken (appendix B.3)."""
 
 Cues = Mapping[str, Mapping[str, float]]
 """Task -> context cue -> A(C, Y)."""
+
+
+def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
+    """The paper's rule, as arguments of ``select_tasks`` (section 3.2 and appendix B.3).
+
+    The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard positives and 50 hard negatives,
+    without the similar ones. Losses are those of the split test (``nooch.plans.LOSS_SPLIT``).
+
+    Args:
+        tasks: of the losses; groups of similar tasks are cut down to them.
+    """
+    similar = [[task for task in group if task in tasks] for group in SIMILAR]
+    return {"criterion": "ce", "n": 12, "min_hard": 50, "similar": similar}
 
 
 def select_tasks(
@@ -31,8 +48,7 @@ def select_tasks(
         criterion: whose hard images count.
         n: tasks to take, 1 and more.
         min_hard: least number of hard positives, and of hard negatives.
-        similar: groups of tasks of which only the first in rank is taken (the paper's: cow and sheep, backpack and handbag, cup and
-            bottle and wine_glass).
+        similar: groups of tasks of which only the first in rank is taken; the paper's are ``SIMILAR``.
         cues: of the tasks, for ``overlap``.
         overlap: largest ``cue_overlap`` with a task that is taken, 0 to 1; None for no bound.
 
@@ -41,7 +57,7 @@ def select_tasks(
         not chosen, ``reason`` says why, and for which other task it was dropped.
 
     Raises:
-        ParameterError: no such criterion or task, numbers out of range, a bound without cues.
+        ParameterError: no such criterion or task, numbers out of range, a bound on the overlap where a task has no cue.
         UndefinedError: no task is left.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
@@ -50,10 +66,8 @@ def select_tasks(
     ).sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)  # fmt: skip
     if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
         raise ParameterError(f"n {n}, min_hard {min_hard}, overlap {overlap}", allowed="1 and more, 0 and more, 0 to 1")
-    if overlap is not None and cues is None:
-        raise ParameterError(
-            "a bound on the overlap of contexts needs cues", where=f"criterion {criterion}", remedy="give cues="
-        )
+    if overlap is not None:
+        _check_cues(ranked["task"].to_list(), cues or {}, criterion)
     groups = {task: number for number, group in enumerate(similar) for task in group}
     for task in groups:
         check_one_of("task", task, ranked["task"].to_list(), owner="the losses")
@@ -69,7 +83,7 @@ def select_tasks(
     if not taken:
         raise UndefinedError(
             f"no task has {min_hard} hard positives and hard negatives", where=f"criterion {criterion}",
-            remedy="lower the bound (--min-hard), or find with other thresholds",
+            remedy="lower min_hard, or find with other thresholds",
         )  # fmt: skip
     told = pl.Series("reason", reasons, pl.String)
     return ranked.with_columns(told, chosen=told.is_null()).select(*ranked.columns, "chosen", "reason")
@@ -80,6 +94,17 @@ def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     names = {*one, *other}
     total = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
     return sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names) / total if total > 0 else 0.0
+
+
+def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
+    """Raise a ParameterError for tasks without a cue that has A > 0: they would overlap with nothing, whatever the bound."""
+    if lacking := [task for task in tasks if not any(strength > 0 for strength in cues.get(task, {}).values())]:
+        raise ParameterError(
+            f"a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of {some_of(lacking)}",
+            where=f"criterion {criterion}",
+            allowed="CE, fitted on training images",
+            remedy="name similar tasks instead (similar), or leave the bound out",
+        )
 
 
 def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:

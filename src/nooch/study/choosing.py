@@ -11,6 +11,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.errors import InputError, check_one_of
 from nooch.evaluation import Predictions, class_losses, read_predictions
+from nooch.plans import LOSS_SPLIT
 from nooch.selection import select_tasks
 from nooch.study.collecting import runs_predictions
 from nooch.training.records import RUNS_MARKER, RunsFolder
@@ -19,7 +20,7 @@ __all__ = ["chosen_suite", "losses_by_class"]
 
 
 def losses_by_class(
-    suite: Suite, source: Any, *, split: str = "valid", method: str = "erm", scale: str | None = None
+    suite: Suite, source: Any, *, split: str = LOSS_SPLIT, method: str = "erm", scale: str | None = None
 ) -> pl.DataFrame:
     """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
 
@@ -70,9 +71,13 @@ def chosen_suite(
     similar: Sequence[Sequence[str]] = (),
     overlap: float | None = None,
 ) -> tuple[Suite, pl.DataFrame]:
-    """The suite of the chosen tasks, and the ranking with reasons; see ``nooch.selection.select_tasks``."""
+    """The suite of the chosen tasks, and the ranking with reasons.
+
+    Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's criterion;
+    ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    """
     cues = {
-        task: {cue: 0.0 if strength is None else strength for cue, strength in found}
+        task: {cue: max(strength or 0.0, 0.0) for cue, strength in found}
         for task, found in suite.header.criteria[check_one_of("criterion", criterion, suite.criteria)].cues.items()
     }
     ranking = select_tasks(

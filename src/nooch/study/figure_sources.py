@@ -17,6 +17,7 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate
 from nooch.evaluation.hard_losses import LossSweep
 from nooch.evaluation.reading import as_runs
+from nooch.plans import LOSS_SPLIT
 from nooch.report.level_figures import level_points, points_of_scores
 from nooch.study.cells import in_order
 from nooch.study.choosing import losses_by_class
@@ -69,7 +70,7 @@ class Sources:
     runs: str | Path | None = None
     paper: bool = False
     sweep: Sweep | None = None
-    split: str = "test"
+    split: str = LOSS_SPLIT
     rule: str = "worst-hard"
     roles: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[str] | None = None

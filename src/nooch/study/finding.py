@@ -21,19 +21,21 @@ from nooch.challenge import (
     mark_by_phi,
     mark_by_threshold,
 )
-from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted, TaskThresholds
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.published import NOOCH_TASKS
 
 __all__ = [
     "TASKS_AT_ONCE",
     "Finding",
     "check_match",
+    "check_thresholds",
     "criterion_record",
     "find",
     "resolve_tasks",
     "splits_to_search",
+    "thresholds_in",
     "training_part",
 ]
 
@@ -74,6 +76,7 @@ def find(
     """
     names = resolve_tasks(data, tasks)
     found_in = splits_to_search(data, splits)
+    check_thresholds(thresholds_in(criteria), names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = {name: _fit(name, criterion, data, names) for name, criterion in base.items()}
     check_match(fitted, match, criteria)
@@ -162,8 +165,7 @@ class Finding:
     def _support_mark(self, name: str, fitted: SupportFitted, task: str, split: str) -> Mark:
         part = self.parts[split]
         support, labels = self._support(name, fitted, task, split), part.labels(task)
-        if fitted.thresholds is not None:
-            limits = fitted.thresholds
+        if (limits := fitted.thresholds_for(task)) is not None:
             by_cue = fitted.hard_by_cue(part, task, labels)
             return mark_by_threshold(support, labels, limits.positive, limits.negative, by_cue)
         assert self.match is not None  # noqa: S101 - checked before anything was computed
@@ -236,6 +238,30 @@ def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mappi
         if isinstance(criterion, Combination):
             for part in criterion.names:
                 check_one_of("criterion", part, fitted, owner=f"the combination {name}")
+
+
+def thresholds_in(criteria: Mapping[str, Any]) -> dict[str, TaskThresholds]:
+    """Thresholds of each criterion, fitted or not; None of one that has none, or is a combination."""
+    return {name: getattr(criterion, "thresholds", None) for name, criterion in criteria.items()}
+
+
+def check_thresholds(tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]) -> None:
+    """Check each criterion's thresholds, where it has them by task, against the tasks that are asked for.
+
+    Raises:
+        ParameterError: thresholds of an unknown class, or none for a task.
+    """
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            continue
+        for task in table:
+            check_one_of("class", task, classes, owner=f"the dataset, but {name} has a threshold for it")
+        if missing := [task for task in tasks if task not in table]:
+            raise ParameterError(
+                f"{name} has no threshold for {some_of(missing, 12)}",
+                allowed=f"tasks with thresholds: {some_of(table, 12)}",
+                remedy="give thresholds for them, or name in tasks only those that have some",
+            )
 
 
 def criterion_record(

@@ -22,7 +22,14 @@ from nooch.criteria import Combination, Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset, open_shards
 from nooch.files import SUITE_MARKER, Place, check_output
-from nooch.study.finding import check_match, criterion_record, resolve_tasks, splits_to_search
+from nooch.study.finding import (
+    check_match,
+    check_thresholds,
+    criterion_record,
+    resolve_tasks,
+    splits_to_search,
+    thresholds_in,
+)
 from nooch.study.holding import held, remove_leftovers
 from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
 from nooch.study.shard_sums import check_embeddings, code_of, fit_in_shards
@@ -74,6 +81,7 @@ def find_in_shards(
     # names and splits are all that is asked of it
     described = cast("Dataset", data)
     names, found_in = resolve_tasks(described, tasks), splits_to_search(described, splits)
+    check_thresholds(thresholds_in(criteria), names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = fit_in_shards(data, base, names, target, map, progress)
     check_match(fitted, match, criteria)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,9 @@ def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
     found = []
     for name, record in suite.header.criteria.items():
         own = {key: record.parameters.get(key) for key in ("alpha", "beta", "tau", "embedding", "phi")}
+        if isinstance(own["tau"], Mapping):
+            # by task: each task's thresholds travel with its marks
+            own["tau"] = None
         about = {"name": name, "kind": record.kind, "match": record.match, "expression": record.expression}
         explained = data is not None and record.fitted is not None and own["embedding"] in data.embeddings
         found.append({**about, **own, "explained": explained})
