@@ -14,7 +14,10 @@ from nooch.evaluation import Predictions
 from nooch.study.reporting import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
-WIDTHS = (390, 800, 900, 1000, 1400, 1600)
+VIEWS = [
+    (kind, width, scheme) for kind in ("runs", "alone") for width in (390, 800, 1400) for scheme in ("light", "dark")
+]
+VIEWS += [("runs", width, "light") for width in (900, 1000, 1600)]
 RUN = "resnet50_supervised_imagenet1k_v2_finetuned_321px_environment-undersample_seed0_best"
 # lamp has no context: it stands first, so that Explore has to look for a task with a set
 CLASSES = [
@@ -53,9 +56,7 @@ def sites(tmp_path_factory):
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", ["runs", "alone"])
+@pytest.mark.parametrize(("kind", "width", "scheme"), VIEWS)
 def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind, width, scheme):
     said = []
     page = watched_page(browser, said, viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -214,5 +214,11 @@ nooch.charts = (() => {
   // drawn at the width there is, so that text keeps its size
   const room = (box, most) => Math.max(300, Math.min(most, box.clientWidth || most));
 
-  return { room, histogram, dots, scatter, lines, heat, figure };
+  // the width of a chart in a grid of figures of at least 460 px, without the frame
+  function column(box) {
+    const n = Math.max(1, Math.floor((box.clientWidth + 16) / (460 + 16)));
+    return Math.max(240, (box.clientWidth - 16 * (n - 1)) / n - 34);
+  }
+
+  return { room, column, histogram, dots, scatter, lines, heat, figure };
 })();
