@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from oracles import dataset_of, naive_ce_subset
 from refusals import fails
+from scipy.stats import binomtest
 
 from nooch.criteria import CE, Attribute, Gist
 from nooch.errors import ParameterError, UndefinedError
 from nooch.evaluation import AVERAGE, CELLS, Distribution, Predictions, evaluate, parse_distribution
-from nooch.metrics import METRICS, auc, auprc, ece, ece_top, error, nll
+from nooch.evaluation.resampling import wilson
+from nooch.metrics import METRICS, auc, auprc, ece, ece_paper, ece_top, error, nll
 from nooch.study.finding import find
 
 PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ece_top": ece_top}
@@ -34,18 +36,30 @@ def worlds(draw, n_runs=1):
     return images, suite, values, runs
 
 
-def value_or_none(metric, labels, values, weights=None):
+def value_or_none(metric, labels, values, weights=None, images=1.0):
+    """A metric, None where it is undefined; ``images`` is the number of all images of the set."""
     try:
+        if metric == "ece_paper":
+            return ece_paper(labels, values, weights, images=images)
         return PLAIN[metric](labels, values, weights)
     except UndefinedError:
         return None
 
 
-def inside(subset, names):
-    """Rows of a subset, from each image's subset name."""
-    names = np.array(names)
-    wanted = {"all": names != "", "hard": names != "easy", "easy": names == "easy"}
-    return wanted.get(subset, names == subset)
+SUBSETS = {
+    "all": lambda names, _: names != "",
+    "hard": lambda names, _: names != "easy",
+    "easy": lambda names, _: names == "easy",
+    "hard_positive": lambda names, _: names == "hard_positive",
+    "hard_negative": lambda names, _: names == "hard_negative",
+    "easy_positive": lambda names, labels: (names == "easy") & labels,
+    "easy_negative": lambda names, labels: (names == "easy") & ~labels,
+}
+
+
+def inside(subset, names, labels):
+    """Rows of a subset, from each image's subset in the suite and its label."""
+    return SUBSETS[subset](np.array(names), labels)
 
 
 @given(worlds())
@@ -57,8 +71,8 @@ def test_every_value_equals_the_metric_of_its_subset(world):
         task = row["task"]
         cues = CUES[task] if row["cue"] is None else [row["cue"]]
         labels = np.array([task in image for image in images])
-        rows = inside(row["subset"], [naive_ce_subset(image, cues, task, 0.1) for image in images])
-        expected = value_or_none(row["metric"], labels[rows], values[rows, ["Y", "Z"].index(task)])
+        rows = inside(row["subset"], [naive_ce_subset(image, cues, task, 0.1) for image in images], labels)
+        expected = value_or_none(row["metric"], labels[rows], values[rows, ["Y", "Z"].index(task)], images=len(images))
         assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-12)), row
         assert (row["n"], row["n_positive"]) == (rows.sum(), labels[rows].sum())
         # a null says why, a value needs no excuse
@@ -66,7 +80,7 @@ def test_every_value_equals_the_metric_of_its_subset(world):
         assert row["reason"] in {None, "no image", "no positive", "no negative"}
         assert (row["n"] == 0) == (row["reason"] == "no image")
         seen.add((task, row["subset"], row["cue"], row["metric"]))
-    subsets = ["all", "hard", "easy", "hard_positive", "hard_negative"]
+    subsets = list(SUBSETS)
     # only the task of several cues has scores by cue
     expected = {(t, s, None, m) for t in ("Y", "Z") for s in subsets for m in METRICS}
     expected |= {("Y", s, cue, m) for s in subsets[1:] for cue in ("A", "B") for m in METRICS}
@@ -87,16 +101,25 @@ def test_averages_and_differences_follow_from_the_rows(world):
     for a, b, d in zip(one, other, difference, strict=True):
         assert d[7] == (None if a[7] is None else pytest.approx(b[7] - a[7], abs=1e-12))
         assert d[8:] == ("run 1", "run 0")
+    plain = scores.table.filter(pl.col("cue").is_null() & (pl.col("task") != AVERAGE), run="run 0")
+    sizes = {(r["task"], r["subset"]): r["n"] for r in plain.iter_rows(named=True)}
+    # averages next to each other are over the same tasks: those with images of every kind that any task has images of
+    needed = [cell for cell in CELLS if any(sizes[task, cell] for task in ("Y", "Z"))]
+    over = [task for task in ("Y", "Z") if all(sizes[task, cell] for cell in needed)] or ["Y", "Z"]
+    assert len([note for note in scores.notes if "left out" in note]) == (len(over) == 1)
     for row in scores.table.filter(task=AVERAGE, run="run 0").iter_rows(named=True):
         assert row["cue"] is None
-        tasks = scores.table.filter(
-            pl.col("task") != AVERAGE, pl.col("cue").is_null(), run="run 0", subset=row["subset"], metric=row["metric"]
-        )
-        defined = tasks["value"].drop_nulls()
-        assert row["value"] == (pytest.approx(defined.mean(), abs=1e-12) if len(defined) else None)
+        tasks = plain.filter(pl.col("task").is_in(over), subset=row["subset"], metric=row["metric"])
+        defined = tasks.drop_nulls("value")
+        assert row["value"] == (pytest.approx(defined["value"].mean(), abs=1e-12) if len(defined) else None)
         assert (row["n"], row["n_positive"]) == (tasks["n"].sum(), tasks["n_positive"].sum())
-        reasons = {0: "undefined for every task", 1: "the mean of 1 of 2 tasks; undefined for the others", 2: None}
-        assert row["reason"] == reasons[len(defined)]
+        assert (row["n_tasks"], row["averaged_tasks"]) == (len(defined), ", ".join(defined["task"]) or None)
+        if not len(defined):
+            assert row["reason"] == "undefined for every task"
+        elif len(defined) < len(over):
+            assert row["reason"] == "the mean of 1 of 2 tasks; undefined for the others"
+        else:
+            assert row["reason"] is None
 
 
 @given(worlds(n_runs=2), st.integers(0, 3))
@@ -111,13 +134,13 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     for task in ("Y", "Z"):
         labels = np.array([task in image for image in images])
         names = [naive_ce_subset(image, CUES[task], task, 0.1) for image in images]
-        for subset in ("all", "hard", "easy", "hard_positive", "hard_negative"):
-            rows = inside(subset, names)
+        for subset in SUBSETS:
+            rows = inside(subset, names, labels)
             for metric in METRICS:
                 for run in (0, 1):
                     z = values[run][:, ["Y", "Z"].index(task)]
                     replicates[task, subset, metric, run] = [
-                        value_or_none(metric, labels[d][rows[d]], z[d][rows[d]]) for d in draws
+                        value_or_none(metric, labels[d][rows[d]], z[d][rows[d]], images=n) for d in draws
                     ]
     for row in scores.table.filter(pl.col("cue").is_null(), ~pl.col("subset").str.contains("avg")).iter_rows(
         named=True
@@ -134,12 +157,20 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
 
 
 def check_interval(row, value, replicates, k):
+    """Percentiles; where there are none, or they coincide, Wilson's for the error and no interval for others."""
     defined = [r for r in replicates if r is not None]
-    if value is None or 2 * len(defined) < k:
-        assert (row["low"], row["high"]) == (None, None)
+    low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
+    alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
+    if value is not None and alike and row["metric"] == "error" and "baseline" not in row:
+        bounds = proportion_confint(round(value * row["n"]), row["n"])
+        assert (row["low"], row["high"], row["interval"]) == (*map(pytest.approx, bounds), "wilson")
+        assert row["low"] < row["high"]
+        return
+    if value is None or alike:
+        assert (row["low"], row["high"], row["interval"]) == (None, None, None)
         assert row["reason"]
         return
-    low, high = np.percentile(defined, [2.5, 97.5])
+    assert row["interval"] == "bootstrap"
     assert (row["low"], row["high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
     part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no image"
     assert row["reason"] == (None if len(defined) == k else part)
@@ -161,13 +192,77 @@ def test_an_average_gives_each_part_its_share(world, parts):
         for metric in METRICS:
             row = table.filter(task=task, subset="avg:mine", metric=metric).row(0, named=True)
             z = values[:, ["Y", "Z"].index(task)]
-            expected = value_or_none(metric, labels, z, weights) if possible else None
+            expected = value_or_none(metric, labels, z, weights, images=1.0) if possible else None
             assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-9))
             assert row["n"] == len(images)
             if metric == "error" and possible:
                 # the mean over parts of their error, each with its share
                 of = {c: np.mean((z[cells == c] > 0) != labels[cells == c]) for c in CELLS if shares[c]}
                 assert row["value"] == pytest.approx(sum(shares[c] * of[c] for c in of), abs=1e-12)
+
+
+def proportion_confint(hits, n):
+    """Wilson's interval, as scipy gives it."""
+    found = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    return found.low, found.high
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1))
+def test_wilsons_interval_is_scipys_and_never_of_width_0(n, part):
+    hits = round(part * n)
+    low, high = wilson(np.array([hits / n]), np.array([n]))
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(hits, n), abs=1e-9)
+    assert 0 <= low[0] < high[0] <= 1
+
+
+def test_no_error_among_48_images_is_not_certain():
+    """0/48 has an upper bound of .074, with a bootstrap and without."""
+    images = [{"Y": 0.05}] * 48 + [{"Y": 0.05, "A": 0.2}, {}, {"A": 0.2}]
+    suite = find(dataset_of(images, CLASSES, ["test"] * 51), {"ce": CE(beta=0.1, cues={"Y": ["A"]})}, tasks=["Y"])
+    right = Predictions.of(np.full((51, 1), 3.0), suite.set("ce", "Y", "test").image_ids, ["Y"], scale="logit")
+    for bootstrap in (0, 50):
+        table = evaluate(suite, right, bootstrap=bootstrap).table
+        row = table.row(by_predicate=(pl.col("metric") == "error") & (pl.col("subset") == "hard_positive"), named=True)
+        assert (row["value"], row["low"], row["interval"], row["n"]) == (0, 0, "wilson", 48)
+        assert row["high"] == pytest.approx(0.0741, abs=5e-5)
+        known = table.drop_nulls("low")
+        assert known.filter(pl.col("low") >= pl.col("high")).is_empty()
+        # what is no proportion has no such interval, and says why where one was asked for
+        loss = table.row(by_predicate=(pl.col("metric") == "nll") & (pl.col("subset") == "easy_positive"), named=True)
+        assert (loss["low"], loss["interval"]) == (None, None)
+        assert loss["reason"] == (f"no interval: {bootstrap} resamples all give this value" if bootstrap else None)
+
+
+def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
+    """Averages next to each other are over the same tasks; strict, they are null with the reason."""
+    random = np.random.default_rng(0)
+    images = [{c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5} for _ in range(80)]
+    # every B has its cue
+    images = [{**image, "B": 0.05} if "A" in image else image for image in images]
+    images = [{**image, "A": 0.3} if "B" in image else image for image in images]
+    data = dataset_of(images, CLASSES, ["test"] * 80)
+    suite = find(data, {"ce": CE(beta=0.1, cues={"Y": ["A"], "Z": ["A"], "B": ["A"]})}, tasks=["Y", "Z", "B"])
+    values = random.normal(size=(80, 3))
+    runs = [Predictions.of(values, data.images["image_id"], ["Y", "Z", "B"], scale="logit")]
+    assert suite.record("ce", "B", "test").hard_positives == 0
+    scores = evaluate(suite, runs, bootstrap=20)
+    (note,) = [text for text in scores.notes if "left out" in text]
+    assert "averages on ce (test) are over 2 of 3 tasks: Y, Z; left out: B (no hard positive" in note
+    rows = scores.table.filter(pl.col("task") == AVERAGE, pl.col("metric").is_in(["auc", "error"])).drop_nulls("value")
+    assert {"hard", "easy", "all"} <= set(rows["subset"])
+    assert rows.select("n_tasks", "averaged_tasks").unique().rows() == [(2, "Y, Z")]
+    strict = evaluate(suite, runs, strict=True)
+    assert not [text for text in strict.notes if "left out" in text]
+    hard, everything = (
+        strict.table.row(by_predicate=(pl.col("task") == AVERAGE) & (pl.col("metric") == "auc") & (pl.col("subset") == s), named=True)
+        for s in ("hard", "all")
+    )
+    assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
+    assert everything["averaged_tasks"] == "Y, Z, B"
+    # two runs are averaged over the tasks that both have
+    part = Predictions.of(values[:, [0, 2]], data.images["image_id"], ["Y", "B"], scale="logit", run="part")
+    both = evaluate(suite, [*runs, part]).table.filter(task=AVERAGE, metric="error", subset="easy_negative")
+    assert both["averaged_tasks"].to_list() == ["Y", "Y"]
 
 
 def _photographs(n=330, seed=0):

@@ -1,5 +1,6 @@
 """Every metric against scikit-learn or the paper's words, on values with ties and with weights."""
 
+from functools import partial
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -11,7 +12,7 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from nooch.errors import ParameterError, UndefinedError
-from nooch.metrics import METRICS, Graded, Parts, auc, auprc, ece, ece_top, error, nll, stable_order
+from nooch.metrics import METRICS, Graded, Parts, auc, auprc, ece, ece_paper, ece_top, error, nll, stable_order
 
 I = np.arange(40)  # noqa: E741 - the design's name
 P = ((37 * I + 11) % 101) / 101
@@ -62,6 +63,9 @@ def test_metrics_equal_scikit_learn(case):
     assert ece(labels, logits) == pytest.approx(naive_ece(labels, p, labels), abs=1e-9)
     right = (logits > 0) == labels
     assert ece_top(labels, logits) == pytest.approx(naive_ece(labels, np.maximum(p, 1 - p), right), abs=1e-9)
+    # the paper's: bins summed over the subset, divided by all images of the set
+    naive = naive_ece(labels, np.maximum(p, 1 - p), right) * len(labels) / (len(labels) + 7)
+    assert ece_paper(labels, logits, images=len(labels) + 7) == pytest.approx(naive, abs=1e-9)
 
 
 @given(outputs(), st.data())
@@ -129,7 +133,7 @@ def test_undefined_is_an_error():
     one = np.array([True, True])
     for metric in (auc, auprc):
         fails(lambda m=metric: m(one, np.array([0.1, 0.2])), "one class", kind=UndefinedError)
-    for metric in (nll, error, ece, ece_top):
+    for metric in (nll, error, ece, ece_top, lambda y, z, w=None: ece_paper(y, z, w, images=9)):
         fails(lambda m=metric: m(np.empty(0, bool), np.empty(0)), "no image", kind=UndefinedError)
         fails(lambda m=metric: m(one, np.ones(2), np.zeros(2)), "no image", kind=UndefinedError)
     for metric in (ece, ece_top):
@@ -138,6 +142,7 @@ def test_undefined_is_an_error():
 
 
 PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ece_top": ece_top}
+"""Metrics of a subset alone; ``ece_paper`` needs the size of the whole set as well."""
 
 
 @st.composite
@@ -154,9 +159,13 @@ def divided(draw):
     )
 
 
-def value_or_nan(metric, labels, values, weights=None):
+def value_or_nan(name, labels, values, weights=None, images=None):
+    """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which these images are a subset."""
     try:
-        return metric(labels, values, weights)
+        if name == "ece_paper":
+            images = len(labels) if weights is None and images is None else weights.sum() if images is None else images
+            return ece_paper(labels, values, weights, images=images)
+        return PLAIN[name](labels, values, weights)
     except UndefinedError:
         return np.nan
 
@@ -180,11 +189,11 @@ def test_all_subsets_at_once_equal_one_after_another(case):
     for row, member in enumerate(parts.members):
         inside = member[parts.atoms]
         for column, name in enumerate(METRICS):
-            expected = value_or_nan(PLAIN[name], labels[inside], values[inside])
+            expected = value_or_nan(name, labels[inside], values[inside], images=len(labels))
             assert table[row, column] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
     weights = mixture_weights(parts, np.ones(len(labels)))
     for column, name in enumerate(METRICS):
-        expected = np.nan if weights is None else value_or_nan(PLAIN[name], labels, values, weights)
+        expected = np.nan if weights is None else value_or_nan(name, labels, values, weights)
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 
@@ -197,19 +206,20 @@ def test_resampling_equals_one_resample_after_another(case, seed):
         for row, member in enumerate(parts.members):
             inside = member[parts.atoms]
             for column, name in enumerate(METRICS):
-                expected = value_or_nan(PLAIN[name], labels[inside], values[inside], weights[inside, k])
+                expected = value_or_nan(name, labels[inside], values[inside], weights[inside, k], weights[:, k].sum())
                 assert table[row, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
         mixed = mixture_weights(parts, weights[:, k])
         for column, name in enumerate(METRICS):
-            expected = np.nan if mixed is None else value_or_nan(PLAIN[name], labels, values, mixed)
+            expected = np.nan if mixed is None else value_or_nan(name, labels, values, mixed)
             assert table[-1, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 
 def test_only_what_is_asked_for_is_computed():
     parts = Parts(Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1)))
-    for names in (("auc",), ("nll", "auc"), ("ece_top",), METRICS[::-1]):
+    for names in (("auc",), ("nll", "auc"), ("ece_top",), ("ece_paper",), METRICS[::-1]):
         table = Graded(Y, P, "probability", names).scores(parts)
-        expected = [PLAIN[n](Y, P) if n in {"auc", "auprc"} else PLAIN[n](Y, P, scale="probability") for n in names]
+        plain = {**PLAIN, "ece_paper": partial(ece_paper, images=40)}
+        expected = [plain[n](Y, P) if n in {"auc", "auprc"} else plain[n](Y, P, scale="probability") for n in names]
         assert table[0].tolist() == pytest.approx(expected, abs=1e-12)
 
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from nooch.challenge import ChallengeSet, Suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligning import Aligned, check_known, check_tasks, union_of
+from nooch.evaluation.averaging import averaged_tasks, left_out
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.reading import Source, as_runs
 from nooch.evaluation.resampling import Draws
 from nooch.evaluation.scores import Scores, differences_table, scores_table
-from nooch.evaluation.scoring import Averages, Block, Part, Place, score_task
+from nooch.evaluation.scoring import Averages, Block, Floats, Part, Place, score_task
 from nooch.evaluation.subsets import Distribution, divide, parse_distribution
 from nooch.machine import processors
 from nooch.metrics import METRICS
@@ -25,6 +26,7 @@ from nooch.metrics import METRICS
 __all__ = ["evaluate"]
 
 Progress = Callable[[str, int, int], None]
+_Scored = tuple[list[Block], list[tuple[str, Part, Floats]]]
 _MOST_GROUPS = 100
 
 
@@ -44,6 +46,7 @@ def evaluate(
     attributes: pl.DataFrame | None = None,
     scale: str | None = None,
     ignore_unknown: bool = False,
+    strict: bool = False,
     threads: int | None = None,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> Scores:
@@ -57,8 +60,8 @@ def evaluate(
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
-        metrics: out of ``auc, auprc, error, nll, ece, ece_top``.
-        bootstrap: number of resamples for intervals; 0 for none. Images of the split are resampled, the same ones for all.
+        metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``.
+        bootstrap: number of resamples for intervals; 0 for none but Wilson's of the error. Images of the split are resampled, the same ones for all.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
         averages: distributions over hard and easy positives and negatives for averages: ``uniform``, a split of the suite, or
@@ -67,6 +70,8 @@ def evaluate(
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
         ignore_unknown: leave out predictions of images and tasks that the suite does not have.
+        strict: no average over tasks of a value that is undefined for a task. By default averages are over the tasks that have
+            hard and easy positives and negatives, as far as any task has them; ``averaged_tasks`` and a note name them.
         threads: how many tasks are scored at once; by default as many as there are processors for a bootstrap, and 1 without,
             where one thread is faster than several that wait for one another.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -92,6 +97,7 @@ def evaluate(
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError("two averages have one name", where="averages", allowed="each name once")
     blocks: list[Block] = []
+    notes = _notes(suite, runs, wanted, tasks)
     if not any(key[0] in names and key[1] in wanted for key in suite.keys):
         suite.record(names[0], wanted[0], _splits(split, suite)[0])
     for of in _splits(split, suite):
@@ -101,13 +107,16 @@ def evaluate(
         ids = _images(suite, keys, of)
         if not ignore_unknown:
             check_known(runs, ids, suite, wanted)
+        over = {} if strict else averaged_tasks(suite, keys, [run.tasks for run in runs])
+        notes += left_out(suite, keys, over)
         job = _Split(suite, of, ids, runs, metrics, first, shares, _groups(ids, by, attributes), bootstrap, seed)
-        blocks += job.score(keys, threads or (processors() if bootstrap else 1), progress)
+        workers = threads or (processors() if bootstrap else 1)
+        blocks += job.score(keys, Averages(over, strict), workers, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
     return Scores(
         scores_table(blocks, metrics, about, bootstrap),
         differences_table(blocks, metrics, bootstrap),
-        _notes(suite, runs, wanted, tasks),
+        notes,
         {"bootstrap": bootstrap, "seed": seed, "baseline": first, "dataset": suite.header.dataset.fingerprint},
     )
 
@@ -134,22 +143,25 @@ class _Split:
         self._tasks = {run.run: set(run.tasks) for run in runs}
         self._draws = Draws(len(ids), bootstrap, seed) if bootstrap else None
 
-    def score(self, keys: Sequence[tuple[str, str, str]], threads: int, progress: Progress) -> list[Block]:
+    def score(
+        self, keys: Sequence[tuple[str, str, str]], averages: Averages, threads: int, progress: Progress
+    ) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
-        averages, blocks = Averages(), []
+        blocks: list[Block] = []
         tasks = list(dict.fromkeys(task for _, task, _ in keys))
-        for done, (found, part) in enumerate(self._results(keys, tasks, threads), 1):
+        for done, (found, rows) in enumerate(self._results(keys, tasks, threads), 1):
             blocks += found
-            averages.merge(part)
+            for run, part, values in rows:
+                averages.add(run, part, values)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self._baseline)
+        return blocks + averages.blocks(self._metrics, self._baseline)
 
     def _results(
         self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int
-    ) -> Iterator[tuple[list[Block], Averages]]:
+    ) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read here, a few tasks ahead of those being scored."""
         with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[tuple[list[Block], Averages]]] = deque()
+            waiting: deque[Future[_Scored]] = deque()
             try:
                 for task in tasks:
                     parts = [self._part(self._suite.set(*key)) for key in keys if key[1] == task]
@@ -246,5 +258,5 @@ def _notes(suite: Suite, runs: Sequence[Predictions], wanted: Sequence[str], ask
     for run in runs:
         missing = [task for task in wanted if task not in run.tasks]
         if missing:
-            notes.append(f"run {run.run} has no predictions for {some_of(missing)}: its averages are over other tasks")
+            notes.append(f"run {run.run} has no predictions for {some_of(missing)}")
     return notes

@@ -10,6 +10,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.aligning import Aligned, union_of
+from nooch.evaluation.averaging import averaged_tasks, left_out
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.resampling import Draws
 from nooch.evaluation.scores import Scores, differences_table, scores_table
@@ -34,6 +35,7 @@ def paired(
     split: str = "test",
     bootstrap: int = 1000,
     seed: int = 0,
+    strict: bool = False,
     progress: Progress = lambda _w, _d, _t: None,
 ) -> Scores:
     """Means over seeds of methods, and differences from baselines with 95 % intervals.
@@ -50,6 +52,7 @@ def paired(
         split: whose images.
         bootstrap: number of resamples.
         seed: of the resamples.
+        strict: as for ``nooch.evaluate``.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Returns:
@@ -67,7 +70,8 @@ def paired(
     aligned = {m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()}
     draws = Draws(len(ids), bootstrap, seed)
     blocks: list[Block] = []
-    averages = Averages()
+    over = {} if strict else averaged_tasks(suite, keys, [runs[0].tasks for runs in methods.values()])
+    averages = Averages(over, strict)
     for done, key in enumerate(keys, 1):
         part = _part(suite, key, ids)
         of_task = {m: runs for m, runs in aligned.items() if key[1] in methods[m][0].tasks}
@@ -76,20 +80,20 @@ def paired(
         widened = Part(part.challenge, part.rows, place, part.parts)
         for method, values in rows.items():
             averages.add(method, widened, values)
-            blocks.append(block_of(method, place, values))
+            blocks.append(block_of(method, place, metrics, values))
         for method, baseline in _pairs(rows, baselines):
-            blocks.append(block_of(method, place, rows[method] - rows[baseline], None, baseline))
+            blocks.append(block_of(method, place, metrics, rows[method] - rows[baseline], baseline=baseline))
         progress("comparing methods, tasks", done, len(keys))
     pairs = set(_pairs(methods, baselines))
     for number, baseline in enumerate(baselines):
-        found = averages.blocks(baseline)
+        found = averages.blocks(metrics, baseline)
         blocks += [b for b in found if (number == 0 if b.baseline is None else (b.run, b.baseline) in pairs)]
     about: dict[str, tuple[str | None, int | None]] = {method: (method, None) for method in methods}
     settings = {"bootstrap": bootstrap, "seed": seed, "baselines": list(baselines), "criterion": criterion}
     return Scores(
         _plain(scores_table(blocks, metrics, about, bootstrap)),
         _plain(differences_table(blocks, metrics, bootstrap)),
-        [],
+        left_out(suite, keys, over),
         settings,
     )
 

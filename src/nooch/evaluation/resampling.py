@@ -1,4 +1,4 @@
-"""The bootstrap: images of a split drawn with replacement, the same draws for every run, criterion, task and subset."""
+"""Intervals: the bootstrap (images of a split drawn with replacement, the same draws for every run, criterion, task and subset), and Wilson's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from concurrent.futures import CancelledError
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVEL", "Draws", "intervals"]
+__all__ = ["LEVEL", "Draws", "intervals", "wilson"]
 
 LEVEL = 0.95
+_Z = 1.959963984540054
+"""The normal distribution's quantile at (1 + LEVEL) / 2."""
 _CHUNK = 128
 """Resamples at a time: their weights of 24,657 images fill 25 MB."""
 
@@ -65,3 +67,21 @@ def intervals(replicates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
         value = low + (high - low) * (at - below)
         bounds.append(np.where(2 * defined >= k, value, np.nan).reshape(shape))
     return bounds[0], bounds[1], defined.reshape(shape)
+
+
+def wilson(
+    shares: NDArray[np.float64], n: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1], never equal.
+
+    Args:
+        shares: float64, in [0, 1]; NaN stays NaN.
+        n: int64, broadcast against them; NaN results where it is 0.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weight = _Z**2 / n
+        middle = shares + weight / 2
+        reach = np.sqrt(weight * (shares * (1 - shares) + weight / 4))
+        low, high = (middle - reach) / (1 + weight), (middle + reach) / (1 + weight)
+        # at 0 and at 1 the bound is the share itself, which rounding must not cross
+        return np.where(shares == 0, 0.0, low), np.where(shares == 1, 1.0, high)

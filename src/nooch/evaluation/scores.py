@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.evaluation.scoring import AVERAGE, Block
+from nooch.evaluation.scoring import AVERAGE, INTERVALS, Block
 from nooch.html import html_table
 from nooch.metrics import METRICS
 
@@ -18,8 +18,8 @@ __all__ = ["Scores", "differences_table", "scores_table"]
 
 _SHOWN = {
     "auc": ("hard", "easy"),
-    "nll": ("hard_positive", "hard_negative", "easy"),
-    "error": ("hard_positive", "hard_negative", "easy"),
+    "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
+    "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
 }
 """What notebooks show, as far as it is there."""
 
@@ -30,8 +30,9 @@ class Scores:
 
     Attributes:
         table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed, criterion, task, split, subset,
-            cue, group, metric, value, low, high, n, n_positive, reason``. ``value`` is null where it is undefined, and ``reason``
-            says why; ``low`` and ``high`` bound the 95 % bootstrap interval. Task ``average`` is the unweighted mean over tasks.
+            cue, group, metric, value, low, high, interval, n, n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null where it
+            is undefined, and ``reason`` says why; ``low`` and ``high`` bound the 95 % interval, whose kind ``interval`` is ``bootstrap``
+            or ``wilson``. Task ``average`` is the unweighted mean over ``n_tasks`` tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ..., difference, low, high``.
         notes: what a reader should know.
         settings: how the scores were made (JSON-like).
@@ -149,6 +150,7 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     def numbers(of: Any) -> Any:
         return np.concatenate([of(b).reshape(-1) for b in blocks]) if blocks else []
 
+    over = [t for b in blocks for t in (b.over or [None] * b.values.size)]
     frame = pl.DataFrame(
         {
             "run": names(lambda b, _: b.run),
@@ -163,29 +165,36 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
             "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
             "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
             "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
+            "interval": pl.Series([INTERVALS[k] for k in numbers(lambda b: b.kinds)], dtype=pl.String),
             "n": pl.Series(sizes(lambda b: b.place.n), dtype=pl.Int64),
             "n_positive": pl.Series(sizes(lambda b: b.place.n_positive), dtype=pl.Int64),
+            "n_tasks": pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
+            "averaged_tasks": pl.Series([", ".join(t) if t else None for t in over], dtype=pl.String),
             "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
-            "in_tasks": pl.Series(numbers(lambda b: b.tasks), dtype=pl.Int64),
             "tasks": names(lambda b, _: b.place.tasks, pl.Int64),
         }
     )
     return frame.with_columns(pl.col("value", "low", "high").fill_nan(None)).select(
-        pl.exclude("defined", "in_tasks", "tasks"), _reason(resamples).alias("reason")
+        pl.exclude("defined", "tasks"), _reason(resamples).alias("reason")
     )
 
 
 def _reason(resamples: int) -> pl.Expr:
     """Why a value or an interval is null, or what it leaves out."""
     average = pl.col("task") == AVERAGE
+    unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
     return (
-        pl.when(average & (pl.col("in_tasks") == 0))
+        pl.when(average & (pl.col("n_tasks") == 0))
         .then(pl.lit("undefined for every task"))
-        .when(average & (pl.col("in_tasks") < pl.col("tasks")))
-        .then(pl.format("the mean of {} of {} tasks; undefined for the others", "in_tasks", "tasks"))
-        .when(pl.col("value").is_not_null() & (pl.col("defined") < resamples) & pl.col("low").is_null())
-        .then(pl.format(f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"))
-        .when(pl.col("value").is_not_null() & (pl.col("defined") < resamples))
+        .when(average & (pl.col("n_tasks") < pl.col("tasks")) & pl.col("value").is_null())
+        .then(pl.format("defined for {} of {} tasks alone: {}", "n_tasks", "tasks", "averaged_tasks"))
+        .when(average & (pl.col("n_tasks") < pl.col("tasks")))
+        .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
+        .when(unbounded & (2 * pl.col("defined") < resamples))
+        .then(pl.lit(f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"))
+        .when(unbounded)
+        .then(pl.lit(f"no interval: {resamples} resamples all give this value"))
+        .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
         .then(
             pl.format(f"interval from {{}} of {resamples} resamples; the others hold one class or no image", "defined")
         )

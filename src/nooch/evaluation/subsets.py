@@ -15,9 +15,11 @@ from nooch.metrics import Parts
 
 __all__ = ["CELLS", "SCORED", "Distribution", "Subset", "divide", "parse_distribution"]
 
-SCORED = ("all", "hard", "easy", "hard_positive", "hard_negative")
 CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
-"""What a distribution gives shares to: the four parts of a challenge set."""
+"""The four parts of a challenge set; a distribution gives shares to them."""
+
+SCORED = ("all", "hard", "easy", *CELLS)
+"""Subsets that are scored. ``easy`` pools positives and negatives, as the paper's tables do: compare a hard side with its own easy side."""
 
 _CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
     "all": lambda cell: cell >= 0,
@@ -25,6 +27,8 @@ _CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
     "easy": lambda cell: cell >= 2,
     "hard_positive": lambda cell: cell == 0,
     "hard_negative": lambda cell: cell == 1,
+    "easy_positive": lambda cell: cell == 2,
+    "easy_negative": lambda cell: cell == 3,
 }
 
 

@@ -1,6 +1,6 @@
 """A metric is a plain function of labels and one model's outputs; all of a task's subsets are scored from one ranking."""
 
-from nooch.metrics.calibration import N_BINS, ece, ece_top
+from nooch.metrics.calibration import N_BINS, ece, ece_paper, ece_top
 from nooch.metrics.grading import METRICS, Graded, Parts
 from nooch.metrics.pointwise import SCALES, error, nll
 from nooch.metrics.ranking import auc, auprc, stable_order
@@ -14,6 +14,7 @@ __all__ = [
     "auc",
     "auprc",
     "ece",
+    "ece_paper",
     "ece_top",
     "error",
     "nll",

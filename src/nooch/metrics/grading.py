@@ -20,10 +20,12 @@ from nooch.metrics.ranking import Ranking
 
 __all__ = ["METRICS", "Graded", "Parts"]
 
-METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top")
+METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
 
 Floats = NDArray[np.float64]
 _RANKED = METRICS[:2]
+_SUMS = {"error": "error", "nll": "nll", "ece": "ece", "ece_top": "ece_top", "ece_paper": "ece_top"}
+"""Metric -> the sums over images that it is made of."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,17 @@ class Graded:
         if sums:
             for row, scale in enumerate(self._scales(parts, counts)):
                 total = (scale * counts).sum(axis=0)
-                for name, of_atoms in sums.items():
-                    with np.errstate(invalid="ignore", divide="ignore"):
-                        of_bins = np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
-                        result[row, self.metrics.index(name)] = np.abs(of_bins).sum(axis=0) / total
+                of_bins = {
+                    name: np.abs(np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)).sum(axis=0)
+                    for name, of_atoms in sums.items()
+                }
+                # a mixture is over all images
+                images = np.where(total > 0, counts.sum(axis=0) if row < n_subsets else total, np.nan)
+                for column, name in enumerate(self.metrics):
+                    if name in _SUMS:
+                        with np.errstate(invalid="ignore", divide="ignore"):
+                            over = images if name == "ece_paper" else total
+                            result[row, column] = of_bins[_SUMS[name]] / over
         return result
 
     @staticmethod
@@ -181,10 +190,11 @@ def _summands(
         found.append(("error", _Summand(wrong, None)))
     if "nll" in metrics:
         found.append(("nll", _Summand(losses(labels, values, scale), None)))
-    p = probabilities(values, scale) if {"ece", "ece_top"} & set(metrics) else None
-    if p is not None and "ece" in metrics:
+    wanted = {_SUMS[name] for name in metrics if name in _SUMS}
+    p = probabilities(values, scale) if {"ece", "ece_top"} & wanted else None
+    if p is not None and "ece" in wanted:
         found.append(("ece", _Summand(gaps(labels, p), bins_of(p))))
-    if p is not None and "ece_top" in metrics:
+    if p is not None and "ece_top" in wanted:
         confidence, difference = top_gaps(labels, p, said_positive(values, scale))
         found.append(("ece_top", _Summand(difference, bins_of(confidence))))
     return found

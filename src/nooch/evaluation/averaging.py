@@ -1,0 +1,79 @@
+"""Over which tasks averages are taken, so that averages next to each other are over the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from typing import TypeVar
+
+from nooch.challenge import Suite
+from nooch.errors import some_of
+from nooch.evaluation.subsets import CELLS
+
+__all__ = ["averaged_tasks", "comparable", "left_out"]
+
+T = TypeVar("T", bound=Hashable)
+_MOST = 12
+"""Tasks that a note names."""
+
+
+def comparable(defined: Mapping[str, Set[T]]) -> list[str]:
+    """Tasks that have everything that any task has; all tasks where no task has.
+
+    Args:
+        defined: task -> what is defined for it: cells that have images, or (metric, subset) that have a value.
+    """
+    needed = set().union(*defined.values())
+    return [task for task, has in defined.items() if has >= needed] or list(defined)
+
+
+def averaged_tasks(
+    suite: Suite, keys: Sequence[tuple[str, str, str]], predicted: Sequence[Collection[str]]
+) -> dict[str, list[str]]:
+    """The tasks that averages are over: those with images in each cell that any task of the criterion has images in.
+
+    A task without hard positives, say, would count in the average of AUC on easy images and not in that on hard ones.
+
+    Args:
+        suite: the suite.
+        keys: (criterion, task, split) of the sets that are scored, of one split.
+        predicted: tasks of each run. Where all runs have two tasks and more in common, averages are over these.
+
+    Returns:
+        Criterion -> tasks.
+    """
+    found = {}
+    for criterion in dict.fromkeys(key[0] for key in keys):
+        cells = {key[1]: _cells(suite, key) for key in keys if key[0] == criterion}
+        common = {task: has for task, has in cells.items() if all(task in tasks for tasks in predicted)}
+        found[criterion] = comparable(common if len(common) > 1 else cells)
+    return found
+
+
+def left_out(suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]) -> list[str]:
+    """A note for each criterion whose averages leave out tasks: which tasks they are over, and why not the others."""
+    notes = []
+    for criterion, kept in over.items():
+        cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
+        lacking = {key[1]: set(CELLS) - has for key, has in cells.items() if key[1] not in kept}
+        if not lacking:
+            continue
+        why = [
+            f"{task} (no {' and no '.join(cell.replace('_', ' ') for cell in CELLS if cell in empty)})"
+            if empty
+            else f"{task} (not predicted by every run)"
+            for task, empty in lacking.items()
+        ]
+        (split,) = {key[2] for key in cells}
+        notes.append(
+            f"averages on {criterion} ({split}) are over {len(kept)} of {len(cells)} tasks: {some_of(list(kept), _MOST)}; "
+            f"left out: {some_of(why, _MOST)}"
+        )
+    return notes
+
+
+def _cells(suite: Suite, key: tuple[str, str, str]) -> set[str]:
+    """Cells of a set that have images."""
+    record = suite.record(*key)
+    hard = record.hard_positives, record.hard_negatives
+    counts = (*hard, record.positives - hard[0], record.negatives - hard[1])
+    return {cell for cell, count in zip(CELLS, counts, strict=True) if count}
