@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,39 @@ def numbers(packed):
     """An array as it arrives."""
     ((kind, text),) = packed.items()
     return np.frombuffer(base64.b64decode(text), dtype=_DTYPES[kind])
+
+
+class _Text(HTMLParser):
+    """Rows of the tables of a page by caption or label."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables, self._row, self._cell, self._label = [], None, None, ""
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if attributes.get("role") == "region":
+            self._label = attributes["aria-label"]
+        if tag == "table":
+            self.tables.append((self._label, []))
+        if tag == "tr":
+            self.tables[-1][1].append([])
+        if tag in {"td", "th"}:
+            self._cell = ""
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self._cell += data
+
+    def handle_endtag(self, tag):
+        if tag in {"td", "th"}:
+            self.tables[-1][1][-1].append(self._cell.strip())
+            self._cell = None
+
+
+def tables_of_page(path: Path) -> dict:
+    """Tables of a page by caption or label, each a list of rows of texts."""
+    parser = _Text()
+    parser.feed(path.read_text(encoding="utf-8"))
+    # the first of a name: tables beside the paper come later
+    return dict(reversed(parser.tables))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 import time
-from urllib.parse import urlencode
 
 import numpy as np
 import polars as pl
 import pytest
+from chromium import open_page
 from scipy.sparse import csr_array
 from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
 
@@ -22,58 +20,12 @@ from nooch.study.finding import find
 from nooch.study.reporting import write_report
 from nooch.study.showing import explain
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = (
-    os.environ.get("NOOCH_CHROMIUM")
-    or shutil.which("chromium")
-    or shutil.which("chromium-browser")
-    or shutil.which("google-chrome")
-)
-if CHROMIUM is None:
-    pytest.skip("no chromium is found; NOOCH_CHROMIUM can name one", allow_module_level=True)
-# nothing but the page: no updates, no look-ups of hosts
-QUIET = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 PAGES = ("index", "explore", "results", "criteria", "examples")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A page that fails its test where the console says anything, or another host is asked."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    made, said = context.new_page(), []
-    made.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    made.on("pageerror", lambda error: said.append(f"error: {error}"))
-    made.on(
-        "request", lambda request: None if request.url.startswith(("file://", "data:")) else said.append(request.url)
-    )
-    yield made
-    assert not made.evaluate("'hacked' in window")
-    context.close()
-    assert said == []
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     return made_site(tmp_path_factory.mktemp("browser"))
-
-
-def _open(page, site, name="explore", **where):
-    # from nothing: a change of the address alone would keep the page
-    page.goto("about:blank")
-    page.goto(f"file://{site}/{name}.html#{urlencode(where)}")
-    if name == "explore":
-        page.wait_for_selector("body[data-ready]")
 
 
 def _count(page, name):
@@ -96,7 +48,7 @@ def _hard(suite, criterion, task, split="test"):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_open_from_disk(made, page, name):
-    _open(page, made[0].path, name)
+    open_page(page, made[0].path, name)
     page.wait_for_timeout(300)
     assert page.locator("h1").count() == 1
     assert page.locator("nav a").count() == 5
@@ -113,7 +65,7 @@ def test_sliders_give_what_find_gives(made, page):
     done, suite, data, _ = made
     exact = [a for listed in suite.header.criteria["ce"].cues.values() for _, a in listed][:2]
     for task in ("car", "cow"):
-        _open(page, done.path, task=task, criterion="ce")
+        open_page(page, done.path, task=task, criterion="ce")
         assert _counts(page) == _hard(suite, "ce", task)
         for alpha in (0.0, 0.05, 0.07, *exact, 0.3):
             for beta in (0.0, 0.05, 0.1, 0.15, 0.30000000000000004, 1.0):
@@ -131,7 +83,7 @@ def test_sliders_give_what_find_gives(made, page):
 
 def test_tau_gives_what_find_gives(made, page):
     done, _, data, _ = made
-    _open(page, done.path, task="cow", criterion="gist", split="valid")
+    open_page(page, done.path, task="cow", criterion="gist", split="valid")
     page.locator("input[name=mode][value=tau]").check()
     support = site_suite(data, tau=0.5).set("gist", "cow", "valid").support
     for tau in (-1.0, 0.0, 0.31, float(np.median(support)), float(support.max()), 1.0):
@@ -150,7 +102,7 @@ MARKS = """async ([name, settings, criterion]) => {
 @pytest.mark.parametrize(("alpha", "beta"), [(0.05, 0.1), (0.0, 0.25), (0.08, 0.05), (0.5, 0.1)])
 def test_the_very_images_are_those_of_find(made, page, alpha, beta):
     done, suite, data, _ = made
-    _open(page, done.path)
+    open_page(page, done.path)
     found = find(data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=suite.tasks, match="ce")
     settings = {"ce": {"alpha": alpha, "beta": beta}, "gist": {"mode": "matched"}, "both": {}}
     for number, task in enumerate(suite.tasks):
@@ -183,7 +135,7 @@ WORDS = """async ([name, split]) => {
 
 def test_explanations_are_those_of_nooch_explain(made, page):
     done, suite, data, _ = made
-    _open(page, done.path)
+    open_page(page, done.path)
     ids = data.select("test").images["image_id"].to_list()
     for number, task in enumerate(suite.tasks[:2]):
         got = page.evaluate(WORDS, [f"task-{number}-test", "test"])
@@ -194,7 +146,7 @@ def test_explanations_are_those_of_nooch_explain(made, page):
 
 
 def test_numbers_are_written_as_python_writes_them(made, page):
-    _open(page, made[0].path)
+    open_page(page, made[0].path)
     random = np.random.default_rng(0)
     values = [
         0.0,
@@ -226,7 +178,7 @@ def _shown(page):
 
 def test_sorting_filters_and_the_link(made, page):
     done, suite, data, _ = made
-    _open(page, done.path, task="cow", criterion="ce", show="hard_negative", sort="support")
+    open_page(page, done.path, task="cow", criterion="ce", show="hard_negative", sort="support")
     one = suite.set("ce", "cow", "test")
     rows = np.flatnonzero(one.subset == 1)
     expected = [str(one.image_ids[int(r)]) for r in rows[np.argsort(-one.support[rows], kind="stable")]]
@@ -259,7 +211,7 @@ def test_sorting_filters_and_the_link(made, page):
 
 
 def test_the_keyboard_does_everything(made, page):
-    _open(page, made[0].path, task="car", criterion="ce", show="easy", sort="id")
+    open_page(page, made[0].path, task="car", criterion="ce", show="easy", sort="id")
     page.locator("#slide-beta").focus()
     before = _counts(page)
     for _ in range(40):
@@ -298,10 +250,10 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
     suite = site_suite(data, tasks=classes[:2])
     write_report(suite, tmp_path / "site", data=data)
     for name in PAGES:
-        _open(page, tmp_path / "site", name)
+        open_page(page, tmp_path / "site", name)
         page.wait_for_timeout(300)
         assert page.locator("main img[src='x']").count() == 0
-    _open(page, tmp_path / "site", task=classes[0], image=str(data.select("test").images["image_id"][3]))
+    open_page(page, tmp_path / "site", task=classes[0], image=str(data.select("test").images["image_id"][3]))
     page.wait_for_selector("dialog[open] .captions li")
     words = page.locator("dialog").inner_text()
     assert "<img src=x onerror='hacked=1'>" in words
@@ -319,7 +271,7 @@ def test_without_a_dataset_alpha_stays_and_the_page_says_why(tmp_path, page, lef
     data = site_data(folder)
     suite = site_suite(data, tau=0.3 if left == "everything" else None)
     write_report(suite, tmp_path / "site")
-    _open(page, tmp_path / "site", task="car", criterion="ce")
+    open_page(page, tmp_path / "site", task="car", criterion="ce")
     assert page.locator("#exact-alpha").count() == 0
     assert "cannot be moved" in page.locator("#bounds").inner_text()
     assert "Without the dataset" in page.locator("#missing").inner_text()
@@ -361,7 +313,7 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
     ]
     write_report(suite, tmp_path / "site", data=data, predictions=runs)
     began = time.perf_counter()
-    _open(page, tmp_path / "site", task="class0", criterion="ce")
+    open_page(page, tmp_path / "site", task="class0", criterion="ce")
     first = time.perf_counter() - began
     spans, slides = [], []
     for number in range(1, 6):
@@ -399,7 +351,7 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
 def test_cues_alone_are_those_of_the_suite(made, page):
     done, suite, _, _ = made
     for task in ("car", "cow"):
-        _open(page, done.path, task=task, criterion="ce", method="gdro", sort="loss")
+        open_page(page, done.path, task=task, criterion="ce", method="gdro", sort="loss")
         one, cues = suite.set("ce", task, "test"), suite.header.criteria["ce"].cues[task]
         rows = page.locator("#cues tbody tr").evaluate_all(
             "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.firstChild.textContent))"
@@ -419,7 +371,7 @@ def test_images_without_a_prediction_have_no_loss(tmp_path, page):
     some = part.image_ids[: len(part) // 2]
     run = Predictions.of(np.linspace(-3, 3, len(some)), some, "car", scale="logit", run="mine")
     write_report(suite, tmp_path / "site", data=data, predictions=[run])
-    _open(page, tmp_path / "site", task="car", criterion="ce", show="easy", sort="loss")
+    open_page(page, tmp_path / "site", task="car", criterion="ce", show="easy", sort="loss")
     assert "lowest loss first" in page.locator("#gallery-note").inner_text()
     _set(page, "beta", 0.3)
     assert "NaN" not in page.locator("main").inner_text()

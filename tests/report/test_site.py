@@ -1,7 +1,6 @@
 """The report's files: every number on them recomputed from the suite, the dataset and the runs."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import dataset_of
 from refusals import fails
-from sites import HOSTILE, made_site, numbers, read_script, site_data, site_suite
+from sites import HOSTILE, made_site, numbers, read_script, site_data, site_suite, tables_of_page
 from typer.testing import CliRunner
 
 from nooch.challenge import SUBSETS, save_suite
@@ -113,44 +112,9 @@ def test_losses_are_means_over_seeds_of_the_chosen_setting(made):
                 assert np.allclose(numbers(content["losses"][place]), np.mean(seeds, axis=0), rtol=1e-6, atol=0)
 
 
-class _Text(HTMLParser):
-    """Rows of the tables of a page by caption or label."""
-
-    def __init__(self):
-        super().__init__()
-        self.tables, self._row, self._cell, self._label = [], None, None, ""
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        if attributes.get("role") == "region":
-            self._label = attributes["aria-label"]
-        if tag == "table":
-            self.tables.append((self._label, []))
-        if tag == "tr":
-            self.tables[-1][1].append([])
-        if tag in {"td", "th"}:
-            self._cell = ""
-
-    def handle_data(self, data):
-        if self._cell is not None:
-            self._cell += data
-
-    def handle_endtag(self, tag):
-        if tag in {"td", "th"}:
-            self.tables[-1][1][-1].append(self._cell.strip())
-            self._cell = None
-
-
-def _tables(path):
-    parser = _Text()
-    parser.feed(path.read_text(encoding="utf-8"))
-    # the first of a name: tables beside the paper come later
-    return dict(reversed(parser.tables))
-
-
 def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
     done, suite, _, _ = made
-    tables = _tables(done.path / "index.html")
+    tables = tables_of_page(done.path / "index.html")
     counts = {row[0]: row[1:] for row in tables["Counts, test"][2:]}
     for task in suite.tasks:
         expected = []
@@ -177,7 +141,7 @@ def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
 def test_results_are_those_of_nooch_results(made):
     done, suite, _, runs = made
     cells = read_results(runs.path, [suite]).cells
-    tables = _tables(done.path / "results.html")
+    tables = tables_of_page(done.path / "results.html")
     title = next(name for name in tables if name.startswith("Table 3"))
     head, *rows = tables[title]
     for row in rows:
@@ -259,21 +223,22 @@ def test_examples_are_the_extremes(made):
     ids = read_script(done.path / "data/split-test.js")[1]["ids"]
     marks = numbers(task_data["criteria"]["ce"]["marks"])
     values = numbers(task_data["losses"][task_data["methods"]["ce"]["erm"]])
-    for title, code, sign in (
-        ("Hard positives with the highest loss", 0, -1),
-        ("Hard negatives with the highest loss", 1, -1),
+    part = data.select("test")
+    area, labels = part.area("car"), part.labels("car")
+    # Appendix D.1: hard positives alone are those of a large target
+    larger = area > area[labels].mean()
+    assert (larger[(marks == 0) & labels]).any()
+    assert not (larger[(marks == 0) & labels]).all()
+    assert not (larger[(marks == 2) & labels]).all()
+    for title, inside, sign in (
+        ("Hard positives with the highest loss (erm), car larger than on average", (marks == 0) & larger, -1),
+        ("Hard negatives with the highest loss (erm)", marks == 1, -1),
+        ("Easy positives with the lowest loss (erm)", (marks == 2) & labels, 1),
     ):
         group = section.split(title)[1].split("</ul>")[0]
-        rows = np.flatnonzero(marks == code)
+        rows = np.flatnonzero(inside)
         expected = [str(ids[r]) for r in rows[np.argsort(sign * values[rows], kind="stable")][:8]]
         assert re.findall(r'card-id">([^<]*)<', group) == expected
-    part = data.select("test")
-    group = section.split("Easy positives with the lowest loss")[1].split("</ul>")[0]
-    area, labels = part.area("car"), part.labels("car")
-    rows = np.flatnonzero((marks == 2) & labels & (area > area[labels].mean()))
-    assert re.findall(r'card-id">([^<]*)<', group) == [
-        str(ids[r]) for r in rows[np.argsort(values[rows], kind="stable")][:8]
-    ]
     for title in ("where gdro is furthest", "furthest ahead of gdro"):
         assert title in section or title.replace("gdro", "label-reweight") in section
     assert "Suspected label errors" in section
@@ -341,7 +306,7 @@ def test_what_is_missing_is_said_and_the_rest_shown(left, tmp_path):
     }[left]
     assert said in page
     assert any(said in note for note in done.notes)
-    assert _tables(tmp_path / "site" / "index.html")["Counts, test"][2][0] == "car"
+    assert tables_of_page(tmp_path / "site" / "index.html")["Counts, test"][2][0] == "car"
     task = read_script(tmp_path / "site/data/task-0-test.js")[1]
     assert ("cues" in task["criteria"]["ce"]) == (left != "dataset")
     if left == "dataset":
@@ -385,7 +350,7 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     done = write_report(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
     text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
     assert "one standard deviation over seeds (collected scores have no predictions to resample)" in text
-    assert any(name.startswith("Table 3") for name in _tables(tmp_path / "site/results.html"))
+    assert any(name.startswith("Table 3") for name in tables_of_page(tmp_path / "site/results.html"))
     assert any("losses of single images are in the folder of runs alone" in note for note in done.notes)
     points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])
     assert points.filter((pl.col("high") - pl.col("mean") - pl.col("std")).abs() > 1e-12).height == 0
@@ -510,14 +475,18 @@ def test_text_has_enough_contrast(scheme):
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, back)
 
 
-def test_examples_of_many_tasks_are_cut_and_said(tmp_path):
+def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
     random = np.random.default_rng(0)
     classes = ["road", *(f"class{i}" for i in range(30))]
     images = [{"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)]
     data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
     suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
     done = write_report(suite, tmp_path / "site", data=data)
-    text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
-    assert "Examples are of the first 24 of 30 tasks" in text
-    assert any("first 24 of 30" in note for note in done.notes)
-    assert text.count("There are no examples of this task.") == 6
+    pages = {p.name: p.read_text(encoding="utf-8") for p in done.path.glob("examples*.html")}
+    assert sorted(pages) == ["examples-2.html", "examples.html"]
+    shown = {name: re.findall(r'data-task="(\d+)"', text) for name, text in pages.items()}
+    assert shown["examples.html"] + shown["examples-2.html"] == [str(i) for i in range(30)]
+    for text in pages.values():
+        assert 'href="examples-2.html"' in text
+        assert '<option value="29" data-page="examples-2.html">class29</option>' in text
+        assert text.count("Hard positives with the least support") == text.count('class="example-task"') > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import DatasetOption
+from nooch.cli.parsing import DatasetOption, split_names
 from nooch.errors import ParameterError
 from nooch.files import Place
 
@@ -30,7 +30,13 @@ def report_command(
         [], "--runs", help="Folder of nooch bench or of nooch collect; repeat for several."
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", help="File of predictions, for losses image by image; repeat for several."
+        [], "--predictions", help="File of predictions of any model, for scores and losses; repeat for several."
+    ),
+    methods: str = typer.Option(
+        None,
+        "--methods",
+        metavar="A,B",
+        help="Two methods to compare image by image: by default ERM and the best on hard.",
     ),
     images: Path = typer.Option(
         None, "--images", help="Folder of images, where it is not the one that the dataset records."
@@ -67,6 +73,7 @@ def report_command(
             data=data,
             runs=runs,
             predictions=[run for file in predictions for run in read_predictions(file, None, found.tasks, None)],
+            methods=None if methods is None else split_names(methods),
             images=images,
             annotations=annotations,
             rule=rule,

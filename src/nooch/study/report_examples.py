@@ -88,30 +88,31 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
     """Figs. 15 to 25; without losses support says which images are the clearest."""
     marks = view.marks[criterion]
     losses = view.losses.get(criterion, {}).get(baseline or "")
-    positive = view.labels == 1
-    larger, words = _larger(view, (marks == _EASY) & positive)
+    easy = (marks == _EASY) & (view.labels == 1)
+    larger, words = _larger(view, marks == _HARD_POSITIVE)
     if losses is not None:
         return [
-            _group("hardest", f"Hard positives with the highest loss ({baseline})", criterion, marks == _HARD_POSITIVE, -losses, n),
+            _group("hardest", f"Hard positives with the highest loss ({baseline}){words}", criterion, larger, -losses, n),
             _group("hardest", f"Hard negatives with the highest loss ({baseline})", criterion, marks == _HARD_NEGATIVE, -losses, n),
-            _group("easiest", f"Easy positives with the lowest loss ({baseline}){words}", criterion, larger, losses, n),
+            _group("easiest", f"Easy positives with the lowest loss ({baseline})", criterion, easy, losses, n),
         ]  # fmt: skip
     if criterion not in view.support:
         return []
     support = view.support[criterion]
     return [
-        _group("hardest", "Hard positives with the least support", criterion, marks == _HARD_POSITIVE, support, n),
+        _group("hardest", f"Hard positives with the least support{words}", criterion, larger, support, n),
         _group("hardest", "Hard negatives with the most support", criterion, marks == _HARD_NEGATIVE, -support, n),
-        _group("easiest", f"Easy positives with the most support{words}", criterion, larger, -support, n),
+        _group("easiest", "Easy positives with the most support", criterion, easy, -support, n),
     ]
 
 
 def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], str]:
-    """Positives whose target is larger than the average of the split's positives, as in the paper's figures."""
+    """Hard positives whose target is larger than the average of the split's positives (Appendix D.1); all where none is."""
     positive = view.labels == 1
     if view.area is None or not positive.any():
         return mask, ""
-    return mask & (view.area > view.area[positive].mean()), f", {view.task} larger than on average"
+    larger = mask & (view.area > view.area[positive].mean())
+    return (larger, f", {view.task} larger than on average") if larger.any() else (mask, "")
 
 
 def _gaps(view: TaskView, criterion: str, baseline: str | None, rival: str | None, n: int) -> list[Chosen]:

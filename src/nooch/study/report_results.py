@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.errors import UndefinedError
+from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import AVERAGE, Scores
 from nooch.published.results import PAPER_TABLES
 from nooch.report.paper_tables import shown
@@ -22,20 +22,16 @@ from nooch.study.statements import judge_statements
 from nooch.study.tabling import legend, like
 from nooch.training.records import RUNS_MARKER
 
-__all__ = ["BEST", "FIGURES", "ResultsView", "baseline_of", "results_view", "rival_of"]
+__all__ = ["BEST", "FIGURES", "ResultsView", "baseline_of", "checked_pair", "results_view", "rival_of"]
 
 Progress = Callable[[str, int, int], None]
 
 BEST = "\ue000"
 """What a best cell's text begins with on its way to the page."""
 
-FIGURES = {
-    "auc": ("hard", "easy"),
-    "error": ("hard_positive", "hard_negative", "easy"),
-    "nll": ("hard_positive", "hard_negative", "easy"),
-    "ece": ("hard", "easy"),
-}
-"""Metric -> subsets of the paper's Figs. 4 to 7."""
+_SIDES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
+FIGURES = {"auc": ("hard", "easy"), "error": _SIDES, "nll": _SIDES, "ece": ("hard", "easy")}
+"""Metric -> subsets of the charts: the paper's Figs. 4 to 7, each hard side next to the easy images of its own side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +47,7 @@ class ResultsView:
         statements: ``sentence, rule, verdict, scope, paper, checks``.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, low, high, n``.
         intervals: what ``low`` and ``high`` are, in words.
+        scored: tables of ``nooch evaluate``, of predictions that were given.
     """
 
     about: str
@@ -62,6 +59,7 @@ class ResultsView:
     statements: Sequence[dict[str, Any]] = ()
     points: pl.DataFrame = field(default_factory=pl.DataFrame)
     intervals: str = ""
+    scored: Sequence[Shown] = ()
 
 
 def results_view(
@@ -108,13 +106,33 @@ def results_view(
     )
 
 
-def baseline_of(methods: Sequence[str]) -> str | None:
-    """The method that others are compared with: ERM where it is there, else the first."""
+def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[str, str] | None:
+    """The two methods to compare, or None where none are named: the baseline, and the one held against it.
+
+    Raises:
+        ParameterError: not two different methods that have losses of images.
+    """
+    if pair is None:
+        return None
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise ParameterError(f"methods are {', '.join(pair) or 'none'}", allowed="two different methods")
+    one, other = (check_one_of("method with losses of images", name, methods) for name in pair)
+    return one, other
+
+
+def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
+    """The method that others are compared with: of a pair the first; ERM where it is there, else the first."""
+    if pair is not None:
+        return pair[0]
     return "erm" if "erm" in methods else methods[0] if methods else None
 
 
-def rival_of(results: Results | None, criterion: str, methods: Sequence[str]) -> str | None:
+def rival_of(
+    results: Results | None, criterion: str, methods: Sequence[str], pair: tuple[str, str] | None = None
+) -> str | None:
     """The method to hold against the baseline: of all others, that of the best average AUC on hard images under a criterion."""
+    if pair is not None:
+        return pair[1]
     baseline = baseline_of(methods)
     others = [method for method in methods if method != baseline]
     if results is None or not others:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from nooch.report.site.writing import SITE_MARKER, write_site
 from nooch.study.report_criteria import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.study.report_examples import TaskView, chosen_examples
 from nooch.study.report_losses import ImageLosses
-from nooch.study.report_results import ResultsView, baseline_of, results_view, rival_of
+from nooch.study.report_results import ResultsView, baseline_of, checked_pair, results_view, rival_of
+from nooch.study.report_scores import PredictionScores, score_predictions, scored_view
 from nooch.study.report_shades import cue_masks
 from nooch.study.report_views import cards_of, gallery_rows, pictures_wanted, task_view
 from nooch.study.results import Results, merge, read_results
@@ -35,11 +36,15 @@ Progress = Callable[[str, int, int], None]
 
 _NO_DATA = "Without the dataset (--dataset) areas and captions are not known: alpha cannot be moved, and cues cannot be told image by image."
 _NO_RUNS = "No runs were given (--runs): there are no losses, results and comparisons of methods."
+_NO_TABLES = "No runs were given (--runs): the paper's tables, its conclusions and what methods may see are of runs of nooch bench."
+_ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
+_ONE_CRITERION = "One criterion alone has supports: there is no image that is hard by one and easy by another."
+_NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
+_NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
+_NO_EMBEDDING = "The dataset has no embedding {}: there are no Figs. 11 and 14."
 _NO_IMAGES = (
     "No folder of images was given (--images), and the dataset records none: images are shown by id and in words."
 )
-_MOST_TASKS = 24
-"""Tasks with examples: more would make a page that no browser opens at once."""
 _NO_CAPTIONS = "The dataset has no captions."
 
 
@@ -58,6 +63,7 @@ def write_report(
     data: Dataset | None = None,
     runs: Sequence[str | Path] = (),
     predictions: Sequence[Predictions] = (),
+    methods: Sequence[str] | None = None,
     images: str | Path | None = None,
     annotations: Sequence[str | Path] = (),
     rule: str = "worst-hard",
@@ -75,7 +81,9 @@ def write_report(
         out: folder to write.
         data: the dataset that the suite was found in; without it alpha cannot be moved and there are no captions.
         runs: folders of ``nooch bench`` for this suite, or of ``nooch collect``.
-        predictions: outputs of other models, for losses image by image.
+        predictions: outputs of other models: their losses image by image, and their scores.
+        methods: two methods to compare image by image, the baseline first; by default ERM, and for each criterion the method
+            with the best average AUC on hard images.
         images: folder of images; by default the one that the dataset records, where it is there.
         annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
@@ -87,7 +95,7 @@ def write_report(
         progress: called with what is being done, and how many of how many are done.
 
     Raises:
-        ParameterError: another dataset than the suite's, an unknown split, a number below its range.
+        ParameterError: another dataset than the suite's, an unknown split or method, a number below its range.
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
@@ -95,15 +103,17 @@ def write_report(
     split = _checked(suite, data, split, bootstrap, thumbnails, examples)
     index = _index(data, images)
     results, folders = _results(suite, runs, rule, split, progress)
-    work = _Work(suite, data, results, ImageLosses(suite, folders, predictions), split)
-    view = (
-        results_view(results, suite, [Path(r) for r in runs], split=split, bootstrap=bootstrap, progress=progress)
-        if results is not None
-        else None
-    )
+    work = _Work(suite, data, results, ImageLosses(suite, folders, predictions), split, methods)
+    scored = score_predictions(suite, predictions, split=split, bootstrap=bootstrap, progress=progress)
+    if results is None:
+        view = scored_view(scored, split=split, bootstrap=bootstrap)
+    else:
+        sources = [Path(r) for r in runs]
+        view = results_view(results, suite, sources, split=split, bootstrap=bootstrap, progress=progress)
+        view = replace(view, scored=scored.tables)
     groups, rows, views = work.examples(examples, thumbnails, progress)
     wanted, absent = pictures_wanted(work.images, index, rows)
-    missing = work.missing(index, absent if index is not None else 0)
+    missing = work.missing(index, absent if index is not None else 0, scored)
     site = Site(
         suite,
         work.images,
@@ -192,11 +202,18 @@ class _Work:
     """What several pages need, computed once."""
 
     def __init__(
-        self, suite: Suite, data: Dataset | None, results: Results | None, losses: ImageLosses, split: str
+        self,
+        suite: Suite,
+        data: Dataset | None,
+        results: Results | None,
+        losses: ImageLosses,
+        split: str,
+        pair: Sequence[str] | None,
     ) -> None:
         self.suite, self.data, self.results, self.losses, self.split = suite, data, results, losses, split
         self.images = {name: SplitImages.of(suite, name, data) for name in suite.splits}
-        self.baseline = baseline_of(losses.methods)
+        self.pair = checked_pair(pair, losses.methods)
+        self.baseline = baseline_of(losses.methods, self.pair)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
@@ -210,7 +227,7 @@ class _Work:
         first: dict[str, list[int]] = {split: [] for split in self.images}
         later: dict[str, list[int]] = {split: [] for split in self.images}
         views = []
-        rivals = {c: rival_of(self.results, c, self.losses.methods) for c in self.suite.criteria}
+        rivals = {c: rival_of(self.results, c, self.losses.methods, self.pair) for c in self.suite.criteria}
         known = {criterion: rival for criterion, rival in rivals.items() if rival is not None}
         for done, task in enumerate(self.suite.tasks, 1):
             for split, images in self.images.items():
@@ -218,7 +235,7 @@ class _Work:
                 later[split] += range(len(images)) if thumbnails is None else gallery_rows(view, thumbnails)
                 if split == self.split:
                     views.append(view)
-                if split == self.split and done <= _MOST_TASKS:
+                if split == self.split:
                     chosen = chosen_examples(view, self.suite.criteria, self.baseline, known, n)
                     groups += cards_of(view, images, chosen)
                     first[split] += [int(row) for one in chosen for row in one.rows]
@@ -257,9 +274,10 @@ class _Work:
                     return name, fitted
         return None
 
-    def missing(self, index: ImageIndex | None, absent: int) -> dict[str, list[str]]:
-        """Page -> what is not there."""
+    def missing(self, index: ImageIndex | None, absent: int, scored: PredictionScores) -> dict[str, list[str]]:
+        """Page -> what is not there, and why."""
         runs = [] if self.losses.methods or self.results is not None else [_NO_RUNS]
+        tables = [_NO_TABLES] if not runs and self.results is None else []
         data = [] if self.data is not None else [_NO_DATA]
         images = [] if index is not None else [_NO_IMAGES]
         if absent:
@@ -269,17 +287,27 @@ class _Work:
         only = (
             ["The results were collected: losses of single images are in the folder of runs alone."] if tabled else []
         )
-        n = len(self.suite.tasks)
-        some = (
-            [f"Examples are of the first {_MOST_TASKS} of {n} tasks; the page Explore has all."]
-            if n > _MOST_TASKS
-            else []
-        )
+        pairs = [_ONE_METHOD] if len(self.losses.methods) == 1 else []
+        supports = [n for n, r in self.suite.header.criteria.items() if r.kind in {"ce", "gist"}]
+        pairs += [_ONE_CRITERION] if len(supports) == 1 else []
         hard = [f"{c}: {t} has no hard image in {self.split}." for c, t in self._without_hard()]
         return {
-            "index": [*data, *runs, *images, *captions], "explore": [*data, *runs, *only, *images, *captions], "results": runs,
-            "criteria": [*data, *runs, *only], "examples": [*runs, *only, *images, *some, *hard],
+            "index": [*data, *runs, *images, *captions], "explore": [*data, *runs, *only, *images, *captions],
+            "results": [*runs, *tables, *scored.problems],
+            "criteria": [*data, *runs, *only, *self._without_figures()], "examples": [*runs, *only, *images, *pairs, *hard],
         }  # fmt: skip
+
+    def _without_figures(self) -> list[str]:
+        gist = self._gist()
+        found = [] if self._ce() is not None else [_NO_CE]
+        if gist is None:
+            return [*found, _NO_GIST]
+        name = gist[1].criterion.embedding
+        return (
+            [*found, _NO_EMBEDDING.format(name)]
+            if self.data is not None and name not in self.data.embeddings
+            else found
+        )
 
     def _without_hard(self) -> list[tuple[str, str]]:
         records = [r for r in self.suite.header.sets if r.split == self.split]

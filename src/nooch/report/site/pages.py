@@ -14,7 +14,7 @@ from nooch.report.site.content import Site
 from nooch.report.site.pictures import picture_name
 from nooch.version import __version__
 
-__all__ = ["PAGES", "render_pages"]
+__all__ = ["MOST_TASKS", "PAGES", "examples_page", "render_pages"]
 
 PAGES = {
     "index": "Overview",
@@ -26,6 +26,8 @@ PAGES = {
 """File name without ending -> what the page is called."""
 
 _BEST = "\ue000"
+MOST_TASKS = 24
+"""Tasks on one page of examples: more would make a page that no browser opens at once."""
 
 
 def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
@@ -51,12 +53,25 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
         "without_mark": lambda text: text.removeprefix(_BEST),
         "picture": lambda card: _picture(card.split, card.row, pictures),
     }
-    return {
-        f"{page}.html": environment.get_template(f"{page}.html").render(
-            page=page, site=site, suite=site.suite, missing=site.missing.get(page, ())
-        )
-        for page in PAGES
+    tasks = list(enumerate(site.suite.tasks))
+    parts = {
+        examples_page(number): tasks[start : start + MOST_TASKS]
+        for number, start in enumerate(range(0, len(tasks), MOST_TASKS))
     }
+    found = {}
+    for page in PAGES:
+        shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing.get(page, ())}
+        template = environment.get_template(f"{page}.html")
+        if page == "examples":
+            found |= {name: template.render(parts=parts, part=name, **shared) for name in parts}
+        else:
+            found[f"{page}.html"] = template.render(**shared)
+    return found
+
+
+def examples_page(number: int) -> str:
+    """File name of a page of examples, from 0."""
+    return f"examples-{number + 1}.html" if number else "examples.html"
 
 
 def _picture(split: str, row: int, pictures: Mapping[str, NDArray[np.uint8]]) -> str | None:

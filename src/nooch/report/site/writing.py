@@ -81,7 +81,7 @@ def _write_data(
     data = [images.data for images in site.images.values() if images.data is not None]
     general = {
         "tasks": list(suite.tasks), "splits": list(suite.splits), "methods": list(site.methods), "has_data": bool(data),
-        "criteria": shown_criteria(suite, data[0] if data else None),
+        "criteria": shown_criteria(suite, data[0] if data else None), "sets": [list(key) for key in suite.keys],
         "notes": list(site.missing.get("explore", ())), "pictures": list(site.missing.get("pictures", ())),
     }  # fmt: skip
     (folder / "site.js").write_bytes(script("site", general))

@@ -74,26 +74,54 @@ nooch.charts = (() => {
     return svg;
   }
 
+  // width of a text as the style sheet draws it, and the text on as many lines as it needs
+  const pen = document.createElement("canvas").getContext("2d");
+  function measure(text, size) {
+    pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+    return pen.measureText(text).width;
+  }
+
+  function wrapped(text, size, most) {
+    const found = [""];
+    const add = (piece) => {
+      if (measure(found[found.length - 1] + piece.trimEnd(), size) > most && found[found.length - 1]) found.push("");
+      found[found.length - 1] += piece;
+    };
+    for (const piece of text.match(/[^-_/ ]*[-_/ ]?/g)) for (const part of measure(piece, size) > most ? piece : [piece]) add(part);
+    return found.filter(Boolean);
+  }
+
   // a row for each method, a point with its interval for each subset
   function dots(title, rows, series, note, width) {
-    const left = width > 480 ? 170 : 112, right = width - 16, longest = width > 480 ? 22 : 12, top = 34, step = 15 * series.length + 12;
-    const height = top + rows.length * step + 34;
+    const names = rows.map((row) => wrapped(row.name, 13, 0.36 * width));
+    const left = 16 + Math.max(...names.flat().map((line) => measure(line, 13))), right = width - 16, line = 15;
+    const tall = names.map((name) => line * Math.max(series.length, name.length) + 12);
+    const places = [];
+    let x = 2, top = 16;
+    for (const one of series) {
+      const room = 34 + measure(one.name, 12);
+      if (x > 2 && x + room - 20 > width) { x = 2; top += 18; }
+      places.push([x, top]);
+      x += room;
+    }
+    top += 18;
+    const height = top + tall.reduce((a, b) => a + b, 0) + 40;
     const values = rows.flatMap((row) => row.points.flatMap((p) => (p && p.mean !== null ? [p.mean, p.low ?? p.mean, p.high ?? p.mean] : [])));
     const low = Math.min(0, ...values), high = Math.max(low + 1e-9, ...values);
     const at = scale(low, high, left, right - 8);
     const said = rows.map((row) => `${row.name}: ${row.points.map((p, k) => (p && p.mean !== null ? `${series[k].name} ${p.mean.toFixed(3)}` : "")).filter(Boolean).join(", ")}`);
     const svg = frame(width, height, `${title}. ${said.join("; ")}`);
-    axisX(svg, at, low, high, height - 32, top - 8, note, right, width > 480 ? 5 : 3);
-    let x = width > 480 ? left : 2;
-    for (const one of series) {
-      svg.append(el("circle", { class: `dot ${one.kind}`, cx: x + 5, cy: 12, r: 5 }), el("text", { class: "legend", x: x + 14, y: 16 }, one.name));
-      x += 34 + 6.2 * one.name.length;
-    }
+    axisX(svg, at, low, high, height - 38, top - 8, note, right, width > 480 ? 5 : 3);
+    series.forEach((one, k) => {
+      const [from, y] = places[k];
+      svg.append(el("circle", { class: `dot ${one.kind}`, cx: from + 5, cy: y - 4, r: 5 }), el("text", { class: "legend", x: from + 14, y }, one.name));
+    });
+    let y = top;
     rows.forEach((row, i) => {
-      const y = top + i * step;
-      svg.append(el("text", { class: "row-name", x: left - 12, y: y + step / 2 - 2, "text-anchor": "end" }, row.name.length > longest + 1 ? `${row.name.slice(0, longest - 1)}…` : row.name));
+      const middle = y + tall[i] / 2 - 2 - (names[i].length - 1) * (line / 2);
+      names[i].forEach((text, k) => svg.append(el("text", { class: "row-name", x: left - 12, y: middle + k * line, "text-anchor": "end" }, text)));
       row.points.forEach((p, k) => {
-        const cy = y + 8 + k * 15;
+        const cy = y + 8 + k * line;
         if (!p || p.mean === null) {
           svg.append(el("text", { class: "tick", x: left, y: cy + 4 }, "–"));
           return;
@@ -104,6 +132,7 @@ nooch.charts = (() => {
         dot.append(el("title", {}, `${row.name}, ${series[k].name}: ${p.mean.toFixed(3)}${span}`));
         svg.append(dot);
       });
+      y += tall[i];
     });
     return svg;
   }
@@ -185,5 +214,11 @@ nooch.charts = (() => {
   // drawn at the width there is, so that text keeps its size
   const room = (box, most) => Math.max(300, Math.min(most, box.clientWidth || most));
 
-  return { room, histogram, dots, scatter, lines, heat, figure };
+  // the width of a chart in a grid of figures of at least 460 px, without the frame
+  function column(box) {
+    const n = Math.max(1, Math.floor((box.clientWidth + 16) / (460 + 16)));
+    return Math.max(240, (box.clientWidth - 16 * (n - 1)) / n - 34);
+  }
+
+  return { room, column, histogram, dots, scatter, lines, heat, figure };
 })();

@@ -114,5 +114,8 @@ const nooch = (() => {
     return el("svg", { class: "share", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": true }, part("track", 100), part("part", (100 * Math.min(1, share)).toFixed(2)));
   }
 
-  return { put, load, drop, unpack, el, plain, words, count, short, percent, fill, bar };
+  // a table that is wider than its place scrolls, with the keyboard too
+  const tableBox = (label, table) => el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": label }, table);
+
+  return { put, load, tableBox, drop, unpack, el, plain, words, count, short, percent, fill, bar };
 })();

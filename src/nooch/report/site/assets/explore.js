@@ -21,9 +21,11 @@
   function read() {
     const given = new URLSearchParams(location.hash.slice(1));
     const pick = (name, options, rest) => (options.includes(given.get(name)) ? given.get(name) : rest);
-    state.task = pick("task", site.tasks, site.tasks[0]);
-    state.split = pick("split", site.splits, site.splits[site.splits.length - 1]);
-    state.criterion = pick("criterion", site.criteria.map((one) => one.name), site.criteria[0].name);
+    Object.assign(state, opening({
+      task: pick("task", site.tasks, ""),
+      split: pick("split", site.splits, ""),
+      criterion: pick("criterion", site.criteria.map((one) => one.name), ""),
+    }));
     state.show = pick("show", SUBSETS.map((one) => one[0]), "hard_positive");
     state.sort = pick("sort", ["support", "loss", "gap", "id"], site.methods.length ? "loss" : "support");
     state.method = pick("method", site.methods, site.methods.includes("erm") ? "erm" : site.methods[0] || "");
@@ -40,6 +42,18 @@
       const mode = given.get(`${one.name}.mode`);
       if (one.kind === "gist" && (mode === "tau" || (mode === "matched" && one.match))) settings[one.name].mode = mode;
     }
+  }
+
+  // what the address leaves open is chosen so that there is a set: the last split, the first criterion, the first task
+  function opening(given) {
+    const splits = [...site.splits].reverse(), criteria = site.criteria.map((one) => one.name);
+    const usual = { task: given.task || site.tasks[0], split: given.split || splits[0], criterion: given.criterion || criteria[0] };
+    const there = new Set(site.sets.map((one) => one.join("\n")));
+    for (const split of given.split ? [given.split] : splits)
+      for (const criterion of given.criterion ? [given.criterion] : criteria)
+        for (const task of given.task ? [given.task] : site.tasks)
+          if (there.has([criterion, task, split].join("\n"))) return { task, split, criterion };
+    return usual;
   }
 
   function address() {
@@ -215,7 +229,7 @@
     const rest = part.cues.slice(active.length, active.length + 5);
     box.replaceChildren(...[
       el("h2", {}, active.length === 1 ? "1 context cue" : `${active.length} context cues`),
-      el("div", { class: "table-box" }, el("table", { id: "cues" },
+      nooch.tableBox("Context cues", el("table", { id: "cues" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "cue"), el("th", { scope: "col", class: "number" }, "A"), el("th", { scope: "col", class: "number" }, "positives below β"), el("th", { scope: "col", class: "number" }, "negatives above β"))),
         el("tbody", {}, rows.map((one) => el("tr", {}, el("th", { scope: "row" }, words(one.name)), el("td", { class: "number" }, one.A === null ? "–" : short(one.A)), both(one.positives, one.means[0]), both(one.negatives, one.means[1])))))),
       losses ? el("p", { class: "hint" }, `NLL of ${plain(state.method)} on the images that each cue alone makes hard.`) : null,
@@ -232,7 +246,7 @@
     const cell = (v, k) => el("td", { class: v === best[k] ? "number best" : "number" }, v === null ? "–" : v.toFixed(3));
     box.replaceChildren(
       el("h2", {}, "Mean NLL at these thresholds"),
-      el("div", { class: "table-box" }, el("table", { id: "losses" },
+      nooch.tableBox("Mean NLL at these thresholds", el("table", { id: "losses" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), ...["hard positives", "hard negatives", "easy"].map((t) => el("th", { scope: "col", class: "number" }, t)))),
         el("tbody", {}, rows.map(([m, v]) => el("tr", {}, el("th", { scope: "row" }, plain(m)), v.map(cell)))))),
       el("p", { class: "hint" }, "Settings as chosen on the suite's own sets; seeds averaged; the lowest of each column in bold.")
@@ -271,7 +285,8 @@
       tab.tabIndex = on ? 0 : -1;
     }
     const directions = { support: { hard_positive: "least support first", hard_negative: "most support first", easy: "most support first" }[state.show], loss: state.show === "easy" ? "lowest loss first" : "highest loss first", gap: `${state.method} worse than ${state.other} first`, id: "by id" };
-    say(shown.length ? `${count(shown.length)} images, ${of || state.sort === "id" ? plain(directions[state.sort]) : `by id: there is no ${state.sort} to sort by here`}` : found.reason ? "There is no set at these thresholds." : wanted ? "No image is found by that." : "There is no such image at these thresholds.");
+    const whose = marks.losses(task, state.criterion, state.method) ? `; NLL of ${plain(state.method)}${state.sort === "gap" && of ? ` and of ${plain(state.other)}` : ""}` : "";
+    say(shown.length ? `${count(shown.length)} images, ${of || state.sort === "id" ? plain(directions[state.sort]) : `by id: there is no ${state.sort} to sort by here`}${whose}` : found.reason ? "There is no set at these thresholds." : wanted ? "No image is found by that." : "There is no such image at these thresholds.");
     gallery.set(shown);
   }
 
@@ -291,8 +306,8 @@
     const lines = [];
     if (found.support) lines.push(`support ${short(found.support[row])}`);
     const losses = marks.losses(task, state.criterion, state.method), others = marks.losses(task, state.criterion, state.other);
-    if (losses && state.sort === "gap" && others) lines.push(`${state.method} ${two(losses[row])}, ${state.other} ${two(others[row])}`);
-    else if (losses) lines.push(`${state.method} NLL ${two(losses[row])}`);
+    // the note above the gallery says whose: names of methods may be longer than a card
+    if (losses) lines.push(`NLL ${two(losses[row])}${state.sort === "gap" && others ? `, ${two(others[row])}` : ""}`);
     const id = plain(split.ids[row]);
     const made = el("div", { class: "card", "data-id": id }, split.pictures[row] ? el("img", { src: viewer.picture(split.name, row, false), loading: "lazy", decoding: "async", alt: `image ${id}` }) : el("span", { class: "no-picture" }, "no picture"), el("b", {}, id), el("small", {}, plain(lines[0] || "")), el("small", {}, plain(lines[1] || "")));
     return made;

@@ -1,0 +1,86 @@
+"""Predictions of models that nooch did not train -> what the report's page of results shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.errors import NoochError
+from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.report.score_tables import Shown, tables_of
+from nooch.study.report_results import FIGURES, ResultsView
+
+__all__ = ["PredictionScores", "score_predictions", "scored_view"]
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionScores:
+    """Scores of predictions, as far as they can be scored.
+
+    Attributes:
+        scores: of the runs that can be scored, or None.
+        problems: why others cannot, a sentence for each.
+    """
+
+    scores: Scores | None = None
+    problems: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def tables(self) -> list[Shown]:
+        """What ``nooch evaluate`` prints: by task, by context cue, and differences between runs."""
+        return [] if self.scores is None else tables_of(self.scores, list(FIGURES))
+
+
+def score_predictions(
+    suite: Suite, predictions: Sequence[Predictions], *, split: str, bootstrap: int, progress: Progress
+) -> PredictionScores:
+    """Score each run that has a value for every image of the split.
+
+    Args:
+        suite: the suite.
+        predictions: runs; images and tasks that the suite does not have are left out.
+        split: whose images.
+        bootstrap: resamples of the intervals; 0 for none.
+        progress: called with what is being done, and how much of how much is done.
+    """
+    known, problems = [], []
+    for run in predictions:
+        try:
+            evaluate(suite, [run], split=split, metrics=["error"], ignore_unknown=True)
+        except NoochError as error:
+            problems.append(f"{run.run} is not scored: {error}")
+        else:
+            known.append(run)
+    if not known:
+        return PredictionScores(None, problems)
+    options = {"split": split, "metrics": list(FIGURES), "bootstrap": bootstrap, "progress": progress}
+    return PredictionScores(evaluate(suite, known, ignore_unknown=True, **options), problems)
+
+
+def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:
+    """The page of results of predictions alone, or None where nothing could be scored."""
+    if scored.scores is None:
+        return None
+    runs = scored.scores.table["run"].n_unique()
+    return ResultsView(
+        f"{runs} {'run' if runs == 1 else 'runs'} of predictions, {split} images",
+        list(scored.scores.notes),
+        scored=scored.tables,
+        points=_points(scored.scores),
+        intervals=f"95 % intervals of {bootstrap:,} resamples of images" if bootstrap else "none (no resamples)",
+    )
+
+
+def _points(scores: Scores) -> pl.DataFrame:
+    """The numbers of the charts, a row for each criterion, metric, subset, task and run."""
+    wanted = [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets]
+    place = pl.DataFrame(wanted, schema={"metric": pl.String, "subset": pl.String}, orient="row")
+    rows = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    return rows.join(place, on=["metric", "subset"], how="semi", maintain_order="left").select(
+        "criterion", "metric", "subset", "task", "low", "high", "n", method="run", mean="value"
+    )

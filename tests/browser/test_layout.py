@@ -1,0 +1,117 @@
+"""Where things are on the pages of a report, measured in real Chromium, on the longest names that occur."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chromium import open_page, watched_page
+from made_runs import made_runs
+from sites import site_data, site_suite
+
+from nooch.evaluation import Predictions
+from nooch.study.reporting import write_report
+
+PAGES = ("index", "explore", "results", "criteria", "examples")
+VIEWS = [
+    (kind, width, scheme) for kind in ("runs", "alone") for width in (390, 800, 1400) for scheme in ("light", "dark")
+]
+VIEWS += [("runs", width, "light") for width in (900, 1000, 1600)]
+RUN = "resnet50_supervised_imagenet1k_v2_finetuned_321px_environment-undersample_seed0_best"
+# lamp has no context: it stands first, so that Explore has to look for a task with a set
+CLASSES = [
+    "baseball_glove",
+    "sports_ball",
+    "fire_hydrant",
+    "structural-other",
+    "person",
+    "playingfield",
+    "ground-other",
+]
+TASKS = ["fire_hydrant", "baseball_glove", "sports_ball"]
+SETTINGS = {"erm": [()], "environment-undersample": [(("alpha", 1.0),)], "environment-reweight": [(("alpha", 0.5),)]}
+
+
+def _predictions(suite):
+    random = np.random.default_rng(3)
+    ids = suite.set(suite.criteria[0], TASKS[1], "test").image_ids
+    return Predictions.of(random.normal(size=(len(ids), 2)), ids, TASKS[1:], scale="logit", run=RUN)
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    """A report with runs and predictions, and one with predictions alone; names are long."""
+    folder = tmp_path_factory.mktemp("layout")
+    (folder / "images").mkdir()
+    data = site_data(folder / "images", classes=CLASSES)
+    suite = site_suite(data, tasks=TASKS)
+    runs = made_runs(folder / "runs", suite, tasks=TASKS[1:], settings=SETTINGS)
+    predictions = [_predictions(suite)]
+    write_report(suite, folder / "runs-site", data=data, runs=[runs.path], predictions=predictions, bootstrap=20)
+    write_report(suite, folder / "alone-site", data=data, predictions=predictions, bootstrap=20)
+    return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
+
+
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("kind", "width", "scheme"), VIEWS)
+def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind, width, scheme):
+    said = []
+    page = watched_page(browser, said, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    found = []
+    for name in PAGES:
+        open_page(page, sites[kind], name, **({"task": TASKS[1]} if name == "explore" else {}))
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.wait_for_timeout(200)
+        found += [f"{name}: {problem}" for problem in page.evaluate(MEASURE)]
+    page.context.close()
+    assert said == []
+    assert not found, "\n".join(found)
+
+
+def test_explore_opens_on_a_task_with_a_set(sites, browser, tmp_path):
+    said = []
+    page = watched_page(browser, said)
+    open_page(page, sites["runs"])
+    assert page.locator("#task").input_value() == TASKS[1]
+    assert "No set" not in page.locator("#counts").inner_text()
+    open_page(page, sites["runs"], task=TASKS[0])
+    assert "No set" in page.locator("#counts").inner_text()
+    # what the address names stays, and the rest follows it: the first task has a set by gist alone
+    suite = site_suite(site_data(tmp_path, classes=CLASSES, pictures=False), tasks=TASKS, tau=0.3)
+    write_report(suite, tmp_path / "site")
+    open_page(page, tmp_path / "site", task=TASKS[0], split="valid")
+    assert page.locator("#criterion").input_value() == "gist"
+    assert page.locator("#split").input_value() == "valid"
+    open_page(page, tmp_path / "site", task=TASKS[0], criterion="ce")
+    assert "No set" in page.locator("#counts").inner_text()
+    page.context.close()
+    assert said == []
+
+
+def test_names_stay_while_a_table_scrolls(sites, browser):
+    said = []
+    page = watched_page(browser, said, viewport={"width": 390, "height": 844})
+    open_page(page, sites["runs"], "index")
+    box = page.locator("table.counts").first.locator("..")
+    box.evaluate("(box) => { box.scrollLeft = 1000; }")
+    assert box.evaluate("(box) => box.scrollLeft") > 0
+    where = "(e) => e.getBoundingClientRect().left"
+    for part in ("tbody th", "thead th"):
+        assert box.locator(part).first.evaluate(where) == pytest.approx(box.evaluate(where), abs=2)
+    page.context.close()
+    assert said == []
+
+
+def test_charts_have_the_full_names_of_methods(sites, browser):
+    said = []
+    page = watched_page(browser, said, viewport={"width": 390, "height": 844})
+    open_page(page, sites["runs"], "results")
+    page.wait_for_selector("#figures svg")
+    svg = page.locator("#figures svg").first
+    texts = "".join(svg.locator(".row-name").all_text_contents())
+    assert texts == "".join(SETTINGS)
+    page.context.close()
+    assert said == []
