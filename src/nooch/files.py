@@ -44,6 +44,7 @@ __all__ = [
     "read_bytes",
     "replace_file",
     "sha256_of",
+    "sha256_once",
     "writing",
 ]
 
@@ -194,6 +195,18 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def sha256_once(path: Path) -> str:
+    """SHA-256 of a file, computed once per process: again only where device, inode, size or times have changed."""
+    known = path.stat()
+    key = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    if key not in _HASHES:
+        _HASHES[key] = sha256_of(path)
+    return _HASHES[key]
+
+
+_HASHES: dict[tuple[int, ...], str] = {}
+
+
 def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Path:
     """The absolute path to write to, or an OutputError before any work is done.
 
@@ -266,7 +279,7 @@ def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | 
 def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
     """Raise what goes wrong while something is written to ``where`` as an OutputError; errors of other kinds stay.
 
-    That is an OSError, and an error in which a library tells of one in its own words, as polars does.
+    That is an OSError, and an error in which a library tells of one in its own words.
     """
     try:
         yield
@@ -275,7 +288,7 @@ def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
     except Exception as error:
         told = _OS_ERROR.search(str(error))
         if told is not None:
-            reason = os.strerror(int(told[1]))
+            reason = os.strerror(int(told[1] or told[2]))
         elif isinstance(error, OSError):
             reason = error.strerror or str(error)
         else:
@@ -285,7 +298,8 @@ def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
         ) from error
 
 
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+# as polars and as pyarrow write it
+_OS_ERROR = re.compile(r"\(os error (\d+)\)|\[errno (\d+)\]")
 
 
 def _install(partial: Path, path: Path) -> None:

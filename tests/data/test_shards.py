@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import collections, dataset_of
 from refusals import fails
 
-from nooch.data import Dataset, save_dataset
+from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
@@ -131,6 +131,20 @@ def test_a_part_about_other_images_is_refused(tmp_path):
         kind=FormatError,
         helps=False,
     )
+
+
+def test_an_altered_embedding_of_a_part_is_refused(tmp_path):
+    data = _data()
+    save_shards(divide(data.with_embedding("e", np.ones((len(data), 2), np.float32)), 2), tmp_path / "data")
+    file = sorted((tmp_path / "data" / "embeddings" / "e").iterdir())[1]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    shards = open_shards(tmp_path / "data")
+    assert shards.load(0).embeddings["e"].shape[1] == 2
+    for act in (lambda: shards.load(1), lambda: load_dataset(tmp_path / "data")):
+        fails(act, f"embeddings/e/{file.name} was altered", kind=FormatError)
+    shards.load(1, reads=())
 
 
 def test_a_part_outside_the_folder_is_refused(tmp_path):

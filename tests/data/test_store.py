@@ -1,9 +1,11 @@
 """The dataset folder: what goes in comes out, what was altered is refused, nothing is half written."""
 
 import functools
+import hashlib
 import json
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +20,9 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
+from nooch import files
 from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
+from nooch.data.shards import open_shards
 from nooch.data.store import read_header
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.files import atomic_folder, check_output, replace_file, sha256_of
@@ -185,15 +189,58 @@ def test_an_altered_table_is_refused(saved, name):
     _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
 
 
-def test_an_embedding_is_not_hashed_but_its_shape_is_checked(saved):
-    path = saved / "embeddings" / "mini-1.0.npy"
-    content = path.read_bytes()
-    path.write_bytes(b"x" + content[1:])
-    _fails(lambda: load_dataset(saved), "embeddings/mini-1.0.npy cannot be read")
-    path.write_bytes(content.replace(b"(3, 2)", b"(2, 3)"))
-    _fails(lambda: load_dataset(saved), "embeddings/mini-1.0.npy has shape (2, 3), expected (3, d)")
-    path.write_bytes(content[:-4])
-    _fails(lambda: load_dataset(saved), "embeddings/mini-1.0.npy is missing or has another size")
+EMBEDDING = "embeddings/mini-1.0.npy"
+
+
+@pytest.mark.parametrize("at", [0, 20, -1])
+def test_an_altered_embedding_is_refused(saved, at):
+    load_dataset(saved)
+    content = bytearray((saved / EMBEDDING).read_bytes())
+    content[at] ^= 1
+    before = (saved / EMBEDDING).stat()
+    (saved / EMBEDDING).write_bytes(content)
+    # also where the file has its old times again
+    os.utime(saved / EMBEDDING, ns=(before.st_atime_ns, before.st_mtime_ns))
+    _fails(lambda: load_dataset(saved), f"{EMBEDDING} was altered", "SHA-256", "import the dataset again")
+    _fails(lambda: open_shards(saved).load(0), f"{EMBEDDING} was altered")
+    # what is not read is not hashed
+    assert load_dataset(saved, reads=()).embeddings == {}
+    (saved / EMBEDDING).write_bytes(content[:-4])
+    _fails(lambda: load_dataset(saved), f"{EMBEDDING} is missing or has another size")
+
+
+def test_an_embedding_is_hashed_when_it_is_first_read_and_not_again(saved, monkeypatch):
+    hashed = []
+    real = files.sha256_of
+    monkeypatch.setattr(files, "sha256_of", lambda path: hashed.append(path.name) or real(path))
+    for _ in range(3):
+        load_dataset(saved)
+    assert hashed == ["mini-1.0.npy"]
+    # another file under the name is another file
+    shutil.copyfile(saved / EMBEDDING, saved / "copy.npy")
+    (saved / "copy.npy").replace(saved / EMBEDDING)
+    load_dataset(saved)
+    assert hashed == ["mini-1.0.npy"] * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (None, "cannot be read as an array"),
+        (np.ones((2, 3)), "has shape (2, 3) float64, expected (3, d) of floats"),
+        (np.ones(3), "has shape (3,) float64"),
+        (np.ones((3, 2), np.int64), "has shape (3, 2) int64"),
+    ],
+)
+def test_a_recorded_embedding_that_is_none_is_refused(saved, values, word):
+    # as recorded, but not what an embedding can be
+    (saved / EMBEDDING).write_bytes(b"")
+    if values is not None:
+        np.save(saved / EMBEDDING, values)
+    content = (saved / EMBEDDING).read_bytes()
+    recorded = json.loads((saved / "dataset.json").read_text())["files"]
+    recorded[EMBEDDING] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    _fails(lambda: load_dataset(_header(saved, files=recorded)), f"{EMBEDDING} {word}")
 
 
 RECORD = {"sha256": "0" * 64, "bytes": 0}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from types import FrameType
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from nooch.cli import (
     attributes,
@@ -31,12 +34,32 @@ from nooch.cli import (
     waterbirds,
 )
 from nooch.cli.output import fail
-from nooch.errors import NoochError
+from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
 __all__ = ["app", "run"]
 
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+
+class _Commands(TyperGroup):
+    """All commands: what went wrong with a file, and was not expected where it happened, is an error as any other."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            # click takes it for the end of a dialogue and says "Aborted!"
+            raise InputError(f"a file is empty or ends too early: {error}", remedy="make that file again") from error
+        except OSError as error:
+            if error.errno not in _DISK:
+                raise
+            raise OutputError(f"cannot read or write: {error.strerror}", where=error.filename) from error
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Find the images whose context misleads a vision model, and measure what resists.",
     no_args_is_help=True,
     add_completion=False,

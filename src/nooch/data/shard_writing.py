@@ -12,6 +12,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
+from nooch.data.array_files import write_array
 from nooch.data.checks import ALL, SPLITS
 from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
 from nooch.data.dataset import Dataset, column_bytes, kind_bytes
@@ -93,7 +94,7 @@ def write_part(part: Dataset, folder: Path, number: int) -> PartRecord:
     for kind, values in part.embeddings.items():
         file = folder / "embeddings" / kind / f"{_name(number)}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, values, allow_pickle=False)
+        write_array(file, values)
         written.append(file)
     per_image = np.diff(part.areas.indptr)
     sizes = per_image.astype(np.min_scalar_type(int(per_image.max(initial=0))))

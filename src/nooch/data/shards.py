@@ -71,7 +71,7 @@ class ShardedDataset:
         return ALL if set(self.splits) == {ALL} else "train"
 
     def load(self, number: int, *, reads: Collection[str] | None = None) -> Dataset:
-        """Read one part, checking sizes and hashes of its files (embeddings: sizes only, unless they are fetched).
+        """Read one part, checking sizes and hashes of its files.
 
         Args:
             number: of the part.

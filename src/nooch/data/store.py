@@ -8,9 +8,7 @@ hashed in ``dataset.json``, which is written last; a folder without it is not a 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,11 +19,23 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.dataset import Dataset
+from nooch.data.embedding_files import load_embedding, save_embedding
 from nooch.data.header import encode_header, load_header
 from nooch.data.pairs import areas_matrix, areas_table, exceptions_matrix, exceptions_table
 from nooch.data.tables import read_table, table_of
 from nooch.errors import FormatError, OutputError, ParameterError
-from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, place, read_bytes, replace_file, sha256_of
+from nooch.files import (
+    DATASET_MARKER,
+    Place,
+    atomic_folder,
+    is_address,
+    place,
+    read_bytes,
+    replace_file,
+    sha256_of,
+    sha256_once,
+    writing,
+)
 from nooch.version import __version__
 
 __all__ = [
@@ -35,7 +45,6 @@ __all__ = [
     "check_file",
     "file_record",
     "load_dataset",
-    "load_embedding",
     "save_dataset",
 ]
 
@@ -82,7 +91,7 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
         if data.exceptions is not None:
             exceptions_table(data).write_parquet(partial / "exceptions.parquet", compression="lz4")
         for name, values in data.embeddings.items():
-            _save_embedding(partial, name, values)
+            save_embedding(partial, name, values)
         header = Header(
             format="nooch-dataset",
             version=FORMAT_VERSION,
@@ -117,11 +126,11 @@ def read_header(folder: str | Place) -> Header:
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
-    """Read a dataset folder and check sizes and hashes of its tables (embeddings: sizes only; they are mapped, not read).
+    """Read a dataset folder and check sizes and hashes of its files; embeddings are hashed once and then mapped.
 
     Args:
         folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``). From an
-            address every file is read whole, and embeddings are hashed too.
+            address every file is read whole.
         reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
 
     Raises:
@@ -194,11 +203,17 @@ def open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
 def open_embedding(folder: Place, header: Header, name: str, n_images: int | None = None) -> NDArray[Any]:
     """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an address.
 
+    Its SHA-256 is checked when this process first opens the file, and again where the file has changed since.
+
     Raises:
         FormatError: it is missing, altered, or has another number of rows.
         InputError: it cannot be fetched.
     """
-    return load_embedding(folder, name, n_images, check_file(folder, name, header.files[name], hashed=False))
+    record = header.files[name]
+    content = check_file(folder, name, record, hashed=False)
+    if isinstance(folder, Path) and sha256_once(folder / name) != record.sha256:
+        raise _altered(folder, name)
+    return load_embedding(folder, name, n_images, content)
 
 
 def _read_parts(folder: Place, header: Header, names: list[str]) -> pl.DataFrame:
@@ -231,16 +246,21 @@ def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[An
     header = read_header(folder)
     if values.ndim != 2 or len(values) != header.n_images:
         raise ParameterError(f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)")
+    files: dict[str, FileRecord] = {}
     try:
-        # as the images are divided, so that it can be read part by part
-        files, start = {}, 0
-        for part, rows in rows_of_parts(folder, header).items():
-            file = _save_embedding(folder, name, values[start : start + rows], part)
-            files[file.relative_to(folder).as_posix()] = file_record(file)
-            start += rows
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=folder) from error
-    add_embedding_files(folder, name, files)
+        with writing(folder):
+            # as the images are divided, so that it can be read part by part
+            start = 0
+            for part, rows in rows_of_parts(folder, header).items():
+                file = save_embedding(folder, name, values[start : start + rows], part)
+                files[file.relative_to(folder).as_posix()] = file_record(file)
+                start += rows
+            add_embedding_files(folder, name, files)
+    except OutputError:
+        # what is not listed would never be read, nor removed
+        for written in set(files) - set(header.files):
+            (folder / written).unlink(missing_ok=True)
+        raise
 
 
 def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
@@ -266,46 +286,6 @@ def rows_of_parts(folder: Path, header: Header) -> dict[str, int]:
     # read from the end of each file
     counts = [pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item() for file in files]
     return {Path(file).stem: count for file, count in zip(files, counts, strict=True)}
-
-
-def check_embedding_name(name: str) -> str:
-    """The name; ParameterError where it would be none of a file in the folder."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise ParameterError(f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'")
-    return name
-
-
-def _save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = "") -> Path:
-    check_embedding_name(name)
-    path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.save(file, values, allow_pickle=False)
-    shutil.move(partial, path)
-    return path
-
-
-def load_embedding(folder: Place, name: str, n_images: int | None = None, content: bytes | None = None) -> NDArray[Any]:
-    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows.
-
-    Args:
-        folder: the dataset folder.
-        name: of the file.
-        n_images: the number of rows that it must have.
-        content: of the file, where it was fetched already.
-    """
-    try:
-        values: NDArray[Any] = (
-            np.load(str(folder / name), mmap_mode="r", allow_pickle=False)
-            if content is None
-            else np.load(io.BytesIO(content), allow_pickle=False)
-        )
-    except (ValueError, OSError, EOFError) as error:
-        raise FormatError(f"{name} cannot be read: {error}", where=folder, remedy=_AGAIN) from error
-    if values.ndim != 2 or (n_images is not None and len(values) != n_images):
-        raise FormatError(f"{name} has shape {values.shape}, expected ({n_images}, d)", where=folder, remedy=_AGAIN)
-    return values
 
 
 def file_record(path: Path) -> FileRecord:

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset
+from nooch.data.array_files import read_array, write_array
 from nooch.encoders.base import Encoder, Progress
 from nooch.errors import InputError, UndefinedError
+from nooch.files import writing
 
 __all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
 
@@ -110,15 +112,14 @@ def _part(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | N
     name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
     file = keep / f"{name[:32]}.npy"
     if file.is_file():
-        done: NDArray[np.float32] = np.load(file, allow_pickle=False)
-        return done
+        return read_array(file)
     vectors = _checked(encoder, texts, progress)
-    keep.mkdir(parents=True, exist_ok=True)
-    # a part that is being written has another name: a kill leaves no half of one
-    partial = file.with_suffix(".partial")
-    with partial.open("wb") as opened:
-        np.save(opened, vectors, allow_pickle=False)
-    partial.replace(file)
+    with writing(keep):
+        keep.mkdir(parents=True, exist_ok=True)
+        # a part that is being written has another name: a kill leaves no half of one
+        partial = file.with_suffix(".partial")
+        write_array(partial, vectors)
+        partial.replace(file)
     return vectors
 
 

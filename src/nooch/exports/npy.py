@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
+from nooch.data.array_files import write_array
 from nooch.errors import InputError
 from nooch.exports.base import HARD_SUBSETS, Content, Exported, write_folder
 from nooch.exports.names import Names, safe_name
@@ -42,7 +43,7 @@ def _fill(content: Content, folder: Path) -> list[str]:
         seen.setdefault(challenge.split, []).append(ids)
         for number, subset in enumerate(HARD_SUBSETS):
             file = names.take(_file_name(challenge, subset), f"{challenge.criterion} {challenge.task}")
-            np.save(folder / file, ids[challenge.subset == number], allow_pickle=False)
+            write_array(folder / file, ids[challenge.subset == number])
     splits, notes = _splits(content, seen)
     np.savez(folder / "cocostuff_split_image_ids.npz", **splits)
     if other := [split for split in content.splits if split not in _PUBLISHED_SPLITS]:

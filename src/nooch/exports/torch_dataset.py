@@ -12,6 +12,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, MissingExtraError
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.opening import UNREADABLE, opened_image
 
 Item = tuple[Any, int, int, ImageId]
 
@@ -84,9 +85,9 @@ class _ChallengeImages(_Base):
 
     def __getitem__(self, position: int) -> Item:
         try:
-            with Image.open(self._paths[position]) as opened:
+            with opened_image(self._paths[position]) as opened:
                 image = opened.convert("RGB")
-        except (OSError, SyntaxError) as error:
+        except UNREADABLE as error:
             raise InputError(f"cannot be read as an image: {error}", where=self._paths[position]) from error
         shown = image if self._transform is None else self._transform(image)
         return shown, self._labels[position], self._subsets[position], self._ids[position]

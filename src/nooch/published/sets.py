@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.data import read_arrays
+from nooch.data.array_files import read_array
 from nooch.errors import InputError, some_of
 
 __all__ = ["Published", "PublishedSet", "read_published"]
@@ -66,10 +67,7 @@ def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
 
 def _read(file: Path, match: re.Match[str]) -> PublishedSet:
     criterion, task, side, split = match.groups()
-    try:
-        ids = np.load(file, allow_pickle=False)
-    except (ValueError, OSError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
+    ids = read_array(file)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(f"holds {ids.dtype} of shape {ids.shape}", where=file, allowed="one row of integer image ids")
     unique, counts = np.unique(ids.astype(np.int64), return_counts=True)

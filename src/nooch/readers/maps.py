@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 from scipy.sparse import csr_array
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
 from nooch.readers import Map
+from nooch.readers.opening import LABEL_MAPS, UNREADABLE, opened_image
 
 __all__ = ["CountedMaps", "Maps", "count_listed", "count_maps", "list_maps"]
 
@@ -136,10 +136,10 @@ def _count_batch(files: list[Path]) -> list[tuple[tuple[int, int], NDArray[np.in
 def _count(file: Path) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
     """Size of a map, the values in it, and how many pixels have each."""
     try:
-        with Image.open(file) as image:
+        with opened_image(file, LABEL_MAPS) as image:
             mode, size = image.mode, image.size
             pixels = np.asarray(image if mode in _MODES else ())
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except UNREADABLE as error:
         raise InputError(f"cannot be read as an image: {error}", where=file) from error
     if mode not in _MODES:
         raise InputError(f"is a {mode} image", where=file, allowed="one channel of class values (modes L, P, I, I;16)")

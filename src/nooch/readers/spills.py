@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.data.array_files import read_array, write_array
+
 __all__ = ["ALL_IDS", "read_ids", "read_spill", "write_spill"]
 
 ALL_IDS = (-(1 << 63), 1 << 63)
@@ -41,17 +43,17 @@ def write_spill(stem: Path, columns: dict[str, NDArray[Any]], texts: Sequence[by
         rows["bytes"], rows["at"] = lengths, np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
         with stem.with_suffix(".bin").open("wb") as file:
             file.writelines(texts[row] or b"" for row in order.tolist())
-    np.save(stem.with_suffix(".npy"), rows, allow_pickle=False)
+    write_array(stem.with_suffix(".npy"), rows)
 
 
 def read_ids(stem: Path) -> NDArray[np.int64]:
     """The ids of all rows, ascending: int64 (n,)."""
-    return np.array(np.load(stem.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)["id"])
+    return np.array(read_array(stem.with_suffix(".npy"), mapped=True)["id"])
 
 
 def read_spill(stem: Path, low: int, high: int) -> tuple[NDArray[Any], list[bytes | None]]:
     """Rows with ``low <= id < high``, by id, and their texts (none where rows have none)."""
-    mapped = np.load(stem.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+    mapped = read_array(stem.with_suffix(".npy"), mapped=True)
     ids = mapped["id"]
     first = bisect_left(ids, low)
     rows = np.array(mapped[first : bisect_left(ids, high, first)])

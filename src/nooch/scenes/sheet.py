@@ -13,6 +13,7 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.files import check_output_file, replace_file
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.opening import UNREADABLE, opened_image
 
 __all__ = ["contact_sheet"]
 
@@ -107,9 +108,9 @@ def _spread(ids: list[int], many: int) -> list[int]:
 
 def _opened(path: Path) -> Image.Image:
     try:
-        with Image.open(path) as image:
+        with opened_image(path) as image:
             return image.convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+    except UNREADABLE as error:
         raise InputError(f"is no image that can be read: {error}", where=path) from error
 
 

@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 
 from nooch.errors import InputError, some_of
 from nooch.readers import Map
+from nooch.readers.opening import UNREADABLE, opened_image
 
 __all__ = ["Montage", "compose", "compose_all"]
 
@@ -104,14 +105,14 @@ def _compose_batch(batch: _Batch) -> list[str]:
     for montage in batch.montages:
         try:
             with (
-                Image.open(montage.bird) as bird,
-                Image.open(montage.mask) as mask,
-                Image.open(montage.background) as background,
+                opened_image(montage.bird) as bird,
+                opened_image(montage.mask) as mask,
+                opened_image(montage.background) as background,
             ):
                 made = compose(bird, mask, background)
         except InputError as error:
             broken.append(f"{montage.mask}: {error.problem}")
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        except UNREADABLE as error:
             broken.append(f"{montage.bird}, {montage.mask} or {montage.background}: {error}")
         else:
             # colours at full resolution: a bird's edge is sharp

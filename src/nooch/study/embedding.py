@@ -22,7 +22,7 @@ def with_embedding(
     precision: str | None = None,
     folder: str | Place | None = None,
     progress: Progress | None = None,
-    note: Callable[[str], None] = lambda _text: None,
+    note: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, str]:
     """The dataset with an embedding to take the gist from, and that embedding's name.
 
@@ -35,7 +35,12 @@ def with_embedding(
         folder: the dataset folder, or its address, where nothing can be kept; a new caption embedding is kept there for the next time, if it can be written,
             and so are its finished parts meanwhile: interrupted work goes on where it was.
         progress: called with how many of how many sentences are done.
-        note: told when the embedding could not be kept.
+        note: called with the reason where a new embedding cannot be kept in the folder; None makes that an error.
+
+    Raises:
+        ParameterError: as ``asked_embedding``.
+        InputError: no captions, or a file or encoder that gives no vectors of these images.
+        OutputError: the disk is full, or the folder cannot be written and there is no ``note``.
     """
     found = asked_embedding(name, data.embeddings, precision)
     if isinstance(found, str):
@@ -49,6 +54,8 @@ def with_embedding(
         try:
             add_embedding(folder, found.identity, values)
         except OutputError as error:
+            if note is None:
+                raise
             note(f"the embedding is not kept: {error.problem}")
     if keep is not None:
         shutil.rmtree(keep, ignore_errors=True)

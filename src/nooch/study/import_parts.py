@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import SPLITS, ImageId
+from nooch.data.array_files import read_array, write_array
 from nooch.data.shard_writing import PartRecord, write_images, write_part
 from nooch.data.splits import group_names
 from nooch.data.store import file_record
@@ -125,7 +126,7 @@ def _put_together(work: Work, part: Part) -> Done:
     if work.group is not None:
         names, member = np.unique(group_names(data.images, work.group), return_inverse=True)
         pl.DataFrame({"group": pl.Series(names, dtype=pl.String)}).write_parquet(work.kept(part, "groups"))
-        np.save(work.kept(part, "member").with_suffix(".npy"), member.astype(np.int32), allow_pickle=False)
+        write_array(work.kept(part, "member").with_suffix(".npy"), member.astype(np.int32))
     elif work.plan is not None:
         images = data.images.with_columns(split=_split_column(work, part))
         data = replace(data, images=images)
@@ -134,7 +135,7 @@ def _put_together(work: Work, part: Part) -> Done:
 
 
 def _split_column(work: Work, part: Part) -> pl.Series:
-    codes = np.load(work.splits, mmap_mode="r", allow_pickle=False)[part.first : part.first + part.count]
+    codes = read_array(work.splits, mapped=True)[part.first : part.first + part.count]
     return pl.Series("split", SPLITS, dtype=pl.String).gather(codes)
 
 
@@ -148,7 +149,7 @@ def groups_of(work: Work, parts: Sequence[Part]) -> NDArray[np.int32]:
     found = []
     for part in parts:
         mine = pl.read_parquet(work.kept(part, "groups"), glob=False).join(ranks, on="group", maintain_order="left")
-        member = np.load(work.kept(part, "member").with_suffix(".npy"), allow_pickle=False)
+        member = read_array(work.kept(part, "member").with_suffix(".npy"))
         found.append(mine["rank"].to_numpy().astype(np.int32)[member])
     return np.concatenate(found)
 

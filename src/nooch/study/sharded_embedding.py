@@ -20,8 +20,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import add_embedding
+from nooch.data.array_files import read_array, write_array
+from nooch.data.embedding_files import check_embedding_name
 from nooch.data.shards import ShardedDataset, open_shards
-from nooch.data.store import add_embedding_files, check_embedding_name, file_record, rows_of_parts
+from nooch.data.store import add_embedding_files, file_record, rows_of_parts
 from nooch.encoders import (
     Encoder,
     Progress,
@@ -147,8 +149,7 @@ class _Job:
         """Keep a part: a file that is there is whole."""
         file = self.file(number)
         partial = self.keep / partial_of(file).name
-        with partial.open("wb") as opened:
-            np.save(opened, values, allow_pickle=False)
+        write_array(partial, values)
         partial.replace(file)
 
     def finish(self) -> None:
@@ -156,7 +157,7 @@ class _Job:
         widths, records = set(), {}
         for part, rows in rows_of_parts(self.folder, self.data.header).items():
             file = self.done / f"{part}.npy"
-            shape = np.load(file, mmap_mode="r", allow_pickle=False).shape
+            shape = read_array(file, mapped=True).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
                 raise InputError(
@@ -200,7 +201,7 @@ def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None
         if width is None:
             empty.append(number)
         progress(done, len(job.data))
-    widths = {np.load(file, mmap_mode="r", allow_pickle=False).shape[1] for file in job.done.glob("*.npy")}
+    widths = {read_array(file, mapped=True).shape[1] for file in job.done.glob("*.npy")}
     if not widths:
         _texts(job)
     for number in empty:
@@ -222,7 +223,7 @@ def _embed_part(
             values = embed_captions(part, _checked(made(), job.label), keep=blocks)
         else:
             captions = pl.read_parquet(texts, glob=False)["caption"]
-            vectors = np.load(texts.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+            vectors = read_array(texts.with_suffix(".npy"), mapped=True)
             values = caption_means(part, captions, vectors)
         job.write(number, values)
         shutil.rmtree(blocks, ignore_errors=True)
@@ -252,8 +253,7 @@ def _encoded_together(job: _Job, chosen: Encoder) -> Path:
         texts = _texts(job)
         texts.to_frame("caption").write_parquet(table)
         partial = file.with_suffix(".partial")
-        with partial.open("wb") as opened:
-            np.save(opened, encode_texts(chosen, texts.to_list()), allow_pickle=False)
+        write_array(partial, encode_texts(chosen, texts.to_list()))
         partial.replace(file)
     return table
 

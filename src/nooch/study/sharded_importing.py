@@ -25,6 +25,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data import SPLITS
+from nooch.data.array_files import write_array
 from nooch.data.shard_writing import seal_shards
 from nooch.data.splits import apply_split, draw_split, file_split
 from nooch.data.store import Header
@@ -248,7 +249,7 @@ def _keep_split(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
     counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
     # a split that is left empty is told before parts are put together
     split_provenance({}, plan, counts)
-    np.save(work.splits, codes, allow_pickle=False)
+    write_array(work.splits, codes)
 
 
 def _finish(

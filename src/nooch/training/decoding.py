@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nooch.errors import InputError, MissingExtraError, ParameterError, check_one_of, some_of
+from nooch.readers.opening import PHOTOGRAPHS, UNREADABLE, opened_image
 
 __all__ = [
     "CODECS",
@@ -84,9 +85,8 @@ def decode_images(
     for path, out in zip(paths, pixels, strict=True):
         try:
             _decode(Path(path).read_bytes(), out, codec)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            # the path stands in front already, and Pillow would name the object in memory
-            broken.append(f"{path}: {str(error).split(' <_io')[0]}")
+        except UNREADABLE as error:
+            broken.append(f"{path}: {error}")
     return pixels, broken
 
 
@@ -95,7 +95,7 @@ def refuse_broken(broken: Sequence[str], kept: str = "") -> None:
     if broken:
         raise InputError(
             f"{len(broken)} images cannot be read: {some_of(broken)}",
-            allowed="image files that Pillow opens",
+            allowed=f"whole image files ({', '.join(PHOTOGRAPHS)}) that are not too large",
             remedy=f"mend the files, or import the dataset without them{kept}",
         )
 
@@ -116,7 +116,7 @@ def _decode(content: bytes, out: NDArray[np.uint8], codec: str) -> None:
 
 
 def _open(content: bytes) -> Image.Image:
-    with Image.open(io.BytesIO(content)) as opened:
+    with opened_image(io.BytesIO(content)) as opened:
         if opened.mode == "P" and "transparency" in opened.info:
             # Pillow asks for this detour and warns without it
             return opened.convert("RGBA").convert("RGB")

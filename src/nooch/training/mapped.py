@@ -15,6 +15,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data import Dataset, load_header, read_table
+from nooch.data.array_files import read_array
 from nooch.errors import FormatError, InputError, ParameterError, some_of
 from nooch.files import sha256_of
 from nooch.machine import processors
@@ -121,9 +122,9 @@ def _rows(folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: s
 
 def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise FormatError(f"cannot be read: {error}", where=file, remedy=again) from error
+        array = read_array(file, mapped=True)
+    except InputError as error:
+        raise FormatError(error.problem, where=file, remedy=again) from error
     count = -(-header.shape[0] // max(1, header.block))
     if array.shape != header.shape or str(array.dtype) != header.dtype or len(header.blocks) != count:
         raise FormatError(f"has shape {array.shape} {array.dtype}, not what the header says", where=file, remedy=again)

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from nooch.machine import processors
+from nooch.readers.opening import UNREADABLE, opened_image
 
 __all__ = ["LARGE", "SMALL", "Drawn", "Wanted", "draw_pictures", "picture_name"]
 
@@ -65,7 +66,7 @@ def draw_pictures(
 
 def _draw(wanted: Wanted, folder: Path) -> Drawn:
     try:
-        with Image.open(wanted.path) as image:
+        with opened_image(wanted.path) as image:
             longest = max(image.size)
             # JPEG files are decoded at a fraction of their size where that is enough
             image.draft("RGB", (2 * LARGE, 2 * LARGE))
@@ -73,7 +74,7 @@ def _draw(wanted: Wanted, folder: Path) -> Drawn:
         if longest > SMALL:
             _save(picture, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
         _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except UNREADABLE as error:
         return Drawn(wanted, 0, f"{wanted.path.name}: {error}")
     return Drawn(wanted, 2 if longest > SMALL else 1)
 

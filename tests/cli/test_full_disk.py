@@ -1,0 +1,132 @@
+"""A full disk: exit code 2, one error that says so, nothing half written, and the same command works afterwards."""
+
+import numpy as np
+import polars as pl
+import pytest
+from full_disk import full_disk
+from oracles import dataset_of
+
+from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data.shard_writing import save_shards
+from nooch.data.shards import divide
+
+FIND = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", "--cues", "Y=A", "--tasks", "Y"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dataset of 60 images with captions, in one piece and in parts."""
+    images = [{"Y": 0.1, "A": 0.3} if n % 2 else {"A": 0.2} for n in range(60)]
+    data = dataset_of(images, ["Y", "A"], [("train", "valid", "test")[n % 3] for n in range(60)])
+    texts = [f"word{n} by the sea{n % 7} and {n % 5} birds{n}" for n in range(60)]
+    captions = pl.DataFrame({"image_id": data.images["image_id"], "caption": texts})
+    data = Dataset.build(data.images, data.classes, data.areas, captions)
+    save_dataset(data, tmp_path / "whole")
+    save_shards(divide(data, 3), tmp_path / "parts")
+    return tmp_path
+
+
+def _contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(("kind", "more"), [("whole", []), ("parts", []), ("parts", ["--engine", "local:2"])])
+def test_an_embedding_that_does_not_fit_is_an_error(folder, run_cli, kind, more):
+    words = ["embed", folder / kind, "--encoder", "lexical", *more]
+    before = _contents(folder / kind)
+    with full_disk(2000):
+        done = run_cli(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("error:") == 1
+    assert "cannot write: File too large" in done.err
+    if kind == "whole":
+        assert _contents(folder / kind) == before
+    assert (folder / kind / "dataset.json").read_bytes() == before[folder / kind / "dataset.json"]
+    assert load_dataset(folder / kind).embeddings == {}
+    assert run_cli(*words).code == 0
+    assert not list(folder.rglob("*.partial*"))
+    assert load_dataset(folder / kind).embeddings["lexical-256"].shape[0] == 60
+
+
+@pytest.mark.parametrize("kind", ["whole", "parts"])
+def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli, kind, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    before = _contents(folder / kind)
+    with monkeypatch.context() as patch:
+        patch.setattr("nooch.data.embedding_files.write_array", full)
+        done = run_cli("find", folder / kind, *FIND, "--out", folder / "suite")
+    assert done.code == 0, done.err
+    assert "the embedding is not kept: cannot write: No space left on device" in done.err
+    assert _contents(folder / kind) == before
+    assert run_cli("find", folder / kind, *FIND, "--out", folder / "other").code == 0
+    sets = "challenge_sets.parquet"
+    assert (folder / "suite" / sets).read_bytes() == (folder / "other" / sets).read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["whole", "parts"])
+def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
+    with full_disk(1000):
+        done = run_cli("find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite")
+    assert (done.code, done.out) == (2, "")
+    assert "cannot write: File too large" in done.err
+    assert sorted(path.name for path in folder.iterdir()) == ["parts", "whole"]
+
+
+def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatch):
+    from nooch.data import embedding_files
+
+    real, calls = embedding_files.write_array, []
+
+    def second_fails(path, values):
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(path, values)
+
+    before = _contents(folder / "parts")
+    monkeypatch.setattr("nooch.data.embedding_files.write_array", second_fails)
+    done = run_cli("find", folder / "parts", *FIND, "--out", folder / "suite")
+    assert "the embedding is not kept" in done.err
+    assert len(calls) == 2
+    assert _contents(folder / "parts") == before
+
+
+# what no command expected
+
+
+def test_an_empty_array_is_an_error_and_not_the_end_of_a_dialogue(run_cli, tmp_path):
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "nooch_ids_CE_car_hard_positive_test.npy").touch()
+    np.savez(tmp_path / "labels.npz", image_ids=[1], car=[1])
+    done = run_cli(
+        "import-suite",
+        "published",
+        tmp_path / "published",
+        "--labels",
+        tmp_path / "labels.npz",
+        "--out",
+        tmp_path / "suite",
+    )
+    assert done.code == 2
+    assert "hard_positive_test.npy: cannot be read as an array" in done.err
+    assert "Aborted" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (EOFError("No data left in file"), "a file is empty or ends too early: No data left in file"),
+        (OSError(28, "No space left on device", "/some/file"), "/some/file: cannot read or write: No space left"),
+    ],
+)
+def test_what_was_not_expected_is_an_error_too(run_cli, folder, monkeypatch, error, words):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("nooch.cli.finding._found", fail)
+    done = run_cli("embed", folder / "whole", "--encoder", "lexical")
+    assert done.code == 2
+    assert f"error: {words}" in done.err
+    assert "Aborted" not in done.err

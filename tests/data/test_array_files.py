@@ -1,0 +1,70 @@
+"""Arrays as files: a full disk is noticed to the last byte, and whatever cannot be read is one error."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+from full_disk import full_disk
+from refusals import fails
+
+from nooch.data.array_files import read_array, write_array
+from nooch.errors import InputError
+
+
+@pytest.mark.parametrize("values", [np.arange(7.0), np.zeros((0, 3), np.float32), np.asfortranarray(np.eye(3, 4))])
+def test_what_is_written_is_read(tmp_path, values):
+    write_array(tmp_path / "a.npy", values)
+    for found in (read_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
+        assert (found.dtype, found.shape, found.tolist()) == (values.dtype, values.shape, values.tolist())
+    assert isinstance(read_array(tmp_path / "a.npy", mapped=True), np.memmap) or not values.size
+
+
+@pytest.mark.parametrize("missing", [4, 100, 3000, 40960])
+def test_a_full_disk_is_noticed_to_the_last_byte(tmp_path, missing):
+    # numpy itself hands the array to C's stdio, which loses the error of the bytes that it still holds at the end
+    values = np.zeros((40960 + missing - 128) // 4, np.float32)
+    with full_disk(40960), pytest.raises(OSError, match="File too large"):
+        write_array(tmp_path / "a.npy", values)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _content(values):
+    made = io.BytesIO()
+    np.save(made, values)
+    return made.getvalue()
+
+
+GOOD = _content(np.arange(6, dtype=np.float32).reshape(3, 2))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", GOOD[:100], GOOD[:-1], b"PK\x03\x04", b"x" * 300])
+def test_what_is_no_array(tmp_path, content, mapped):
+    (tmp_path / "a.npy").write_bytes(content)
+    fails(lambda: read_array(tmp_path / "a.npy", mapped=mapped), str(tmp_path / "a.npy"), "cannot be read as an array")
+
+
+def test_objects_and_archives_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{}]), allow_pickle=True)
+    fails(lambda: read_array(tmp_path / "a.npy"), "cannot be read as an array")
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.savez(file, one=np.ones(1))
+    fails(lambda: read_array(tmp_path / "a.npy"), "cannot be read as an array")
+    fails(lambda: read_array(tmp_path / "missing.npy"), "missing.npy")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_every_damaged_header_is_one_error_or_an_array(tmp_path):
+    end = GOOD.index(b"\n") + 1
+    for at in range(end):
+        for mask in (0x01, 0x08, 0x20, 0x40, 0xFF):
+            content = bytearray(GOOD)
+            content[at] ^= mask
+            (tmp_path / "a.npy").write_bytes(content)
+            for source, mapped in ((tmp_path / "a.npy", True), (io.BytesIO(bytes(content)), False)):
+                # any other exception fails the test
+                with contextlib.suppress(InputError):
+                    assert isinstance(read_array(source, mapped=mapped), np.ndarray)
