@@ -132,7 +132,7 @@ class Suite:
         rows = [
             [
                 r.task, r.criterion, r.split, r.hard_positives, r.positives, r.hard_negatives, r.negatives, r.threshold_positive,
-                r.threshold_negative, r.excluded_positives + r.excluded_negatives,
+                r.threshold_negative, r.excluded_positives + r.excluded_negatives + r.excluded_unknown,
             ]
             for r in self.header.sets
         ]  # fmt: skip

@@ -58,7 +58,11 @@ def read_labels(path: str | Path) -> Labels:
         present = np.zeros(data.areas.shape, dtype=bool)
         rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
         present[rows, data.areas.indices] = True
-        return _labels(pl.Series(data.images["image_id"]), present, data.classes, path)
+        # of a class that was not annotated everywhere there are no labels
+        known = [column for column, name in enumerate(data.classes) if data.unknown_labels(name) is None]
+        return _labels(
+            pl.Series(data.images["image_id"]), present[:, known], [data.classes[column] for column in known], path
+        )
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
     if missing:
