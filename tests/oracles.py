@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import hypothesis.strategies as st
 import numpy as np
@@ -38,6 +40,57 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
     images = [draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes))) for _ in range(n)]
     names = [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
     return images, classes, names
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What was annotated of a collection, in plain Python: ``kinds`` of classes, per image the kinds that were annotated and
+    pairs stated one by one, class -> whether it is known there.
+    """
+
+    kinds: Mapping[str, str]
+    annotated: Sequence[AbstractSet[str]]
+    stated: Sequence[Mapping[str, bool]]
+
+    def unknown(self, number: int, name: str) -> bool:
+        """Whether it is unknown how much of a class is in an image."""
+        if name in self.stated[number]:
+            return not self.stated[number][name]
+        return name in self.kinds and self.kinds[name] not in self.annotated[number]
+
+    def applied(self, data: Dataset, classes: Sequence[str]) -> Dataset:
+        """The dataset with this coverage; rows in the order of the collection."""
+        frame = data.images.with_columns(
+            annotated_things=pl.Series(["thing" in kinds for kinds in self.annotated]),
+            annotated_stuff=pl.Series(["stuff" in kinds for kinds in self.annotated]),
+        )
+        stated = {
+            known: np.array([[pairs.get(name) is known for name in classes] for pairs in self.stated])
+            for known in (True, False)
+        }
+        return Dataset.build(frame, classes, data.areas, kinds=self.kinds, unknown=stated[False], verified=stated[True])
+
+
+@st.composite
+def coverages(draw, classes: Sequence[str], n: int):
+    """Random coverage of n images."""
+    kinds = draw(st.dictionaries(st.sampled_from(classes), st.sampled_from(["thing", "stuff"])))
+    annotated = [draw(st.sets(st.sampled_from(["thing", "stuff"]))) for _ in range(n)]
+    stated = [draw(st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)) for _ in range(n)]
+    return Coverage(kinds, annotated, stated)
+
+
+def naive_known_A(images: Sequence[Image], coverage: Coverage, rows: Iterable[int], cue: str, task: str) -> float:
+    """A(C, Y) over the images among ``rows`` where both classes were annotated."""
+    known = [i for i in rows if not coverage.unknown(i, cue) and not coverage.unknown(i, task)]
+    return naive_A([images[i] for i in known], cue, task)
+
+
+def naive_known_subset(image: Image, unknown: AbstractSet[str], cues: Iterable[str], task: str, beta: float) -> str:
+    """The rule where not all classes were annotated: ``unlabeled`` without a label, ``excluded`` where a cue is unknown."""
+    if task in unknown and task not in image:
+        return "unlabeled"
+    return "excluded" if any(cue in unknown for cue in cues) else naive_ce_subset(image, cues, task, beta)
 
 
 def naive_A(images: Iterable[Image], cue: str, task: str) -> float:

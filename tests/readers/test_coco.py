@@ -112,8 +112,14 @@ def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     stuff = write(tmp_path / "s.json", document([image(2), image(3)], [_annotation(149, 8.0, 2)], STUFF))
     data = read_coco([things], [stuff])
     assert areas_of(data) == {1: {"person": 0.25}, 2: {"road": 0.5}, 3: {}}
-    assert "1 images are in no things file: every things class counts as absent there" in data.provenance["notes"]
-    assert "1 images are in no stuff file: every stuff class counts as absent there" in data.provenance["notes"]
+    assert (
+        "1 images are in no things file: their things were not annotated, and are unknown, not absent"
+        in data.provenance["notes"]
+    )
+    assert (
+        "1 images are in no stuff file: their stuff was not annotated, and is unknown, not absent"
+        in data.provenance["notes"]
+    )
 
 
 def test_provenance_names_files_hashes_and_licences(tmp_path):
@@ -252,7 +258,9 @@ def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
     assert areas_of(data) == {1: {"car": 0.25, "road": 0.75}, 2: {}}
     assert data.classes[:4] == tuple(name.replace(" ", "_") for name in THINGS.values())
     assert len(data.classes) == 4 + 91
-    assert data.provenance["notes"] == ["1 images have no pixel map: every stuff class counts as absent there"]
+    assert data.provenance["notes"] == [
+        "1 images have no pixel map: their stuff was not annotated, and is unknown, not absent"
+    ]
 
 
 # genuine files

@@ -115,9 +115,15 @@ def mark_by_matching(support: NDArray[np.float64], labels: NDArray[np.bool_], n_
     return Mark(codes, support, positive, negative)
 
 
-def mark_by_phi(phi: NDArray[np.bool_]) -> Mark:
-    """Marks of a criterion that says directly what is out of context (paper, section 2)."""
-    return Mark(phi.astype(np.int8))
+def mark_by_phi(phi: NDArray[np.bool_], unknown: NDArray[np.bool_] | None = None) -> Mark:
+    """Marks of a criterion that says directly what is out of context (paper, section 2).
+
+    Args:
+        phi: bool (n_images,).
+        unknown: images of unknown label, which have no verdict, bool (n_images,); or None.
+    """
+    codes = phi.astype(np.int8)
+    return Mark(codes if unknown is None else np.where(unknown, NONE, codes).astype(np.int8))
 
 
 def _lowest(values: NDArray[np.float64], rows: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], Side]:

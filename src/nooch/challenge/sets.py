@@ -18,8 +18,11 @@ __all__ = ["SUBSETS", "ChallengeSet", "Counts"]
 SUBSETS = ("hard_positive", "hard_negative", "easy")
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others."""
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others.
+
+    ``excluded_unknown`` are images of which it is unknown whether they are positives: the class was not annotated there.
+    """
 
     positives: int
     negatives: int
@@ -27,6 +30,7 @@ class Counts(msgspec.Struct, frozen=True):
     hard_negatives: int
     excluded_positives: int
     excluded_negatives: int
+    excluded_unknown: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ class ChallengeSet:
         subset: uint8 (n,), index into ``SUBSETS``.
         support: float64 (n,), or None for criteria without support.
         positive: threshold of the positives; ``negative`` that of the negatives.
-        excluded: positives and negatives without a verdict.
+        excluded: positives, negatives, and images of unknown label, without a verdict.
         by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for criteria without cues.
     """
 
@@ -53,18 +57,21 @@ class ChallengeSet:
     support: NDArray[np.float64] | None = None
     positive: Side = UNKNOWN
     negative: Side = UNKNOWN
-    excluded: tuple[int, int] = (0, 0)
+    excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
 
     @classmethod
     def from_mark(cls, criterion: str, task: str, split: str, part: Dataset, mark: Mark) -> ChallengeSet:
         """The set of a mark on the images of one split."""
-        labels, codes, support, by_cue = part.labels(task), mark.codes, mark.support, mark.by_cue
-        ids = part.images["image_id"]
-        excluded = (0, 0)
+        labels, codes, support, by_cue = part.labels(task, unknown=False), mark.codes, mark.support, mark.by_cue
+        ids, unknown = part.images["image_id"], part.unknown_labels(task)
+        if unknown is not None:
+            codes = np.where(unknown, NONE, codes)
+        excluded = (0, 0, 0)
         if (codes == NONE).any():
             known = codes != NONE
-            excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()))
+            n_unknown = 0 if unknown is None else int(unknown.sum())
+            excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()) - n_unknown, n_unknown)
             ids, labels, codes = ids.filter(pl.Series(known)), labels[known], codes[known]
             support = None if support is None else support[known]
             by_cue = None if by_cue is None else by_cue[known]

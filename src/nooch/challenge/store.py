@@ -180,6 +180,6 @@ class _Reader:
             None if support.null_count() else support.to_numpy(),
             Side(record.threshold_positive, record.tied_positive, record.missing_positives),
             Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
-            (record.excluded_positives, record.excluded_negatives),
+            (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
             None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
         )

@@ -139,7 +139,7 @@ class Suite:
             [
                 r.task, r.criterion, r.split, r.hard_positives, None if h.hard_only else r.positives, r.hard_negatives,
                 None if h.hard_only else r.negatives, r.threshold_positive, r.threshold_negative,
-                r.excluded_positives + r.excluded_negatives,
+                r.excluded_positives + r.excluded_negatives + r.excluded_unknown,
             ]
             for r in self.header.sets
         ]  # fmt: skip

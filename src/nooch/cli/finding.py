@@ -64,6 +64,11 @@ def find_command(
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
+    allow_unannotated: bool = typer.Option(
+        False,
+        "--allow-unannotated",
+        help="Find also where more than half of a task's training positives or of a split's images were not annotated.",
+    ),
     engine: str = typer.Option(
         None,
         "--engine",
@@ -87,7 +92,20 @@ def find_command(
         note(text)
     if engine is not None:
         suite = _find_in_parts(
-            dataset, out, options, base, combined, encoder, precision, tasks, match, splits, fitted, engine, overwrite
+            dataset,
+            out,
+            options,
+            base,
+            combined,
+            encoder,
+            precision,
+            tasks,
+            match,
+            splits,
+            fitted,
+            engine,
+            overwrite,
+            allow_unannotated,
         )
         _tell(suite, out, format)
         return
@@ -105,6 +123,7 @@ def find_command(
             match=match,
             splits=split_names(splits) or None,
             path=path,
+            allow_unannotated=allow_unannotated,
             progress=update,
         )
         update("writing", 0, 1)
@@ -139,6 +158,7 @@ def _find_in_parts(
     fitted: Path | None,
     engine: str,
     overwrite: bool,
+    allow_unannotated: bool,
 ) -> Suite:
     """The suite, found by an engine; so are embeddings that the gist needs and the dataset lacks."""
     from nooch.criteria import Combination
@@ -160,6 +180,7 @@ def _find_in_parts(
             match=match,
             splits=split_names(splits) or None,
             path=recorded_path(dataset, out),
+            allow_unannotated=allow_unannotated,
             overwrite=overwrite,
             map=engine_of(engine, logs_of(out)).map,
             progress=update,

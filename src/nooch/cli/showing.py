@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
 def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption) -> None:
     """What a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
+    from nooch.study.showing import annotation_facts
 
     data = load_dataset(dataset)
     counts = {name: len(data.rows_of(name)[0]) for name in data.classes}
@@ -38,6 +39,7 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
         "splits": data.splits,
         "classes": counts,
         "attributes": {name: str(data.images[name].dtype) for name in data.attributes},
+        "annotated": annotation_facts(data),
         "captions": 0 if data.captions is None else data.captions.height,
         "embeddings": {name: list(values.shape) for name, values in data.embeddings.items()},
         "embedding_precision": {name: embedding_precision(name) for name in data.embeddings},
@@ -50,6 +52,7 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
         print_json(facts)
         return
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
+    shown["annotated"] = _annotated(facts["annotated"], len(data))
     rows = [[key.replace("_", " "), str(value)] for key, value in shown.items()]
     rows += [["area", str(data.provenance.get("area"))], ["reader", str(data.provenance.get("reader"))]]
     console().print(table(str(dataset), ["", ""], rows, left=2))
@@ -57,12 +60,20 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
     console().print(table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], [list(m) for m in most]))
 
 
+def _annotated(facts: dict[str, Any], n_images: int) -> str:
+    """What was annotated, in words."""
+    texts = [f"{kind} in {n} of {n_images} images" for kind, n in facts["images"].items()]
+    if facts["unknown_pairs"]:
+        texts.append(f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']} verified")
+    return "; ".join(texts) or "every class counts as annotated in every image: nothing else is recorded"
+
+
 def show_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."), format: Format = FormatOption
 ) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
     from nooch.challenge import load_suite
-    from nooch.cli.tables import print_counts, print_cues, print_overlap, print_thresholds
+    from nooch.cli.tables import print_counts, print_cues, print_left_out, print_overlap, print_thresholds
     from nooch.study.showing import overlaps, summary
 
     found = load_suite(suite)
@@ -71,6 +82,7 @@ def show_command(
         return
     print_counts(found)
     print_cues(found)
+    print_left_out(found)
     print_thresholds(found)
     print_overlap(overlaps(found))
 

@@ -34,6 +34,11 @@ def sweep_command(
     precision: Precision = PrecisionOption,
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
+    allow_unannotated: bool = typer.Option(
+        False,
+        "--allow-unannotated",
+        help="Count also where more than half of a task's training positives or of a split's images were not annotated.",
+    ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
     format: Format = FormatOption,
 ) -> None:
@@ -59,7 +64,13 @@ def sweep_command(
         if grids["tau"]:
             data, embedding = embed(data, encoder, dataset, update, precision)
         sweep = sweep_thresholds(
-            data, **grids, embedding=embedding, tasks=tasks, splits=split_names(splits) or None, progress=update
+            data,
+            **grids,
+            embedding=embedding,
+            tasks=tasks,
+            splits=split_names(splits) or None,
+            allow_unannotated=allow_unannotated,
+            progress=update,
         )
     counted = pl.concat([sweep.grid["split"], sweep.tau["split"]]).unique(maintain_order=True).to_list()
     settings = {"dataset": data.fingerprint, **grids, "embedding": embedding, "tasks": tasks, "splits": counted}

@@ -7,7 +7,7 @@ from typing import Any
 from nooch.challenge import Suite
 from nooch.cli.output import console, table
 
-__all__ = ["print_counts", "print_cues", "print_overlap", "print_skipped", "print_thresholds"]
+__all__ = ["print_counts", "print_cues", "print_left_out", "print_overlap", "print_skipped", "print_thresholds"]
 
 
 def print_counts(suite: Suite) -> None:
@@ -49,6 +49,26 @@ def print_cues(suite: Suite) -> None:
         rows: list[list[Any]] = [[task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues]
         if rows:
             console().print(table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2))
+
+
+def print_left_out(suite: Suite) -> None:
+    """Images that have no verdict, and training positives that fits leave out because they were not annotated."""
+    from nooch.study.showing import fit_left_out
+
+    for split in suite.splits:
+        rows: list[list[Any]] = [
+            [r.criterion, r.task, r.excluded_positives, r.excluded_negatives, r.excluded_unknown]
+            for r in suite.header.sets
+            if r.split == split and r.excluded_positives + r.excluded_negatives + r.excluded_unknown
+        ]
+        if rows:
+            columns = ["criterion", "task", "positives", "negatives", "unknown which"]
+            console().print(table(f"Images without a verdict ({split})", columns, rows, left=2))
+    for name in suite.criteria:
+        rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
+        if rows:
+            title = f"Training positives left out, not annotated ({name})"
+            console().print(table(title, ["task", "left out", "of"], rows, left=1))
 
 
 def print_thresholds(suite: Suite) -> None:

@@ -143,6 +143,10 @@ class FittedAttribute(MarkFitted):
         # columns go by number, for polars takes names such as "*" and "^a$" for patterns
         numbered = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(values.values())])
         marks = numbered.select(phi=_expression(language, values, self.seen)).to_series()
+        unknown = data.unknown_labels(task)
+        if unknown is not None:
+            # these images are in no set of the task, whatever phi says
+            marks = marks.set(pl.Series(unknown), value=False)
         if marks.null_count():
             raise _no_value(language.text, values, marks.is_null(), data.images["image_id"])
         return marks.to_numpy().astype(np.bool_)
@@ -207,7 +211,7 @@ def _named(data: Dataset, task: str, name: str) -> pl.Series:
     if name in _columns(data):
         return data.images[name]
     if name in data.classes:
-        return pl.Series(data.labels(name).astype(np.int64))
+        return _present(data, name)
     near = difflib.get_close_matches(name, [*_columns(data), *data.classes, *LABELS], n=3)
     meant = f"did you mean {' or '.join(map(identifier, near))}? " if near else ""
     raise ParameterError(
@@ -223,12 +227,13 @@ def _columns(data: Dataset) -> list[str]:
 
 
 def _label(data: Dataset, task: str, name: str) -> pl.Series:
-    label = pl.Series(data.labels(task).astype(np.int64))
+    label = _present(data, task)
     clash = "a class" if name in data.classes and name != task else ""
     if name in data.images.columns:
         values = data.images[name]
         comparable = values.dtype.is_numeric() or values.dtype == pl.Boolean
-        if not comparable or not (values.cast(pl.Float64) == label).fill_null(value=False).all():
+        known = label.is_not_null()
+        if not comparable or not (values.cast(pl.Float64) == label).filter(known).fill_null(value=False).all():
             clash = "a column of the images with other values"
     if clash:
         raise ParameterError(
@@ -237,6 +242,13 @@ def _label(data: Dataset, task: str, name: str) -> pl.Series:
             remedy=f"rename the column or class {name}",
         )
     return label
+
+
+def _present(data: Dataset, name: str) -> pl.Series:
+    """1 where a class is present, 0 where it is not, null where that is unknown."""
+    unknown = data.unknown_labels(name)
+    labels = pl.Series(data.labels(name, unknown=False).astype(np.int64))
+    return labels if unknown is None else labels.set(pl.Series(unknown), value=None)
 
 
 def _values_seen(train: Dataset, name: str) -> list[Any]:

@@ -97,6 +97,11 @@ class Fitted(ABC):
     def undefined(self, task: str) -> str | None:
         """Why the task has no challenge set under this criterion, or None where it has one."""
 
+    def left_out(self, task: str) -> tuple[int, int] | None:
+        """Training positives that the fit leaves out because they were not annotated, of how many; None where none is."""
+        del task
+        return None
+
     @abstractmethod
     def explain(self, image: Dataset, task: str) -> str:
         """In words, what the criterion sees in one image (a Dataset of one image) for a task."""
@@ -113,6 +118,9 @@ class Fitted(ABC):
 
 class SupportFitted(Fitted):
     """A fitted criterion that measures context support: larger = a more usual context for the task's class."""
+
+    needs_annotation: ClassVar[bool] = False
+    """Whether an image has no support only where something was not annotated, so that there may be too many of them."""
 
     thresholds: TaskThresholds
     """The criterion's own thresholds, or None where they come from matching."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array
 
 from nooch.criteria.base import SupportFitted, Thresholds
 from nooch.criteria.exact import ExactSums, group_sums
-from nooch.data import Dataset
+from nooch.data import KINDS, Dataset, Gaps
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
 
 __all__ = ["CE", "CEState", "FittedCE", "require_areas"]
@@ -23,21 +24,63 @@ _MOST_BITS = 64
 
 
 @dataclass(frozen=True)
+class KnownPairs:
+    """Additive statistics of the training images where two classes, Y and C, were both annotated.
+
+    Attributes:
+        own: (n_classes, n_classes); sums of area(Y) over such images where Y is present.
+        counts: int64 (n_classes, n_classes); how many these are.
+        positives: int64 (n_classes,); all images where Y is present.
+        missing: int64 (n_classes, len(KINDS)); those of them where not one class of the kind was annotated.
+    """
+
+    own: ExactSums
+    counts: NDArray[np.int64]
+    positives: NDArray[np.int64]
+    missing: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, state: CEState) -> KnownPairs:
+        """Those of a shard; where all classes were annotated in all images every pair is known."""
+        if state.known is not None:
+            return state.known
+        n = len(state.counts)
+        columns = (np.repeat(np.diagonal(part)[:, None], n, axis=1) for part in (state.exact.high, state.exact.low))
+        counts = np.repeat(state.counts[:, None], n, axis=1)
+        return cls(ExactSums(*columns), counts, state.counts, np.zeros((n, len(KINDS)), np.int64))
+
+    def __add__(self, other: KnownPairs) -> KnownPairs:
+        return KnownPairs(
+            self.own + other.own,
+            self.counts + other.counts,
+            self.positives + other.positives,
+            self.missing + other.missing,
+        )
+
+
+@dataclass(frozen=True)
 class CEState:
     """Additive statistics of one shard of training images.
 
     Attributes:
         exact: (n_classes, n_classes); the sums, the same bits for whatever shards they were added up from.
-        counts: int64 (n_classes,); images where Y is present.
+        counts: int64 (n_classes,); images where Y is present, and annotated completely.
+        known: what pairs of classes add up to in the images where both were annotated; None where all classes were in all.
     """
 
     exact: ExactSums
     counts: NDArray[np.int64]
+    known: KnownPairs | None = None
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y is present."""
+        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y is present (and both are known)."""
         return self.exact.values
+
+    def __add__(self, other: CEState) -> CEState:
+        both = self.known is None and other.known is None
+        known = None if both else KnownPairs.of(self) + KnownPairs.of(other)
+        return CEState(self.exact + other.exact, self.counts + other.counts, known)
 
 
 @dataclass(frozen=True)
@@ -73,14 +116,15 @@ class CE:
         """Sums over a shard, for all pairs of classes whatever the tasks. Raises InputError where areas are unknown."""
         del tasks
         require_areas(shard)
-        areas = shard.areas
+        areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
         presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
-        counts = np.bincount(areas.indices, minlength=len(shard.classes))
-        return CEState(group_sums(presence, areas, "areas"), counts.astype(np.int64))
+        counts = np.bincount(areas.indices, minlength=len(shard.classes)).astype(np.int64)
+        state = CEState(group_sums(presence, areas, "areas"), counts)
+        return state if shard.gaps is None else replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
 
     def merge(self, states: Iterable[CEState]) -> CEState:
         """The statistics of all shards together, one state at a time; their order and number do not matter."""
-        return reduce(lambda a, b: CEState(a.exact + b.exact, a.counts + b.counts), states)
+        return reduce(operator.add, states)
 
     def finish(self, state: CEState, classes: Sequence[str], tasks: Sequence[str] = ()) -> FittedCE:
         """The fitted criterion. Raises ParameterError where given cues are no classes."""
@@ -101,6 +145,7 @@ class FittedCE(SupportFitted):
 
     kind = "ce"
     reads = ()
+    needs_annotation = True
 
     def __init__(self, criterion: CE, classes: tuple[str, ...], state: CEState) -> None:
         self.criterion, self.classes, self.state = criterion, classes, state
@@ -110,10 +155,30 @@ class FittedCE(SupportFitted):
 
     @cached_property
     def A(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
-        """The paper's A as a matrix, rows Y, columns C, float64, fractions of the image; NaN rows for classes without a positive."""
+        """The paper's A as a matrix, rows Y, columns C, float64, fractions of the image.
+
+        The mean is over the training positives of Y in which both Y and C were annotated; NaN where there is none.
+        """
+        known = self.state.known
         with np.errstate(invalid="ignore", divide="ignore"):
+            if known is not None:
+                found: NDArray[np.float64] = self.state.sums / known.counts - known.own.values / known.counts
+                return found
             means = self.state.sums / self.state.counts[:, None]
         return means - np.diagonal(means)[:, None]
+
+    def left_out(self, task: str) -> tuple[int, int] | None:
+        """Training positives that A(C, task) leaves out because they were not annotated, and how many positives there are.
+
+        Of C it is the one that leaves out most, among the task's cues; or the kind of class that does.
+        """
+        known, row = self.state.known, self._columns_of(task)
+        if known is None:
+            return None
+        cues = [self._column[cue] for cue in self.cues(task)]
+        positives = int(known.positives[row])
+        of_cues = positives - int(known.counts[row, cues].min(initial=positives))
+        return max(of_cues, int(known.missing[row].max(initial=0))), positives
 
     def cues(self, task: str) -> tuple[str, ...]:
         """Context cues of a task, strongest first: those given by hand, or every class with A above alpha."""
@@ -145,11 +210,12 @@ class FittedCE(SupportFitted):
         if self.state.counts[column] == 0:
             return "no training image has the class, so it has no context cue"
         row = np.delete(self.A[column], column)
+        row = row[~np.isnan(row)]
         largest = f"; the largest A(C, {task}) is {row.max():.3g}" if len(row) else ""
         return f"no class has A(C, {task}) > {self.criterion.alpha:g}{largest}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The largest area of the task's cues in every image, float64 (n_images,).
+        """The largest area of the task's cues in every image, float64 (n_images,); NaN where a cue was not annotated.
 
         Raises:
             UndefinedError: the task has no cue.
@@ -162,6 +228,10 @@ class FittedCE(SupportFitted):
         for cue in self.cues(task):
             rows, areas = data.rows_of(cue)
             largest[rows] = np.maximum(largest[rows], areas)
+            unknown = data.unknown(cue)
+            if unknown is not None:
+                # an unknown area could be the largest: the maximum is then unknown too, and NaN stays in a maximum
+                largest[unknown] = np.nan
         return largest
 
     def hard_by_cue(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.uint64]:
@@ -183,8 +253,9 @@ class FittedCE(SupportFitted):
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
         beta = self.criterion.beta
-        areas = {cue: float(image.area(cue)[0]) for cue in self.cues(task)}
-        parts = []
+        areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
+        parts = [f"whether there is {cue} was not annotated" for cue in areas if np.isnan(areas[cue])]
+        areas = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         for cue, area in sorted(areas.items(), key=lambda item: -item[1]):
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
@@ -194,11 +265,18 @@ class FittedCE(SupportFitted):
 
     def to_json(self) -> dict[str, Any]:
         """Parameters, classes, sums and counts: what merges and refits exactly."""
+        known = self.state.known
+        pairs = (
+            {}
+            if known is None
+            else {name: getattr(known, name).tolist() for name in ("counts", "positives", "missing")}
+        )
         return {
             **self.parameters(),
             "classes": list(self.classes),
             "sums": self.state.sums.tolist(),
             "counts": self.state.counts.tolist(),
+            **({} if known is None else {"known": {"own": known.own.values.tolist(), **pairs}}),
         }
 
     @classmethod
@@ -206,13 +284,26 @@ class FittedCE(SupportFitted):
         """Read back what ``to_json`` gave."""
         try:
             saved = msgspec.convert(content, _Saved)
-            state = CEState(ExactSums.of(np.array(saved.sums, np.float64)), np.array(saved.counts, np.int64))
+            known = None if saved.known is None else saved.known.pairs()
+            state = CEState(ExactSums.of(np.array(saved.sums, np.float64)), np.array(saved.counts, np.int64), known)
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)
-        if state.sums.shape != (n, n) or state.counts.shape != (n,):
+        square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
+        if any(part.shape != (n, n) for part in square) or state.counts.shape != (n,):
             raise FormatError(f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}")
         return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)
+
+
+class _SavedPairs(msgspec.Struct):
+    own: list[list[float]]
+    counts: list[list[int]]
+    positives: list[int]
+    missing: list[list[int]]
+
+    def pairs(self) -> KnownPairs:
+        counts, positives, missing = (np.array(part, np.int64) for part in (self.counts, self.positives, self.missing))
+        return KnownPairs(ExactSums.of(np.array(self.own, np.float64)), counts, positives, missing)
 
 
 class _Saved(msgspec.Struct):
@@ -222,6 +313,30 @@ class _Saved(msgspec.Struct):
     classes: list[str]
     sums: list[list[float]]
     counts: list[int]
+    known: _SavedPairs | None = None
+
+
+def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
+    """What is known of pairs of classes: that of all positives, less that of those where the other class is unknown.
+
+    No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes, and that of exceptions.
+    """
+    every = KnownPairs.of(state)
+    high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
+    presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
+    spread, there = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
+    parts = [(gaps.images, there, spread)]
+    if gaps.pairs is not None:
+        parts.append((gaps.pairs, np.arange(len(shard.classes)), np.arange(len(shard.classes))))
+    for unknown, columns, of in parts:
+        own = group_sums(unknown, areas, "areas")
+        high[:, columns] -= own.high[of].T
+        low[:, columns] -= own.low[of].T
+        counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[of].T).astype(np.int64)
+    ones = csr_array((np.ones_like(shard.areas.data), shard.areas.indices, shard.areas.indptr), shape=areas.shape)
+    positives = np.bincount(shard.areas.indices, minlength=len(shard.classes)).astype(np.int64)
+    missing = np.rint((ones.T @ gaps.images).toarray()).astype(np.int64)
+    return KnownPairs(ExactSums(high, low), counts, positives, missing)
 
 
 def _percent(fraction: float) -> str:

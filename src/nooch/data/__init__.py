@@ -1,6 +1,7 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
+from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
 from nooch.data.dataset import Dataset, ImageId, position_of
 from nooch.data.header import encode_header, load_header
 from nooch.data.names import class_name, embedding_precision
@@ -10,9 +11,13 @@ from nooch.data.tables import id_column, parquet_bytes, read_arrays, read_table
 
 __all__ = [
     "ALL",
+    "ANNOTATED",
+    "COLUMN_OF_KIND",
     "CORE_COLUMNS",
+    "KINDS",
     "SPLITS",
     "Dataset",
+    "Gaps",
     "ImageId",
     "add_embedding",
     "apply_split",

@@ -83,7 +83,10 @@ def _of_dataset(data: Dataset, source: str | Path) -> Labels:
     present = np.zeros(data.areas.shape, dtype=bool)
     rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
     present[rows, data.areas.indices] = True
-    return _labels(pl.Series(data.images["image_id"]), present, data.classes, source)
+    # of a class that was not annotated everywhere there are no labels
+    known = [column for column, name in enumerate(data.classes) if data.unknown_labels(name) is None]
+    classes = [data.classes[column] for column in known]
+    return _labels(pl.Series(data.images["image_id"]), present[:, known], classes, source)
 
 
 def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path) -> Labels:

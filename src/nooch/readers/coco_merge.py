@@ -24,9 +24,9 @@ from nooch.readers.sums import Entries, summed
 __all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
 
 _NOTES = {
-    "things": "{n} images are in no things file: every things class counts as absent there",
-    "stuff": "{n} images are in no stuff file: every stuff class counts as absent there",
-    "maps": "{n} images have no pixel map: every stuff class counts as absent there",
+    "things": "{n} images are in no things file: their things were not annotated, and are unknown, not absent",
+    "stuff": "{n} images are in no stuff file: their stuff was not annotated, and is unknown, not absent",
+    "maps": "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent",
     "files": "{n} of {images} image files are not below {root}",
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
@@ -65,18 +65,20 @@ def counted_merge(
     merged = _Merged([(role, file) for role, file in parsed if role != "captions"])
     if stuff_maps is not None:
         merged.add_maps(Path(stuff_maps), stuff_map_values, map)
+    texts = _captions([file for role, file in parsed if role == "captions"], merged)
     frame = pl.DataFrame(
         {
             "image_id": merged.ids,
             "file_name": _locate(merged, index),
             "width": merged.widths,
             "height": merged.heights,
+            **{column: np.isin(merged.ids, ids) for column, ids in merged.annotated.items()},
         },
         schema_overrides={"file_name": pl.String},
     )
-    texts = _captions([file for role, file in parsed if role == "captions"], merged)
     root = None if index is None else str(index.root.resolve())
-    return Dataset.build(frame, merged.classes, merged.areas(), texts, image_root=root), merged.counts
+    data = Dataset.build(frame, merged.classes, merged.areas(), texts, image_root=root, kinds=merged.kinds)
+    return data, merged.counts
 
 
 def notes_of(counts: Mapping[str, int], n_images: int, images: str | Path | None) -> list[str]:
@@ -104,6 +106,8 @@ class _Merged:
 
     def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
         self.counts: dict[str, int] = {}
+        # reserved column -> ids of the images that files of its role list
+        self.annotated: dict[str, NDArray[np.int64]] = {}
         for _, file in files:
             check_file_names(pl.Series(file.file_names, dtype=pl.String), file.name)
         self._files = ", ".join(file.name for _, file in files)
@@ -116,6 +120,9 @@ class _Merged:
         self.file_names = self._first_names(rows, [file.file_names for file in parsed])
         self.classes = class_order(files)
         self._column = {name: column for column, name in enumerate(self.classes)}
+        # a class that both roles name is one of things
+        self.kinds = dict.fromkeys(class_order([f for f in files if f[0] == "stuff"]), "stuff")
+        self.kinds |= dict.fromkeys(class_order([f for f in files if f[0] == "things"]), "thing")
         self._parts = [self._triples(file, there) for file, there in zip(parsed, rows, strict=True)]
         self._note_coverage(files)
 
@@ -145,6 +152,7 @@ class _Merged:
             )
         for name in stuff.values():
             self._column.setdefault(name, len(self._column))
+            self.kinds.setdefault(name, "stuff")
         self.classes = list(self._column)
         rows = np.searchsorted(self.ids, counted.image_ids.to_numpy()[known])
         differ = (counted.sizes[known] != np.column_stack([self.widths, self.heights])[rows]).any(axis=1)
@@ -157,6 +165,7 @@ class _Merged:
         columns = np.array([self._column[name] for name in counted.classes])[pixels.col]
         self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
         self.counts["maps"] = len(self.ids) - int(known.sum())
+        self.annotated["annotated_stuff"] = self.ids[rows]
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
@@ -207,6 +216,8 @@ class _Merged:
             listed = [f.image_ids for r, f in files if r == role]
             # the files of a role share no image, so their lengths add up
             self.counts[role] = len(self.ids) - sum(map(len, listed)) if listed else 0
+            if listed:
+                self.annotated[f"annotated_{role}"] = np.concatenate(listed)
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -270,6 +281,7 @@ def _locate(merged: _Merged, index: ImageIndex | None) -> list[str | None]:
 def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
     if not files:
         return None
+    merged.annotated["annotated_captions"] = np.concatenate([file.image_ids for file in files])
     ids = np.concatenate([file.image_ids[file.image_index] for file in files])
     texts = [text for file in files for text in file.captions]
     known = np.isin(ids, merged.ids)

@@ -53,7 +53,8 @@ def train_classes(
         pixels: the dataset's pixel cache.
         backbone: hub id, folder, or ``config:NAME``.
         out: folder to write.
-        tasks: classes; all by default. Classes that no training image has, or all have, are left out with their names in ``classes.json``.
+        tasks: classes; all by default. Classes that no training image has, or all have, or that were not annotated in every
+            image of train and valid, are left out with their names in ``classes.json``.
         settings: the paper's by default (Adam, 1e-3, batch 16).
         seed: of initialisation and order.
         device: where it is computed.
@@ -69,10 +70,12 @@ def train_classes(
     asked = list(data.classes if tasks is None else tasks)
     for task in asked:
         check_one_of("class", task, data.classes, owner="the dataset")
-    learnt = [task for task in asked if 0 < data.labels(task)[rows["train"]].sum() < len(rows["train"])]
+    seen = data.select(rows=np.sort(np.concatenate([rows["train"], rows["valid"]])))
+    labels_of = {task: data.labels(task, unknown=False) for task in asked if seen.unknown_labels(task) is None}
+    learnt = [task for task, y in labels_of.items() if 0 < y[rows["train"]].sum() < len(rows["train"])]
     if not learnt:
         raise InputError("no class is in some training images and not in others", allowed="one such class at least")
-    labels = np.stack([data.labels(task) for task in learnt], axis=1).astype(np.float32)
+    labels = np.stack([labels_of[task] for task in learnt], axis=1).astype(np.float32)
     made = backbones(backbone, settings, size=pixels.size, device=device)
     trained = NetworkPass(made, pixels, rows, [_learning(labels, rows["train"], seed, device)], settings)
     facts = _facts(data, pixels, trained, settings, seed) | {

@@ -21,10 +21,12 @@ from nooch.challenge import (
     mark_by_phi,
     mark_by_threshold,
 )
+from nooch.challenge.suite import SetRecord
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted, TaskThresholds
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.published import NOOCH_TASKS
+from nooch.study.unannotated import check_fit, check_sets
 
 __all__ = [
     "TASKS_AT_ONCE",
@@ -53,9 +55,13 @@ def find(
     match: str | None = None,
     splits: Sequence[str] | None = None,
     path: str | None = None,
+    allow_unannotated: bool = False,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> Suite:
     """Find the challenge sets of a dataset.
+
+    Images of which it is unknown whether they show a task's class, or how large its cues are, because that was not annotated,
+    are left out of fits and sets; sets count them (``excluded_*``).
 
     Args:
         data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
@@ -65,6 +71,7 @@ def find(
             support and have no thresholds of their own.
         splits: where to find; by default valid and test as far as there are any, or ``all``.
         path: where the dataset lies, recorded so that images can be explained later.
+        allow_unannotated: also where that leaves out more than half of a task's training positives or of a split's images.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Returns:
@@ -72,7 +79,8 @@ def find(
 
     Raises:
         ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and nothing to match.
-        InputError: an empty split; areas or attribute values that a criterion needs and the data lack.
+        InputError: an empty split; areas or attribute values that a criterion needs and the data lack; more than half of
+            what a set would stand on was not annotated.
     """
     names = resolve_tasks(data, tasks)
     found_in = splits_to_search(data, splits)
@@ -80,6 +88,8 @@ def find(
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = {name: _fit(name, criterion, data, names) for name, criterion in base.items()}
     check_match(fitted, match, criteria)
+    if not allow_unannotated:
+        check_fit(fitted, base, names)
     job = Finding(names, fitted, match, {s: data.select(s) for s in found_in})
     sets: dict[Key, ChallengeSet] = {}
     skipped: list[Skipped] = []
@@ -95,6 +105,8 @@ def find(
                 sets[name, task, split] = ChallengeSet.from_mark(name, task, split, job.parts[split], mark)
         job.forget()
         progress(f"finding {name}", len(names), len(names))
+    if not allow_unannotated:
+        check_sets((SetRecord.of(one) for one in sets.values()), fitted)
     return Suite.of(
         sets,
         dataset=DatasetRecord(
@@ -159,12 +171,16 @@ class Finding:
             if isinstance(fitted, SupportFitted):
                 self._marks[key] = self._support_mark(name, fitted, task, split)
             elif isinstance(fitted, MarkFitted):
-                self._marks[key] = mark_by_phi(fitted.phi(part, task))
+                self._marks[key] = mark_by_phi(fitted.phi(part, task), part.unknown_labels(task))
         return self._marks[key]
 
     def _support_mark(self, name: str, fitted: SupportFitted, task: str, split: str) -> Mark:
         part = self.parts[split]
-        support, labels = self._support(name, fitted, task, split), part.labels(task)
+        support, labels = self._support(name, fitted, task, split), part.labels(task, unknown=False)
+        unknown = part.unknown_labels(task)
+        if unknown is not None:
+            # neither a positive nor a negative: it counts on no side and is matched with nothing
+            support = np.where(unknown, np.nan, support)
         if (limits := fitted.thresholds_for(task)) is not None:
             by_cue = fitted.hard_by_cue(part, task, labels)
             return mark_by_threshold(support, labels, limits.positive, limits.negative, by_cue)

@@ -20,6 +20,7 @@ from nooch.evaluation.reading import as_runs
 from nooch.metrics.pointwise import losses
 from nooch.study.finding import resolve_tasks, training_part
 from nooch.study.sweeping import grid_of
+from nooch.study.unannotated import check_fit
 
 __all__ = ["sweep_losses"]
 
@@ -38,6 +39,7 @@ def sweep_losses(
     tasks: str | Sequence[str] | None = None,
     split: str = "test",
     scale: str | None = None,
+    allow_unannotated: bool = False,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> LossSweep:
     """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training split.
@@ -52,6 +54,7 @@ def sweep_losses(
         tasks: as ``nooch.find`` takes them; by default all classes that are predicted.
         split: whose images.
         scale: ``logit`` or ``probability``, needed for wide tables.
+        allow_unannotated: as for ``nooch.find``.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
@@ -68,25 +71,30 @@ def sweep_losses(
     names = _tasks(data, runs, tasks)
     part, train = data.select(split), training_part(data, "the criteria")
     ce = CE().fit(train) if len(alphas) else None
+    if ce is not None and not allow_unannotated:
+        check_fit({"ce": FittedCE(CE(float(alphas[0])), ce.classes, ce.state)}, {}, names)
     gist = Gist(embedding).fit(train, names) if len(taus) and embedding is not None else None
     aligned = {run.run: Aligned(run, part.images["image_id"], split) for run in runs}
     grids: dict[str, Floats] = {}
     lines: dict[str, Floats] = {}
     for done, task in enumerate(names):
         progress("losses by threshold", done, len(names))
-        labels = part.labels(task)
+        labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
+        known = slice(None) if unknown is None else np.flatnonzero(~unknown)
         # a set of all images, of which none is hard: it tells what the predictions must have
         whole = ChallengeSet.from_mark("all images", task, split, part, Mark(np.full(len(part), EASY, np.int8)))
         values = [
-            losses(labels, aligned[run.run].values(task, slice(None), whole), run.scale)
+            losses(labels[known], aligned[run.run].values(task, known, whole), run.scale)
             for run in runs
             if task in run.tasks
         ]
         loss = np.mean(values, axis=0)
+        # images of unknown label count nowhere
+        seen = part if unknown is None else part.select(rows=~unknown)
         if ce is not None:
-            grids[task] = _of_areas(ce, part, task, loss, alphas, betas)
+            grids[task] = _of_areas(ce, seen, task, loss, alphas, betas)
         if gist is not None and gist.undefined(task) is None:
-            lines[task] = hard_sums(gist.support(part, task), labels, loss, taus)
+            lines[task] = hard_sums(gist.support(seen, task), labels[known], loss, taus)
     points = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
     return LossSweep(_table(grids, split, points), _table(lines, split, {"tau": taus}))
 

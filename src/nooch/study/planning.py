@@ -254,7 +254,7 @@ def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> t
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)
-    labels = {task: data.labels(task) for task in tasks}
+    labels = {task: _labels(data, task) for task in tasks}
     for job in jobs:
         refit = job.kind.refit
         for split in ("train", *([] if refit is None else [refit.split])):
@@ -265,6 +265,19 @@ def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> t
                     remedy="leave the task out, or split anew",
                 )
     return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
+
+
+def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
+    """Labels to train with. Raises UndefinedError where one of train or valid is unknown; those of test train nothing."""
+    unknown = data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(task)
+    if unknown is not None:
+        raise UndefinedError(
+            f"task {task} was not annotated in {unknown.sum()} images of train and valid",
+            allowed="tasks annotated in all of them",
+            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
+            "data.select(rows=~data.unknown_labels(task))",
+        )
+    return data.labels(task, unknown=False)
 
 
 def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:

@@ -31,7 +31,8 @@ def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
         data: the dataset it was found in.
         embedding: of the gist criterion, or None.
     """
-    options: dict[str, Any] = {"tasks": list(suite.tasks), "splits": list(suite.splits)}
+    # what the suite was found in although it is not annotated enough is shown like it
+    options: dict[str, Any] = {"tasks": list(suite.tasks), "splits": list(suite.splits), "allow_unannotated": True}
     if data.has_areas:
         options |= {"alpha": ALPHAS, "beta": BETAS}
     if embedding is not None and embedding in data.embeddings:

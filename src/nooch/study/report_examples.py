@@ -29,7 +29,7 @@ class TaskView:
         marks: criterion -> uint8 (n,): 0 hard positive, 1 hard negative, 2 easy, 255 no verdict.
         support: criterion -> float64 (n,), NaN where there is none; criteria without support are missing.
         losses: criterion -> method -> float64 (n,).
-        area: float64 (n,), area of the task's class, or None where it is unknown.
+        area: float64 (n,), area of the task's class, NaN where it was not annotated, or None where areas are unknown.
     """
 
     task: str
@@ -109,9 +109,9 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
 def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], str]:
     """Hard positives whose target is larger than the average of the split's positives (Appendix D.1); all where none is."""
     positive = view.labels == 1
-    if view.area is None or not positive.any():
+    if view.area is None or np.isnan(view.area[positive]).all():
         return mask, ""
-    larger = mask & (view.area > view.area[positive].mean())
+    larger = mask & (view.area > np.nanmean(view.area[positive]))
     return (larger, f", {view.task} larger than on average") if larger.any() else (mask, "")
 
 

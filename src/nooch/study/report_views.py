@@ -32,7 +32,7 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
         {c: images.spread(one, one.subset, _NONE) for c, one in sets.items()},
         {c: images.spread(one, one.support, np.nan) for c, one in sets.items() if one.support is not None},
         {c: {m: values for m, (_, values) in of.items()} for c, of in losses.of(task, images, given == 1).items()},
-        None if images.data is None or not images.data.has_areas else images.data.area(task),
+        None if images.data is None or not images.data.has_areas else images.data.area(task, unknown=np.nan),
     )
 
 

@@ -98,7 +98,7 @@ class Work:
             frame["support"].to_numpy() if "support" in frame.columns else None,
             Side(record.threshold_positive, record.tied_positive, record.missing_positives),
             Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
-            (record.excluded_positives, record.excluded_negatives),
+            (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
             frame["by_cue"].to_numpy() if "by_cue" in frame.columns else None,
         )
 
@@ -118,11 +118,17 @@ def measure_shard(work: Work, shard: int) -> None:
     )
     chosen = (codes < len(work.splits)).to_numpy()
     part = data.select(rows=chosen)
-    _write(work.shard_file(shard, "labels"), ({"label": part.labels(task)} for task in work.tasks))
+    _write(work.shard_file(shard, "labels"), ({"label": _labels(part, task)} for task in work.tasks))
     for number, fitted in enumerate(work.fitted.values()):
         _write(work.shard_file(shard, str(number)), _measures(fitted, part, work.tasks))
     # written last: it says that the shard is done
     _write(done, [{"image_id": part.images["image_id"], "split": codes.filter(pl.Series(chosen))}])
+
+
+def _labels(part: Dataset, task: str) -> pl.Series:
+    """Labels, null where they are unknown."""
+    labels, unknown = pl.Series(part.labels(task, unknown=False)), part.unknown_labels(task)
+    return labels if unknown is None else labels.set(pl.Series(unknown), value=None)
 
 
 def _measures(fitted: Fitted, part: Dataset, tasks: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -138,7 +144,8 @@ def _measures(fitted: Fitted, part: Dataset, tasks: Sequence[str]) -> Iterator[d
         for task in block:
             columns: dict[str, Any] = {"support": supports.get(task, np.empty(0))}
             if fitted.thresholds is not None:
-                bits = fitted.hard_by_cue(part, task, part.labels(task)) if task in supports else None
+                labels = part.labels(task, unknown=False)
+                bits = fitted.hard_by_cue(part, task, labels) if task in supports else None
                 none = [None] * len(columns["support"])
                 columns["by_cue"] = pl.Series(none if bits is None else bits, dtype=pl.UInt64)
             yield columns
@@ -198,10 +205,17 @@ def _parts(work: Work, task: str, names: Sequence[str]) -> dict[str, Dataset]:
     parts = {}
     for code, split in enumerate(work.splits):
         mine = table.filter(pl.Series(work.split_codes == code)).with_row_index("image_id")
-        ends = np.concatenate([[0], np.cumsum(mine["label"].to_numpy())])
-        areas = csr_array((np.ones(ends[-1]), np.zeros(ends[-1], np.int64), ends), shape=(mine.height, 1))
-        parts[split] = Dataset(mine.drop("label"), (task,), areas)
+        labels = mine["label"]
+        areas, unknown = (_column(rows) for rows in (labels.fill_null(value=False), labels.is_null()))
+        exceptions = csr_array(-unknown.astype(np.int8)) if unknown.nnz else None
+        parts[split] = Dataset(mine.drop("label"), (task,), areas, exceptions=exceptions)
     return parts
+
+
+def _column(rows: pl.Series) -> csr_array:
+    """CSR float64 (n, 1) with an entry where a Boolean column is true."""
+    ends = np.concatenate([[0], np.cumsum(rows.to_numpy())])
+    return csr_array((np.ones(ends[-1]), np.zeros(ends[-1], np.int64), ends), shape=(len(rows), 1))
 
 
 def _gathered(work: Work, what: str, number: int) -> pl.DataFrame:

@@ -33,6 +33,7 @@ from nooch.study.finding import (
 from nooch.study.holding import held, remove_leftovers
 from nooch.study.shard_measures import Marked, Work, gather_task, measure_shard
 from nooch.study.shard_sums import check_embeddings, code_of, fit_in_shards
+from nooch.study.unannotated import check_fit, check_sets
 from nooch.version import __version__
 
 __all__ = ["Summable", "find_in_shards"]
@@ -50,6 +51,7 @@ def find_in_shards(
     match: str | None = None,
     splits: Sequence[str] | None = None,
     path: str | None = None,
+    allow_unannotated: bool = False,
     overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = lambda _what, _done, _total: None,
@@ -64,6 +66,7 @@ def find_in_shards(
         match: as for ``find``.
         splits: as for ``find``.
         path: as for ``find``.
+        allow_unannotated: as for ``find``.
         overwrite: replace a suite folder that exists.
         map: where the work is done, such as an engine's.
         progress: called with what is being done, and how much of how much is done.
@@ -85,6 +88,8 @@ def find_in_shards(
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitted = fit_in_shards(data, base, names, target, map, progress)
     check_match(fitted, match, criteria)
+    if not allow_unannotated:
+        check_fit(fitted, base, names)
     check_embeddings(data, reads_of(fitted.values()))
     work = Work(
         data, _folder(target, data, fitted, criteria, names, found_in, match), fitted, criteria, names, found_in, match
@@ -95,6 +100,8 @@ def find_in_shards(
         marked = _all(map(partial(gather_task, work), pairs), len(pairs), "marking tasks", progress)
         progress("writing", 0, 1)
         header = _header(data, work, dict(zip(pairs, marked, strict=True)), path)
+        if not allow_unannotated:
+            check_sets(header.sets, fitted)
         records = {(r.criterion, r.task, r.split): r for r in header.sets}
         save_suite(Suite(header, lambda *key: work.read_set(records[key])), out, overwrite=overwrite)
     # what a find with other words left is of no use now, either

@@ -13,10 +13,11 @@ import numpy as np
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.criteria import FITTED, fitted_from_json
-from nooch.data import Dataset, ImageId, load_dataset, position_of
-from nooch.errors import NoochError, ParameterError, check_one_of
+from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
+from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.study.unannotated import left_out
 
-__all__ = ["explain", "overlaps", "recorded_dataset", "summary"]
+__all__ = ["annotation_facts", "explain", "fit_left_out", "overlaps", "recorded_dataset", "summary"]
 
 
 def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
@@ -29,6 +30,10 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
             "match": record.match,
             "expression": record.expression,
             "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
+            "left_out": {
+                task: {"positives": missing, "of": positives}
+                for task, (missing, positives) in fit_left_out(suite, name).items()
+            },
         }
         for name, record in header.criteria.items()
     }
@@ -41,6 +46,25 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
         "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
+    """Task -> training positives that were not annotated and are left out of a criterion's fit, of how many; tasks without are missing."""
+    record = suite.header.criteria[criterion]
+    if record.kind not in FITTED or record.fitted is None:
+        return {}
+    return left_out({criterion: fitted_from_json(record.kind, record.fitted)}, suite.tasks).get(criterion, {})
+
+
+def annotation_facts(data: Dataset) -> dict[str, Any]:
+    """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that are stated one by one."""
+    recorded = {name.removeprefix("annotated_"): data.images[name] for name in ANNOTATED if name in data.images.columns}
+    stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
+    return {
+        "images": {kind: int(column.sum()) for kind, column in recorded.items()},
+        "unknown_pairs": int((stated < 0).sum()),
+        "verified_pairs": int((stated > 0).sum()),
     }
 
 
@@ -146,6 +170,8 @@ def _verdict(
         if suite.header.hard_only:
             unknown = "the image is not hard, and the suite holds hard images alone"
         text = reasons[0] if reasons else f"no verdict: {unknown}"
+        if not reasons and data is not None:
+            text = _unknown(suite, criterion, task, data, image_id) or text
         return {"criterion": criterion, "subset": None, "support": None, "threshold": None, "text": text}
     challenge, row = found
     subset = SUBSETS[challenge.subset[row]]
@@ -165,6 +191,16 @@ def _verdict(
         "threshold": side.threshold,
         "text": "; ".join(sentences),
     }
+
+
+def _unknown(suite: Suite, criterion: str, task: str, data: Dataset, image_id: ImageId) -> str | None:
+    """What of an image without a verdict was not annotated."""
+    image = data.select(rows=np.array([data.row(image_id)]))
+    if image.unknown_labels(task) is not None:
+        return f"no verdict: it was not annotated whether there is {task}"
+    cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
+    missing = [cue for cue in cues if image.unknown(cue) is not None]
+    return f"no verdict: it was not annotated how much {some_of(missing)} there is" if missing else None
 
 
 def _rule(task: str, label: bool, subset: str, support: float | None, threshold: float | None) -> str:

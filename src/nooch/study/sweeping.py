@@ -18,6 +18,7 @@ from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset
 from nooch.errors import ParameterError
 from nooch.study.finding import resolve_tasks, splits_to_search, training_part
+from nooch.study.unannotated import check_counted, check_fit
 
 __all__ = ["grid_of", "sweep_thresholds"]
 
@@ -35,9 +36,12 @@ def sweep_thresholds(
     embedding: str | None = None,
     tasks: str | Sequence[str] = "all",
     splits: Sequence[str] | None = None,
+    allow_unannotated: bool = False,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> Sweep:
     """Count cues and hard images over thresholds; CE and gist are fitted once, on the training split.
+
+    Images where a task's class, or one of its cues at an alpha, was not annotated are not counted there, on no side.
 
     Args:
         data: the dataset.
@@ -47,11 +51,12 @@ def sweep_thresholds(
         embedding: name of one of the dataset's embeddings.
         tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
         splits: where to count; by default valid and test as far as there are any, or ``all``.
+        allow_unannotated: as for ``nooch.find``.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of range, tau without an embedding.
-        InputError: unknown areas, an empty training split.
+        InputError: unknown areas, an empty training split; too much that was not annotated.
     """
     alphas, betas, taus = (grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
     if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
@@ -67,6 +72,8 @@ def sweep_thresholds(
     grid, tau_table = _empty(["alpha", "beta"]), _empty(["tau"])
     if len(alphas):
         fitted = CE(float(alphas[0]), float(betas[0])).fit(train)
+        if not allow_unannotated:
+            check_fit({"ce": fitted}, {}, names)
         n_cues = np.array([_cues(fitted, task, alphas)[1] for task in names], dtype=np.int64)
         cues = pl.DataFrame(
             {"task": np.repeat(names, len(alphas)), "alpha": np.tile(alphas, len(names)), "n_cues": n_cues.reshape(-1)}
@@ -74,6 +81,8 @@ def sweep_thresholds(
         tables = []
         for split, part in parts.items():
             counts = _Areas(part, betas).count(fitted, names, alphas, partial(_report, progress, split, len(names)))
+            if not allow_unannotated:
+                check_counted(names, split, counts[:, :, 2:].sum(axis=2).min(axis=1), len(part))
             tables.append(
                 _table(
                     names, split, {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}, counts
@@ -121,7 +130,8 @@ class _Areas:
     """Areas of a split as codes that say where they lie among the betas.
 
     An area between the (k-1)th and the kth beta has code 2k, one equal to the kth beta 2k + 1. So s < beta k is code <= 2k, and
-    s > beta k is code >= 2k + 2; and the code of a maximum is the maximum of codes.
+    s > beta k is code >= 2k + 2; and the code of a maximum is the maximum of codes. Images that are not counted have the
+    largest number there is, above which no code rises.
     """
 
     def __init__(self, part: Dataset, betas: NDArray[np.float64]) -> None:
@@ -134,7 +144,7 @@ class _Areas:
 
         self._none = int(code(0.0))
         self._codes = {name: (rows, code(areas)) for name in part.classes for rows, areas in [part.rows_of(name)]}
-        self._kind = kind
+        self._kind, self._left_out = kind, int(np.iinfo(kind).max)
 
     def count(
         self, fitted: FittedCE, tasks: Sequence[str], alphas: NDArray[np.float64], done: Callable[[int], None]
@@ -142,24 +152,26 @@ class _Areas:
         """Hard positives, hard negatives, positives and negatives: int64 (n_tasks, n_alphas x n_betas, 4)."""
         counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)
         for number, task in enumerate(tasks):
-            labels = self._part.labels(task)
-            counts[number, :, :, 2:] = labels.sum(), (~labels).sum()
             columns, n_cues = _cues(fitted, task, alphas)
-            for k, hard in enumerate(
-                self._prefixes(labels, [fitted.classes[c] for c in columns], set(n_cues.tolist()))
+            for k, counted in enumerate(
+                self._prefixes(task, [fitted.classes[c] for c in columns], set(n_cues.tolist()))
             ):
                 # the image's support is known now for every alpha at which there are k cues
-                counts[number, n_cues == k, :, :2] = hard
+                counts[number, n_cues == k] = counted
             done(number + 1)
         return counts.reshape(len(tasks), -1, 4)
 
-    def _prefixes(self, labels: NDArray[np.bool_], cues: Sequence[str], wanted: set[int]) -> list[Counts]:
-        """Hard positives and negatives by beta, int64 (n_betas, 2), for the first k cues, k = 0, 1, ...; only where wanted."""
+    def _prefixes(self, task: str, cues: Sequence[str], wanted: set[int]) -> list[Counts]:
+        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0, 1, ...; only where wanted."""
         width = 2 * self._n + 1
+        labels, unknown = self._part.labels(task, unknown=False), self._part.unknown_labels(task)
         support = np.full(len(labels), self._none, dtype=self._kind)
         histogram = np.zeros((2, width), dtype=np.int64)
         histogram[:, self._none] = (~labels).sum(), labels.sum()
-        results = [np.zeros((self._n, 2), dtype=np.int64)]
+        self._leave_out(unknown, support, histogram, labels)
+        results = [self._counts(histogram)]
+        # without a cue there is no hard image
+        results[0][:, :2] = 0
         for k, cue in enumerate(cues, 1):
             rows, codes = self._codes[cue]
             before = support[rows]
@@ -170,12 +182,24 @@ class _Areas:
             histogram += np.bincount(side + after, minlength=2 * width).reshape(2, width)
             histogram -= np.bincount(side + before, minlength=2 * width).reshape(2, width)
             support[rows] = after
-            results.append(self._hard(histogram) if k in wanted else results[0])
+            self._leave_out(self._part.unknown(cue), support, histogram, labels)
+            results.append(self._counts(histogram) if k in wanted else results[0])
         return results
 
-    def _hard(self, histogram: Counts) -> Counts:
+    def _leave_out(
+        self, unknown: NDArray[np.bool_] | None, support: Any, histogram: Counts, labels: NDArray[np.bool_]
+    ) -> None:
+        """Take the images where something is unknown out of the histogram, once."""
+        if unknown is None:
+            return
+        rows = np.flatnonzero(unknown & (support != self._left_out))
+        np.subtract.at(histogram, (labels[rows].astype(np.int64), support[rows].astype(np.int64)), 1)
+        support[rows] = self._left_out
+
+    def _counts(self, histogram: Counts) -> Counts:
         below = histogram.cumsum(axis=1)
-        return np.stack([below[1, 0 : 2 * self._n : 2], below[0, -1] - below[0, 1 : 2 * self._n : 2]], axis=1)
+        hard = below[1, 0 : 2 * self._n : 2], below[0, -1] - below[0, 1 : 2 * self._n : 2]
+        return np.stack([*hard, *(np.full(self._n, below[side, -1]) for side in (1, 0))], axis=1)
 
 
 def _by_threshold(
@@ -184,8 +208,9 @@ def _by_threshold(
     """The same counts for a criterion whose support does not depend on the threshold: int64 (n_tasks, n_thresholds, 4)."""
     counts = np.zeros((len(tasks), len(thresholds), 4), dtype=np.int64)
     for number, task in enumerate(tasks):
-        support, labels = fitted.support(part, task), part.labels(task)
-        known = ~np.isnan(support)
+        support, labels = fitted.support(part, task), part.labels(task, unknown=False)
+        unknown = part.unknown_labels(task)
+        known = ~np.isnan(support) if unknown is None else ~np.isnan(support) & ~unknown
         positive, negative = np.sort(support[labels & known]), np.sort(support[~labels & known])
         counts[number, :, 0] = np.searchsorted(positive, thresholds, "left")
         counts[number, :, 1] = len(negative) - np.searchsorted(negative, thresholds, "right")

@@ -38,10 +38,10 @@ class Environments:
         return None if self.fitted.cues(task) else self.fitted.undefined(task) or "it has no context cue"
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
-        """2 x label + presence, uint8 (n_images,), 0 to 3.
+        """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown count as without it.
 
         Raises:
-            UndefinedError: the task has no context cue.
+            UndefinedError: the task has no context cue, or it was not annotated in all images of train and valid.
             InputError: the attribute is missing somewhere, or has other than two values.
         """
         if reason := self.undefined(task):
@@ -53,8 +53,14 @@ class Environments:
             there = _two_values(data, self.attribute)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
-            there = data.labels(self.fitted.cues(task)[0])
-        return np.asarray(2 * data.labels(task) + there, dtype=np.uint8)
+            cue = self.fitted.cues(task)[0]
+            if data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(cue) is not None:
+                raise UndefinedError(
+                    f"task {task} has no environments: its cue {cue} was not annotated in all images of train and valid",
+                    remedy="leave the methods out that need them, name an attribute, or train on the annotated images alone",
+                )
+            there = data.labels(cue, unknown=False)
+        return np.asarray(2 * data.labels(task, unknown=False) + there, dtype=np.uint8)
 
 
 def _two_values(data: Dataset, attribute: str) -> NDArray[np.bool_]:

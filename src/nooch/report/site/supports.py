@@ -143,6 +143,9 @@ def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> Trave
     data = images.data
     if fitted is None or data is None or not data.has_areas or any(c not in data.classes for c in fitted.classes):
         return None
+    if data.gaps is not None:
+        # areas travel without what is unknown: the supports themselves are sent
+        return None
     if (criterion, task, images.split) in suite.keys:
         challenge = suite.set(criterion, task, images.split)
         if not _agrees(challenge, fitted.support(data, task), images):

@@ -16,13 +16,14 @@ from nooch.report.site.supports import criterion_parts
 __all__ = ["UNKNOWN", "labels_of", "task_file"]
 
 UNKNOWN = 255
-"""Label of an image that no set of the task has."""
+"""Label of an image that no set of the task has, or in which the class was not annotated."""
 
 
 def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]:
     """1 where the class is present, 0 where it is absent, UNKNOWN where nothing says; shape (n,)."""
     if images.data is not None:
-        return images.data.labels(task).astype(np.uint8)
+        given, unknown = images.data.labels(task, unknown=False).astype(np.uint8), images.data.unknown_labels(task)
+        return given if unknown is None else np.where(unknown, UNKNOWN, given).astype(np.uint8)
     labels = np.full(len(images), UNKNOWN, dtype=np.uint8)
     for key in suite.keys:
         if key[1:] == (task, images.split):
