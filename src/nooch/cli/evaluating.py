@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Long or wide tables (CSV, Parquet) or .npz; several are compared."
     ),

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     out: str = typer.Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."),
     to: str = typer.Option(
         ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."

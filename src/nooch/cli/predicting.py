@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def predict_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     model: str = typer.Option(
         ..., "--model", help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP."
     ),

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     out: Path = typer.Option(..., "--out", metavar="SITE", help="Folder to write; it must not exist."),
     dataset: Place = DatasetOption,
     no_dataset: bool = typer.Option(

@@ -69,7 +69,8 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
 
 
 def show_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."), format: Format = FormatOption
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    format: Format = FormatOption,
 ) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
     from nooch.challenge import load_suite
@@ -88,7 +89,7 @@ def show_command(
 
 
 def explain_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     task: str = typer.Option(..., "--task", help="Task."),
     image: str = typer.Option(..., "--image", help="Image id."),
     dataset: Place = DatasetOption,
@@ -116,7 +117,7 @@ def explain_command(
 
 
 def verify_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
     published: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
     format: Format = FormatOption,
 ) -> None:
