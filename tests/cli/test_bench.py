@@ -214,6 +214,12 @@ def test_a_dry_run_writes_nothing(world, embedding, run_cli, tmp_path):
     # 32 settings (Table 8 and ERM), 2 tasks, 3 seeds
     assert (facts["settings"], facts["jobs"], facts["passes"]) == (32, 192, [64, 64, 64])
     assert facts["disk_bytes"] > 0
+    assert facts["seconds_per_epoch"] > 0
+    done = run_cli(
+        *arguments(world, embedding, tmp_path / "runs", "--dry-run", "--set", "methods=", "--set", "heads=60")
+    )
+    text = " ".join(done.out.split())
+    assert f"64: 2 tasks x 32 settings of 9 methods x {facts['jobs'] // 192} seed" in text or "of 9 methods" in text
     assert not (tmp_path / "runs").exists()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from pictures import CONFIG, picture_dataset
 
 import nooch
 from nooch.data import load_dataset, save_dataset
+from nooch.study.planning import plan_finetune
+from nooch.training.config import read_config
+from nooch.training.pixels import PixelCache
 from nooch.training.saving import load_network
 
 pytest.importorskip("torch")
@@ -128,8 +132,38 @@ def test_appendix_a(world, run_cli, tmp_path):
 def test_a_dry_run(world, run_cli, tmp_path):
     facts = run_cli(*arguments(world, tmp_path / "runs", "--dry-run", "--format", "json")).json
     assert facts["jobs"] == N_JOBS
-    assert facts["seconds_per_epoch"] > 0
+    # 96 training images in batches of 16, two networks side by side
+    assert facts["steps_per_epoch"] == 6
+    assert facts["seconds_per_epoch"] > N_JOBS * 6 * facts["seconds_per_step"] > 0
+    assert sum(facts["passes"]) == N_JOBS
     assert not (tmp_path / "runs").exists()
+    done = run_cli(*arguments(world, tmp_path / "runs", "--dry-run", networks="1"))
+    text = " ".join(done.out.split())
+    assert "12: 1 task x 6 settings of 6 methods x 2 seeds" in text
+    assert "passes 12: 12 of 1 job" in text
+    assert "for 16 images" in text
+    assert "for 6 steps" in text
+    assert "at most 2 epochs" in text
+    assert not re.search(r"\de[+-]\d|1, 1", text)
+    assert "timed now on cpu: 3 steps of training" in " ".join(done.err.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_timed_is_the_work(world):
+    """An epoch's estimate grows with the jobs and the images, and timing changes no network that is trained later."""
+    data, suite = load_dataset(world / "dataset"), nooch.load_suite(world / "suite")
+    config = read_config({"methods": ["erm"], "seeds": [0], "lr": 0.02, "batch": 16, "epochs": 1}, "finetune")
+    cache = PixelCache.load(world / "pixels", data)
+    plans = [plan_finetune(data, suite, cache, f"config:{world}/small.json", config) for _ in range(2)]
+    cost = plans[0].cost()
+    assert (cost.steps, cost.evaluations) == (6, 4)
+    assert cost.seconds == pytest.approx(cost.steps * cost.step_seconds + cost.evaluations * cost.evaluation_seconds)
+    found = []
+    for plan in plans:
+        training = plan.begin(list(plan.jobs.values()))
+        training.step()
+        found.append(training.logits("test")[0])
+    assert np.array_equal(*found)
 
 
 REFUSED = {

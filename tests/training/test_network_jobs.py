@@ -21,7 +21,7 @@ from nooch.training.preprocessing import IMAGENET
 from nooch.training.records import passes_of
 from nooch.training.saving import load_network
 from nooch.training.task_maps import TaskWords
-from nooch.training.tuning import TuneSettings
+from nooch.training.tuning import OPTIMISERS, TuneSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -215,3 +215,20 @@ def test_settings_of_earlier_versions_keep_their_identity():
     # as version 0.1.0 computed it
     content = {"code": 1, "job": msgspec.to_builtins(job), "settings": plain(SETTINGS), "data": {}}
     assert named[None] == sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monkeypatch):
+    """As on a GPU: there optimisers are fused, and one whose momenta lie otherwise in memory than its weights steps wrongly."""
+    make = OPTIMISERS[optimiser]
+    monkeypatch.setitem(OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True))
+    settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
+    (tmp_path / "small.json").write_text(json.dumps(CONFIG))
+    made = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")
+    one, other = finished(DATA, jobs_of(["erm"]), settings, made), NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
+    while not other.finished:
+        other.step()
+        saved = {name: array.copy() for name, array in other.state_dict().items()}
+        other = NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
+        other.load_state_dict(saved)
+    assert [r["valid"].tolist() for r in one.history] == [r["valid"].tolist() for r in other.history]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,15 @@ import typer
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import DatasetArgument, split_names
 from nooch.cli.watching import logs_of
+from nooch.cli.wording import counted, duration, human_size
 from nooch.engines import engine as engine_of
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     from nooch.study.planning import Plan
     from nooch.training.config import BenchConfig
+    from nooch.training.costs import EpochCost
 
 __all__ = ["content_of", "register"]
 
@@ -243,48 +244,57 @@ def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> B
 
 
 def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: Format) -> None:
-    """Jobs, passes, an estimate of time from a product that is timed now, if the device is here, and of disk."""
+    """Jobs and passes; time, from what is timed now, if the device is here; disk."""
+    cost = None if device is None else plan.cost()
+    jobs, passes = list(plan.jobs.values()), [len(names) for names in plan.header.passes]
+    tasks, epochs = list(dict.fromkeys(job.task for job in jobs)), config.settings.epochs
+    settings = {(job.method, job.setting) for job in jobs}
     facts: dict[str, Any] = {
-        "jobs": len(plan.jobs),
-        "passes": [len(names) for names in plan.header.passes],
-        "tasks": list(dict.fromkeys(job.task for job in plan.jobs.values())),
-        "settings": len({(job.method, job.setting) for job in plan.jobs.values()}),
+        "jobs": len(jobs),
+        "passes": passes,
+        "tasks": tasks,
+        "settings": len(settings),
         "seeds": list(config.seeds),
-        "seconds_per_epoch": None if device is None else plan.operations_per_epoch / _operations_per_second(device),
-        "most_epochs": config.settings.epochs,
+        "seconds_per_epoch": None if cost is None else cost.seconds,
+        "seconds_per_step": None if cost is None else cost.step_seconds,
+        "steps_per_epoch": None if cost is None else cost.steps,
+        "measured": None if cost is None else cost.measured,
+        "most_epochs": epochs,
         "disk_bytes": plan.disk_bytes,
     }
     if format is Format.json:
         print_json(facts)
         return
+    methods = len({method for method, _ in settings})
+    product = f"{counted(len(tasks), 'task')} x {counted(len(settings), 'setting')} of {counted(methods, 'method')}"
+    sizes = [f"{passes.count(size):,} of {counted(size, 'job')}" for size in dict.fromkeys(passes)]
     rows = [
-        [key.replace("_", " "), value if isinstance(value, int | float) else ", ".join(map(str, value))]
-        for key, value in facts.items()
-        if value is not None
+        ["jobs", f"{len(jobs):,}: {product} x {counted(len(config.seeds), 'seed')}"],
+        ["tasks", some_of(tasks, 12)],
+        ["passes", f"{len(passes):,}: {some_of(sizes, 6)}"],
+        *([] if cost is None else _times(cost, config)),
+        ["disk", f"{human_size(plan.disk_bytes)} of predictions"],
     ]
     console().print(table("What would be done", ["", ""], rows, left=2))
     note(
-        "how long it takes cannot be told: the GPUs are not here"
-        if device is None
-        else "seconds are those of the products alone, for all jobs together, at this device's speed in float32; jobs stop early"
+        "how long it takes cannot be estimated: the GPUs are not here"
+        if cost is None
+        else f"timed now on {device}: {cost.measured}; jobs stop early, so the last figure is the most that it takes"
     )
 
 
-def _operations_per_second(device: str) -> float:
-    """Of a product of matrices on the device, timed now."""
-    import torch
-
-    left, right = (torch.ones(shape, device=device) for shape in ((512, 2048), (2048, 512)))
-
-    def wait() -> None:
-        # a GPU works on after the call has come back
-        if device != "cpu":
-            torch.cuda.synchronize()
-
-    left @ right
-    wait()
-    started = time.perf_counter()
-    for _ in range(4):
-        left @ right
-    wait()
-    return 4 * 2 * 512 * 2048 * 512 / (time.perf_counter() - started)
+def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
+    """What an epoch takes, in words."""
+    rows = []
+    if cost.steps is not None and cost.step_seconds is not None:
+        step = f"{duration(cost.step_seconds)} for {counted(config.settings.batch, 'image')}"
+        validation = duration((cost.evaluations or 0) * (cost.evaluation_seconds or 0))
+        rows += [
+            ["a step", step],
+            [
+                "an epoch of a job",
+                f"{duration(cost.steps * cost.step_seconds)} for {counted(cost.steps, 'step')}, {validation} for validation",
+            ],
+        ]
+    most, epochs = duration(cost.seconds * config.settings.epochs), config.settings.epochs
+    return [*rows, ["an epoch of all jobs", duration(cost.seconds)], [f"at most {counted(epochs, 'epoch')}", most]]

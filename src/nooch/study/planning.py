@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from nooch.criteria import CE, FittedCE, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.training.config import BenchConfig
+from nooch.training.costs import EpochCost, head_cost, network_cost
 from nooch.training.environments import Environments
 from nooch.training.features import Features
 from nooch.training.feeding import Pixels, check_pixels
@@ -86,7 +88,7 @@ class Plan:
         training: inputs, labels and environments.
         header: what the folder of runs will say.
         begin: makes the training of some jobs.
-        operations_per_epoch: multiplications and additions of an epoch of all jobs.
+        cost: times an epoch of all jobs on the device that the plan was made for.
         keep_weights: whether what jobs have learnt is kept.
     """
 
@@ -95,7 +97,7 @@ class Plan:
     training: TrainingData
     header: RunsHeader
     begin: Callable[[Sequence[Job]], Training]
-    operations_per_epoch: float
+    cost: Callable[[], EpochCost]
     keep_weights: bool = False
 
     @property
@@ -163,7 +165,7 @@ def plan_bench(
     def begin(members: Sequence[Job]) -> Training:
         return HeadPass(within(members[0].task), members, settings, device)
 
-    return Plan(named, data, training, header, begin, operations, config.keep_weights)
+    return Plan(named, data, training, header, begin, partial(head_cost, operations, device), config.keep_weights)
 
 
 def plan_finetune(
@@ -224,22 +226,14 @@ def plan_finetune(
         named,
         passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
     )
-    operations = _operations(first) * 3 * len(training.rows["train"]) * len(jobs)
+    # a job without a first stage, where there is one: its steps are those of the others
+    typical = next((job for job in jobs if job.kind.first is None), jobs[0])
 
     def begin(members: Sequence[Job]) -> Training:
         return NetworkJobs(within(members[0].task), members, settings, made, device)
 
-    return Plan(named, data, training, header, begin, operations, config.keep_weights)
-
-
-def _operations(backbone: Any) -> float:
-    """Multiplications and additions of one image's forward pass."""
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        backbone.features(backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8)))
-    return float(counter.get_total_flops())
+    cost = partial(network_cost, made, training, typical, settings, len(jobs))
+    return Plan(named, data, training, header, begin, cost, config.keep_weights)
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from nooch.training.networks import Backbones, Network, read_features, read_logi
 from nooch.training.states import part_of
 from nooch.training.tuning import TuneSettings
 
-__all__ = ["NetworkPass", "Seams", "fit"]
+__all__ = ["NetworkPass", "Seams", "fastest_convolutions", "fit"]
 
 _NAMES = ("train", "valid", "nll")
 
@@ -164,7 +164,7 @@ class NetworkPass:
             member.network.training(True)
         total = torch.zeros(len(members), dtype=torch.float64, device=self.device)
         rate, steps = self.settings.rate(self.epoch), 0
-        with _fastest_convolutions():
+        with fastest_convolutions():
             for batch in self._epochs.batches(self.epoch):
                 total += torch.stack([member.step(batch, rate) for member in members]).double()
                 steps += 1
@@ -221,7 +221,7 @@ def _check_mixing(learnings: Sequence[Learning], seams: Seams) -> None:
 
 
 @contextmanager
-def _fastest_convolutions() -> Iterator[None]:
+def fastest_convolutions() -> Iterator[None]:
     """A GPU tries once for each size which way of convolving is the fastest; of no effect on a processor."""
     from torch.backends import cudnn
 

@@ -202,9 +202,16 @@ class Member:
             self.objective.q = tensor_of(arrays["q"]).to(self.labels.device)  # type: ignore[attr-defined]
 
     def _load_optimiser(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        import torch
+
         assert self.optimiser is not None  # noqa: S101 - it has not stopped
+        learnt = [p for group in self.optimiser.param_groups for p in group["params"]]
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in arrays.items():
             number, _, name = key.partition(".")
-            state.setdefault(int(number), {})[name] = tensor_of(value)
+            found, like = tensor_of(value), learnt[int(number)]
+            # a fused optimiser walks through weights and momenta side by side: both need one order in memory
+            state.setdefault(int(number), {})[name] = (
+                found if found.shape != like.shape else torch.empty_like(like, dtype=found.dtype).copy_(found)
+            )
         self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
