@@ -85,6 +85,22 @@ def test_all_formats(world, run_cli, tmp_path):
     assert "exists already" in again.err
 
 
+def test_counts_next_to_results(world, run_cli, tmp_path):
+    base = ["results", world / "runs", "--suite", world / "suite", "--like", "2,16"]
+    done = run_cli(*base, "--out", tmp_path / "r.csv", "--out", tmp_path / "r.json", "--format", "markdown")
+    assert done.code == 0, done.err
+    assert done.out.index("Table 2: Counts") < done.out.index("Table 16: NLL")
+    frame = pl.read_csv(tmp_path / "r.csv")
+    counts = frame.filter(table="table2", task="car").row(0, named=True)
+    assert (counts["mean"], counts["source"]) == (None, "suite")
+    assert counts["hard_positives"] > 0
+    alone = run_cli(*base[:-1], "16", "--format", "json").json
+    both = json.loads((tmp_path / "r.json").read_text())
+    assert both["cells"] == alone["cells"]
+    assert alone["sets"] == []
+    assert {row["table"] for row in both["sets"]} == {"table2"}
+
+
 def test_the_papers_own_tables(run_cli):
     done = run_cli("results", "paper", "--like", "all", "--format", "csv")
     assert done.code == 0, done.err
@@ -106,7 +122,7 @@ def test_collected_scores(world, run_cli, tmp_path):
 
 REFUSED = {
     "no suite": ([], "which suite was trained for?"),
-    "a table of counts": (["--like", "table2"], "'table2' is no table of results"),
+    "a table of hyperparameters": (["--like", "table8"], "'table8' is no table of the paper"),
     "another paper": (["--compare", "resnet"], "'resnet' is no comparison"),
     "an unknown rule": (["--rule", "best"], "'best' is no rule"),
     "an unknown task": (["--tasks", "car,zebra"], "'zebra' is no task"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import dataset_of
 from refusals import fails
-from sites import HOSTILE, made_site, numbers, read_script, site_data, site_suite, tables_of_page
+from sites import HOSTILE, TASKS, made_site, numbers, read_script, site_data, site_suite, tables_of_page
 from typer.testing import CliRunner
 
 from nooch.challenge import SUBSETS, save_suite
@@ -22,8 +22,9 @@ from nooch.errors import InputError, OutputError, ParameterError
 from nooch.evaluation import read_predictions
 from nooch.metrics.pointwise import losses
 from nooch.report import save_scores
+from nooch.report.site.rows import SplitImages
 from nooch.report.site.scripts import script
-from nooch.report.site.supports import travelling
+from nooch.report.site.supports import criterion_parts, shown_criteria, travelling
 from nooch.study.collecting import collect
 from nooch.study.finding import find
 from nooch.study.pairing import paired_results
@@ -325,6 +326,19 @@ def test_a_task_without_hard_images_is_said(tmp_path):
     assert "There is no such image." in text
     done = write_report(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
     assert done.path.is_dir()
+
+
+def test_thresholds_by_task_travel_with_each_task(tmp_path):
+    data = site_data(tmp_path)
+    tau = {task: (0.4, 0.1 * number) for number, task in enumerate(TASKS)}
+    suite = site_suite(data, tau=tau)
+    by_name = {one["name"]: one for one in shown_criteria(suite, data)}
+    # the page has a slider for one threshold alone; the suite's own are in each task's marks
+    assert by_name["gist"]["tau"] is None
+    assert by_name["gist"]["match"] is None
+    task = next(task for task in TASKS if ("gist", task, "test") in suite.keys)
+    parts, _ = criterion_parts(suite, task, SplitImages.of(suite, "test", data))
+    assert parts["gist"]["thresholds"] == list(tau[task])
 
 
 def test_predictions_give_losses_without_runs(made, tmp_path):

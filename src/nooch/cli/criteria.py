@@ -64,9 +64,11 @@ class Options:
             if ":" in name:
                 return _own_fitted(name, record)
             fitted = fitted_from_json(record.kind, record.fitted or {})
-            if isinstance(fitted, FittedGist | FittedContextScores):
-                parameters = {key: value for key, value in fitted.parameters().items() if key != "tau"}
-                tau = self._tau_for(**parameters)
+            if isinstance(fitted, FittedGist):
+                tau = self._tau_for("embedding", fitted.criterion.embedding)
+                return fitted if tau is None else fitted.with_tau(tau)
+            if isinstance(fitted, FittedContextScores):
+                tau = self._tau_for("column", fitted.criterion.column)
                 return fitted if tau is None else fitted.with_tau(tau)
             return fitted
         makers: dict[str, Callable[[], Criterion]] = {
@@ -81,7 +83,7 @@ class Options:
         return CE(self.alpha, self.beta, self.cues)
 
     def _gist(self) -> Gist:
-        return Gist(self.embedding, self._tau_for(embedding=self.embedding))
+        return Gist(self.embedding, self._tau_for("embedding", self.embedding))
 
     def _attribute(self) -> Attribute:
         if self.phi is None:
@@ -93,7 +95,7 @@ class Options:
             raise ParameterError(
                 "the scores criterion needs --scores", allowed="an attribute column such as 'context_{task}'"
             )
-        return ContextScores(self.scores, self._tau_for(column=self.scores))
+        return ContextScores(self.scores, self._tau_for("column", self.scores))
 
     def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
         """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as ``check_thresholds``."""
@@ -103,12 +105,12 @@ class Options:
     def _values(self) -> Tau | None:
         return self._tau.tau if isinstance(self._tau, SuiteThresholds) else self._tau
 
-    def _tau_for(self, **support: object) -> Tau | None:
+    def _tau_for(self, key: str, value: str) -> Tau | None:
         """Thresholds, if they are of this support; of numbers and tables that is not known."""
-        if isinstance(self._tau, SuiteThresholds) and dict(self._tau.support) != support:
-            told = [", ".join(f"{key} {value}" for key, value in of.items()) for of in (self._tau.support, support)]
+        came = self._tau.support.get(key) if isinstance(self._tau, SuiteThresholds) else value
+        if came != value:
             raise ParameterError(
-                f"the suite's thresholds are of {told[0]}, and this find uses {told[1]}",
+                f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
                 where="--tau",
                 allowed="thresholds of the same support",
             )

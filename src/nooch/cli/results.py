@@ -11,7 +11,7 @@ import typer
 from nooch.cli.evaluating import ScoreFormat
 from nooch.cli.output import console, note, print_json, progress, table
 from nooch.cli.parsing import parse_pairs, split_names
-from nooch.errors import check_one_of
+from nooch.errors import ParameterError, check_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,8 @@ _WIDE = 1000
 _SOURCES = typer.Argument(
     ...,
     metavar="SOURCE...",
-    help="Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own numbers.",
+    help="Folders of nooch bench (with --suite) or of nooch collect; a suite, for tables 2, 6 and 7; paper for the paper's own "
+    "numbers.",
 )
 _SUITES = typer.Option(
     [], "--suite", help="Suite that was trained for; one for each SOURCE that needs one, in any order."
@@ -58,7 +59,9 @@ def register(app: typer.Typer) -> None:
 
 def results_command(
     sources: list[str] = _SOURCES,
-    like: list[str] = typer.Option(..., "--like", help="table3, 4, 5, 9 to 18, separated by commas; or all."),
+    like: list[str] = typer.Option(
+        ..., "--like", help="table2 to 7 and 9 to 18, separated by commas; or all but 2, 6 and 7."
+    ),
     suite: list[Path] = _SUITES,
     rule: str = _RULE,
     split: str = _SPLIT,
@@ -79,22 +82,47 @@ def results_command(
     """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages over tasks."""
     import polars as pl
 
-    from nooch.report.paper_tables import Sheet, check_result_files, save_results
+    from nooch.cli.set_tables import is_suite, tables_of_sets
+    from nooch.published.set_tables import SET_TABLES
+    from nooch.report.paper_tables import Sheet, check_result_files
     from nooch.report.score_tables import tables_of
     from nooch.study.pairing import paired_results
     from nooch.study.tabling import legend, table_names
     from nooch.study.tabling import like as tables_like
 
     names = table_names(like)
+    of_sets = [name for name in names if name in SET_TABLES]
+    of_results = [name for name in names if name not in SET_TABLES]
     if compare is not None:
         check_one_of("comparison", compare, [PAPER])
     check_result_files(out, overwrite=overwrite, differences=paired is not None)
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
-    with progress() as update:
-        found = _read(sources, suites, rule, split, roles, update).select(
-            split_names(tasks) or None, split_names(methods) or None
+    asked_tasks = split_names(tasks) or None
+    of_suites = {str(path): one for path, one in zip(suite, suites, strict=True)}
+    sets, notes = (
+        tables_of_sets(
+            sources, of_suites, of_sets, split=split, roles=roles, tasks=asked_tasks, compare=compare is not None
         )
-        tables, notes = tables_like(found, names, compare=compare is not None, by_sight=by_sight)
+        if of_sets
+        else ([], [])
+    )
+    if not of_results:
+        if paired is not None or methods is not None or by_sight:
+            raise ParameterError(
+                f"{', '.join(names)} have no methods", remedy="leave out --paired, --methods and --by-sight"
+            )
+        _finish(Sheet([], notes, sets=sets), out, format, overwrite=overwrite)
+        return
+    sources = [source for source in sources if not is_suite(source)]
+    if not sources:
+        raise ParameterError(
+            f"there are no runs for {', '.join(of_results)}", where="SOURCE",
+            allowed="a folder of nooch bench or nooch collect, or paper",
+        )  # fmt: skip
+    with progress() as update:
+        found = _read(sources, suites, rule, split, roles, update).select(asked_tasks, split_names(methods) or None)
+        tables, more_notes = tables_like(found, of_results, compare=compare is not None, by_sight=by_sight)
+        notes += more_notes
         rows = pl.concat([one.rows for one in tables])
         metrics, asked = (rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion"))
         options = {"metrics": metrics, "split": split, "bootstrap": bootstrap, "seed": seed}
@@ -104,7 +132,13 @@ def results_command(
             else []
         )
     more = [shown for scores in pairs for shown in tables_of(scores, metrics)]
-    sheet = Sheet(tables, [legend(by_sight=by_sight), *notes], _differences(pairs), more)
+    sheet = Sheet(tables, [legend(by_sight=by_sight), *notes], _differences(pairs), more, sets)
+    _finish(sheet, out, format, overwrite=overwrite)
+
+
+def _finish(sheet: Sheet, out: Sequence[Path], format: ScoreFormat, *, overwrite: bool) -> None:
+    from nooch.report.paper_tables import save_results
+
     written = save_results(sheet, out, overwrite=overwrite)
     _print(sheet, format)
     if written and format is ScoreFormat.text:
@@ -187,7 +221,7 @@ def _differences(pairs: Sequence[Scores]) -> pl.DataFrame | None:
 
 
 def _print(sheet: Sheet, format: ScoreFormat) -> None:
-    from nooch.report.paper_tables import result_latex, result_markdown, shown
+    from nooch.report.paper_tables import result_latex, result_markdown
 
     if format is ScoreFormat.json:
         print_json(sheet.json)
@@ -200,7 +234,7 @@ def _print(sheet: Sheet, format: ScoreFormat) -> None:
     if format in texts:
         print(texts[format](), end="")  # noqa: T201 - what was asked for goes to standard output
     else:
-        _print_tables([*(shown(one) for one in sheet.tables), *sheet.more])
+        _print_tables(sheet.shown())
     for text in sheet.notes:
         note(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nooch.errors import check_one_of
 from nooch.files import check_output_file
 from nooch.report.score_files import write_file
 from nooch.report.score_tables import Shown, latex, markdown, printable
+from nooch.report.set_tables import SetsShown
 
 __all__ = [
     "RESULT_FILES", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
@@ -56,7 +57,11 @@ class ResultTable:
         return [method for group in groups for method in seen.filter(sees=group)["method"]]
 
 
-def shown(table: ResultTable, mark: Mark = lambda text: f"{text} *") -> Shown:
+def _starred(text: str) -> str:
+    return f"{text} *"
+
+
+def shown(table: ResultTable, mark: Mark = _starred) -> Shown:
     """A table for people: a line for each block and task; beside the paper, three.
 
     Args:
@@ -136,36 +141,45 @@ class Sheet:
         notes: what a reader should know.
         differences: paired differences between methods, as ``Scores`` have them, if any were taken.
         more: further tables for people, such as those of the differences.
+        sets: tables of challenge sets, which come first.
     """
 
     tables: Sequence[ResultTable]
     notes: Sequence[str] = ()
     differences: pl.DataFrame | None = None
     more: Sequence[Shown] = ()
+    sets: Sequence[SetsShown] = ()
+
+    def shown(self, mark: Mark = _starred) -> list[Shown]:
+        """All tables for people."""
+        return [*(one.shown for one in self.sets), *(shown(one, mark) for one in self.tables), *self.more]
 
     @property
     def cells(self) -> pl.DataFrame:
-        """All cells as one table with a column ``table``."""
-        return pl.concat([t.rows.drop("block").select(pl.lit(t.name).alias("table"), pl.all()) for t in self.tables])
+        """All cells as one table with a column ``table``; columns of tables of another kind are null."""
+        frames = [(t.name, t.rows) for t in self.sets] + [(t.name, t.rows.drop("block")) for t in self.tables]
+        named = [frame.select(pl.lit(name).alias("table"), pl.all()) for name, frame in frames]
+        return pl.concat(named, how="diagonal" if self.sets else "vertical")
 
     @property
     def json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
         differences = [] if self.differences is None else self.differences.to_dicts()
-        return {"notes": list(self.notes), "cells": self.cells.to_dicts(), "differences": differences}
+        sets = [{"table": one.name, **row} for one in self.sets for row in one.rows.to_dicts()]
+        cells = replace(self, sets=()).cells.to_dicts() if self.tables else []
+        return {"notes": list(self.notes), "sets": sets, "cells": cells, "differences": differences}
 
 
 def result_markdown(sheet: Sheet) -> str:
     """Tables as GitHub-flavoured Markdown, best cells bold, notes below."""
-    tables = [shown(table, lambda text: f"**{text}**") for table in sheet.tables]
-    return markdown([*tables, *sheet.more, *_notes(sheet.notes)])
+    return markdown([*sheet.shown(lambda text: f"**{text}**"), *_notes(sheet.notes)])
 
 
 def result_latex(sheet: Sheet) -> str:
     """Tables as LaTeX with the package booktabs, best cells bold, notes below."""
     opening, closing = _MARKS
-    tables = [shown(table, lambda text: f"{opening}{text}{closing}") for table in sheet.tables]
-    text = latex([*tables, *sheet.more, *_notes(sheet.notes)])
+    tables = sheet.shown(lambda text: f"{opening}{text}{closing}")
+    text = latex([*tables, *_notes(sheet.notes)])
     return text.replace(opening, r"\textbf{").replace(closing, "}")
 
 

@@ -78,7 +78,8 @@ def find(
         A suite in memory; tasks without a set under a criterion are listed with the reason.
 
     Raises:
-        ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and nothing to match.
+        ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and nothing to match, or that has
+            thresholds by task and none for a task, or for an unknown class.
         InputError: an empty split; areas or attribute values that a criterion needs and the data lack; more than half of
             what a set would stand on was not annotated.
     """

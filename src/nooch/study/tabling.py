@@ -11,6 +11,7 @@ from nooch.evaluation import AVERAGE
 from nooch.evaluation.summaries import WORST_HARD, with_best
 from nooch.published.beside import beside_paper
 from nooch.published.results import ALTERED, PAPER_TABLES, Panel, PaperTable
+from nooch.published.set_tables import SET_TABLES
 from nooch.report.paper_tables import ResultTable
 from nooch.study.cells import in_order
 from nooch.study.results import Results
@@ -28,18 +29,19 @@ _SUBSETS = {
 
 
 def table_names(texts: Sequence[str]) -> list[str]:
-    """``table3``, ``3``, ``table3,table9`` or ``all`` as names of tables, each once.
+    """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each once.
 
     Raises:
-        ParameterError: a table that the paper does not have, or that is none of results.
+        ParameterError: a table that the paper does not have, or that has neither results nor sets.
     """
     names: list[str] = []
+    known = [*SET_TABLES, *PAPER_TABLES]
     for text in texts:
         for part in filter(None, (piece.strip() for piece in text.split(","))):
             name = f"table{part}" if part.isdigit() else part
-            names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, PAPER_TABLES)]
+            names += PAPER_TABLES if part == "all" else [check_one_of("table", name, known, owner="the paper")]
     if not names:
-        raise ParameterError("no table is named", where="--like", allowed=f"all, or some of {', '.join(PAPER_TABLES)}")
+        raise ParameterError("no table is named", where="--like", allowed=f"all, or some of {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
