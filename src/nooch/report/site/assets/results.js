@@ -3,7 +3,7 @@
 nooch.load("results").then((data) => {
   const { el, plain, words, fill, charts } = nooch;
   const names = { auc: "AUC (higher is better)", error: "Error (lower is better)", nll: "NLL (lower is better)", ece: "ECE (lower is better)" };
-  const series = { hard: { name: "hard", kind: "negative" }, hard_positive: { name: "hard positives", kind: "positive" }, hard_negative: { name: "hard negatives", kind: "negative" }, easy: { name: "easy", kind: "easy" } };
+  const series = { hard: { name: "hard", kind: "negative" }, hard_positive: { name: "hard positives", kind: "positive" }, easy_positive: { name: "easy positives", kind: "easy" }, hard_negative: { name: "hard negatives", kind: "negative" }, easy_negative: { name: "easy negatives", kind: "easy" }, easy: { name: "easy", kind: "easy" } };
   const rows = data.task ? data.task.map((_, i) => Object.fromEntries(Object.keys(data).map((key) => [key, data[key][i]]))) : [];
   const unique = (key) => [...new Set(rows.map((row) => row[key]))];
   const select = document.getElementById("task"), box = document.getElementById("figures");
@@ -17,7 +17,9 @@ nooch.load("results").then((data) => {
         const part = rows.filter((row) => row.metric === metric && row.criterion === criterion && row.task === select.value);
         const subsets = [...new Set(part.map((row) => row.subset))].sort((a, b) => Object.keys(series).indexOf(a) - Object.keys(series).indexOf(b));
         const methods = [...new Set(part.map((row) => row.method))].map((method) => ({ name: plain(method), points: subsets.map((s) => part.find((row) => row.method === method && row.subset === s) || null) }));
-        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.room(box, 560) - (box.clientWidth < 520 ? 34 : 0))));
+        // over how many tasks an average is
+        const over = part.length && part[0].over ? `, ${part[0].over} tasks` : "";
+        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}${over}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.room(box, 560) - (box.clientWidth < 520 ? 34 : 0))));
       }
     box.replaceChildren(...(figures.length ? figures : [el("p", { class: "hint" }, "There are no numbers to draw.")]));
   }
