@@ -42,6 +42,11 @@ def figure_command(
     ),
     split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
     tasks: str = typer.Option(None, help="Tasks, separated by commas; all by default."),
+    strict: bool = typer.Option(
+        False,
+        "--strict",
+        help="fig4 to fig7: no average of a value that is undefined for a task; else such tasks are left out.",
+    ),
     rule: str = typer.Option("worst-hard", help="Of runs: which hyperparameters, as for nooch collect."),
     method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),
     criteria: str = typer.Option(
@@ -64,7 +69,6 @@ def figure_command(
     roles = parse_pairs(criteria, "--criteria", "ce=mine")
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
-    from nooch.published.results import ALTERED
     from nooch.report.sweep_files import load_sweep
     from nooch.study.figures import FIGURES, Sources, save_figures
 
@@ -80,6 +84,7 @@ def figure_command(
             rule=rule,
             roles=roles,
             tasks=split_names(tasks) or None,
+            strict=strict,
             method=method,
             embedding=embedding,
             bootstrap=bootstrap,
@@ -95,8 +100,6 @@ def figure_command(
         return
     if "all" in names and (left := [name for name in FIGURES if name not in drawn]):
         note(f"left out, for what they need is not given: {', '.join(left)}")
-    if paper and "fig7" in drawn:
-        note(ALTERED["ece"])
     for name in drawn:
         console().print(f"{name}: {FIGURES[name].shows}", markup=False)
     console().print(f"{out}: {', '.join(file.name for file in files)}", style="dim", markup=False)

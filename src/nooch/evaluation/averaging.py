@@ -23,7 +23,7 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
     Args:
         defined: task -> what is defined for it: cells that have images, or (metric, subset) that have a value.
     """
-    needed = set().union(*defined.values())
+    needed: set[T] = set().union(*defined.values())
     return [task for task, has in defined.items() if has >= needed] or list(defined)
 
 
