@@ -16,16 +16,17 @@ from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.training.conditioning import kept_scaling, scaling_of
 from nooch.training.config import BenchConfig
 from nooch.training.environments import Environments
 from nooch.training.features import Features
 from nooch.training.feeding import Pixels, check_pixels
-from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.networks import backbones
 from nooch.training.probe import HeadPass
-from nooch.training.records import RunsHeader, passes_of
+from nooch.training.records import SCALING, RunsHeader, passes_of
 from nooch.training.tasks import TrainingData
 from nooch.training.tuning import TuneSettings
 
@@ -85,7 +86,8 @@ class Plan:
         data: the dataset.
         training: inputs, labels and environments.
         header: what the folder of runs will say.
-        begin: makes the training of some jobs.
+        begin: makes the training of some jobs; what they share with all others may be kept in a
+            folder that all workers see, such as that of the runs.
         operations_per_epoch: multiplications and additions of an epoch of all jobs.
         keep_weights: whether what jobs have learnt is kept.
     """
@@ -94,7 +96,7 @@ class Plan:
     data: Dataset
     training: TrainingData
     header: RunsHeader
-    begin: Callable[[Sequence[Job]], Training]
+    begin: Callable[..., Training]
     operations_per_epoch: float
     keep_weights: bool = False
 
@@ -155,13 +157,21 @@ def plan_bench(
         "nooch-runs",
         1,
         described,
-        msgspec.to_builtins(settings),
+        recorded(settings),
         named,
         passes_of(named, config.heads, by_task=config.within is not None),
     )
 
-    def begin(members: Sequence[Job]) -> Training:
-        return HeadPass(within(members[0].task), members, settings, device)
+    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
+        scaling = None
+        if settings.condition != "none":
+            # of the whole training split, also where tasks are trained on parts of it
+            scaling = kept_scaling(
+                None if folder is None else folder / "passes" / SCALING,
+                lambda: scaling_of(features, training.rows["train"]),
+                int(features.shape[1]),
+            )
+        return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
 
     return Plan(named, data, training, header, begin, operations, config.keep_weights)
 
@@ -220,13 +230,14 @@ def plan_finetune(
         "nooch-runs",
         1,
         described,
-        msgspec.to_builtins(settings),
+        recorded(settings),
         named,
         passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
     )
     operations = _operations(first) * 3 * len(training.rows["train"]) * len(jobs)
 
-    def begin(members: Sequence[Job]) -> Training:
+    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
+        del folder
         return NetworkJobs(within(members[0].task), members, settings, made, device)
 
     return Plan(named, data, training, header, begin, operations, config.keep_weights)
