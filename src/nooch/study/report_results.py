@@ -49,7 +49,7 @@ class ResultsView:
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
-        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, low, high, n``.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, low, high, n, n_worse``.
         intervals: what ``low`` and ``high`` are, in words.
     """
 
@@ -193,7 +193,7 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
         schema={"metric": pl.String, "subset": pl.String}, orient="row",
     )  # fmt: skip
     cells = results.cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
-    cells = cells.select(*keys, "mean", "std", "n")
+    cells = cells.select(*keys, "mean", "std", "n", "n_worse")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by its name
     places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
     roles = roles_of(places, [suite], {})
