@@ -265,7 +265,7 @@ def test_the_head_alone_is_probe_mode(resnet):
     with torch.no_grad():
         assert np.abs(every - frozen.features(frozen.prepare(PIXELS.array)).numpy()).max() < 1e-6
     job = Job("car", "gdro", (("K", 5.0),), seed=4, order=0)
-    probe = ProbeSettings(Descent(0.05, 0.9, 1e-3), batch=16, epochs=5)
+    probe = ProbeSettings(Descent(0.05, 0.9, 1e-3), "none", batch=16, epochs=5)
     heads = HeadPass(TrainingData(every, ROWS, {"car": Y}, {"car": ENVIRONMENTS}), [job], probe)
     while not heads.finished:
         heads.step()

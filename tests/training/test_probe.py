@@ -18,7 +18,7 @@ from nooch.training.tasks import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
 
-FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), batch=16, epochs=6, patience=2, block=4)
+FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), "none", batch=16, epochs=6, patience=2, block=4)
 
 
 DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
@@ -165,7 +165,7 @@ def test_the_same_bits_again_and_after_an_interruption():
 
 def test_environment_methods_resist_the_shortcut():
     data = shortcut(n_train=3000, n_other=1000)
-    settings = ProbeSettings(Descent(lr=0.003, momentum=0.9, weight_decay=1e-4), epochs=12, patience=12)
+    settings = ProbeSettings(epochs=12, patience=12)
     methods = {
         "erm": None,
         "environment-reweight": {"alpha": [1, 2]},
@@ -214,7 +214,7 @@ def test_row_weights_come_out_where_redrawing_does(alpha):
     from nooch.metrics import auc, nll
 
     data = shortcut(n_train=2000, n_other=1000)
-    settings = ProbeSettings(Descent(lr=0.002, momentum=0.9, weight_decay=1e-4), epochs=6, patience=6)
+    settings = ProbeSettings(Descent(lr=0.002, momentum=0.9, weight_decay=1e-4), "none", epochs=6, patience=6)
     rows = data.rows["test"]
     y, c = data.labels["car"][rows], data.environments["car"][rows]
     hard = (c == 1) | (c == 2)

@@ -130,7 +130,7 @@ def test_dfr_of_a_few_images():
 def test_stages_resist_the_shortcut(method):
     """As the environment methods do in test_probe: ERM's AUC on hard images is below 0.6 there."""
     data = shortcut(n_train=3000, n_other=1000)
-    settings = ProbeSettings(Descent(lr=0.003, momentum=0.9, weight_decay=1e-4), epochs=12, patience=12)
+    settings = ProbeSettings(epochs=12, patience=12)
     asked = {"jtt": {"epochs": 1, "up": 20}, "dfr": None, "afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
     found = {}
     for name in ("erm", method):

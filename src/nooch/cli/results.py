@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from nooch.cli.parsing import parse_pairs, split_names
 from nooch.errors import ParameterError, check_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import polars as pl
 
@@ -45,6 +46,10 @@ _STRICT = typer.Option(
     "--strict",
     help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
 )
+_OVER = typer.Option(
+    None,
+    help="A setting in which the SOURCEs, folders of nooch bench, differ, such as lr: side by side.",
+)
 _TASKS = typer.Option(None, help="Tasks, separated by commas; averages are over these. All by default.")
 
 
@@ -74,6 +79,7 @@ def results_command(
     tasks: str = _TASKS,
     strict: bool = _STRICT,
     methods: str = typer.Option(None, help="Methods, separated by commas; all by default."),
+    over: str = _OVER,
     compare: str = typer.Option(None, help="paper: put the published number beside each."),
     by_sight: bool = typer.Option(
         False, "--by-sight", help="Group methods by what they may see; the best of each group is marked."
@@ -92,6 +98,7 @@ def results_command(
     from nooch.published.set_tables import SET_TABLES
     from nooch.report.paper_tables import Sheet, check_result_files
     from nooch.report.score_tables import tables_of
+    from nooch.study.over_settings import tables_over
     from nooch.study.pairing import paired_results
     from nooch.study.tabling import legend, table_names
     from nooch.study.tabling import like as tables_like
@@ -102,6 +109,8 @@ def results_command(
     if compare is not None:
         check_one_of("comparison", compare, [PAPER])
     check_result_files(out, overwrite=overwrite, differences=paired is not None)
+    if over is not None and paired is not None:
+        raise ParameterError("--paired with --over", remedy="give one of the two")
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
     asked_tasks = split_names(tasks) or None
     of_suites = {str(path): one for path, one in zip(suite, suites, strict=True)}
@@ -113,9 +122,9 @@ def results_command(
         else ([], [])
     )
     if not of_results:
-        if paired is not None or methods is not None or by_sight:
+        if paired is not None or methods is not None or by_sight or over is not None:
             raise ParameterError(
-                f"{', '.join(names)} have no methods", remedy="leave out --paired, --methods and --by-sight"
+                f"{', '.join(names)} have no methods", remedy="leave out --paired, --methods, --by-sight and --over"
             )
         _finish(Sheet([], notes, sets=sets), out, format, overwrite=overwrite)
         return
@@ -125,10 +134,16 @@ def results_command(
             f"there are no runs for {', '.join(of_results)}", where="SOURCE",
             allowed="a folder of nooch bench or nooch collect, or paper",
         )  # fmt: skip
+    marks = {"compare": compare is not None, "by_sight": by_sight}
     with progress() as update:
-        choice = {"rule": rule, "split": split, "roles": roles, "strict": strict}
-        found = _read(sources, suites, update, **choice).select(asked_tasks, split_names(methods) or None)
-        tables, more_notes = tables_like(found, of_results, compare=compare is not None, by_sight=by_sight)
+        read = partial(_read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update)
+        chosen = asked_tasks, split_names(methods) or None
+        if over is not None:
+            each = {value: one.select(*chosen) for value, one in _each(sources, over, read).items()}
+            tables, more_notes = tables_over(each, of_results, over, **marks)
+        else:
+            found = read(sources).select(*chosen)
+            tables, more_notes = tables_like(found, of_results, **marks)
         notes += more_notes
         rows = pl.concat([one.rows for one in tables])
         metrics, asked = (rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion"))
@@ -161,6 +176,7 @@ def statements_command(
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
     strict: bool = _STRICT,
+    over: str = _OVER,
     format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
 ) -> None:
     """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
@@ -170,8 +186,12 @@ def statements_command(
     wanted = [check_one_of("statement", name, STATEMENTS) for name in split_names(only)] or None
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
     with progress() as update:
-        choice = {"rule": rule, "split": split, "roles": roles, "strict": strict}
-        found = _read(sources, suites, update, **choice).select(split_names(tasks) or None)
+        read = partial(_read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update)
+        if over is not None:
+            each = {v: one.select(split_names(tasks) or None) for v, one in _each(sources, over, read).items()}
+            _print_over(each, over, wanted, format)
+            return
+        found = read(sources).select(split_names(tasks) or None)
     findings, of_paper = judge_statements(found, wanted), judge_statements(paper_cells(), wanted)
     for text in [*found.notes, *found.averages]:
         note(text)
@@ -195,6 +215,39 @@ def statements_command(
         print(markdown(tables) + "\n" + "\n".join(rules))  # noqa: T201 - what was asked for goes to standard output
         return
     _print_tables(tables)
+
+
+def _each(sources: Sequence[str], over: str, read: Callable[[Sequence[str]], Results]) -> dict[str, Results]:
+    """Value of the setting -> results of the folder that has it."""
+    from nooch.study.over_settings import values_over
+
+    values = values_over(sources, over)
+    return {value: read([source]) for value, source in zip(values, sources, strict=True)}
+
+
+def _print_over(each: Mapping[str, Results], over: str, wanted: Sequence[str] | None, format: StatementFormat) -> None:
+    """Verdicts at each value of a setting."""
+    from nooch.report import markdown
+    from nooch.study.over_settings import survives, verdicts_over
+    from nooch.study.statements import judge_statements
+
+    findings = {value: judge_statements(found, wanted) for value, found in each.items()}
+    for value, found in each.items():
+        for text in found.notes:
+            note(f"{over} = {value}: {text}")
+    if format is StatementFormat.json:
+        rows = []
+        for of_statement in zip(*findings.values(), strict=True):
+            verdicts = {value: f.verdict for value, f in zip(findings, of_statement, strict=True)}
+            name = of_statement[0].statement.name
+            rows.append({"name": name, "verdicts": verdicts, "survives": survives(list(verdicts.values()))})
+        print_json({"over": over, "statements": rows})
+        return
+    shown = verdicts_over(findings, over)
+    if format is StatementFormat.markdown:
+        print(markdown([shown]))  # noqa: T201 - what was asked for goes to standard output
+        return
+    _print_tables([shown])
 
 
 def _suites(paths: Sequence[Path]) -> list[Suite]:

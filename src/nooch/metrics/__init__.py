@@ -2,7 +2,7 @@
 
 from nooch.metrics.calibration import N_BINS, ece, ece_paper, ece_top
 from nooch.metrics.grading import METRICS, Graded, Parts
-from nooch.metrics.pointwise import SCALES, error, nll
+from nooch.metrics.pointwise import SCALES, constant_nll, error, nll
 from nooch.metrics.ranking import auc, auprc, stable_order
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Parts",
     "auc",
     "auprc",
+    "constant_nll",
     "ece",
     "ece_paper",
     "ece_top",

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 
-__all__ = ["SCALES", "error", "losses", "mean", "nll", "probabilities", "said_positive", "total_weight"]
+__all__ = ["SCALES", "constant_nll", "error", "losses", "mean", "nll", "probabilities", "said_positive", "total_weight"]
 
 Floats = NDArray[np.float64]
 
 SCALES = ("logit", "probability")
 _EPS = np.finfo(np.float64).eps
+
+
+def constant_nll(n_positive: int, n: int) -> float:
+    """NLL of the best constant answer to n images, their share of positives: its entropy, natural logarithm; 0 for one class.
+
+    Raises:
+        UndefinedError: no image.
+    """
+    if not n:
+        raise UndefinedError("a mean over no image", allowed="at least one image")
+    return float(entr([n_positive / n, 1 - n_positive / n]).sum())
 
 
 def nll(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None, *, scale: str = "logit") -> float:

@@ -146,6 +146,14 @@ class Objective(ABC):
         """The loss of validation images, (H,): as a call, but of no effect on any state."""
         return self(logits, labels, environments)
 
+    def step_size(self) -> Tensor:
+        """About how many times as large as ERM's the gradient is, (H,) or (1,); 1 by default.
+
+        What heads on standardized features divide their steps by, so that one learning rate suits
+        all objectives; the value of the objective has nothing to do with it.
+        """
+        return self.counts.classes.new_ones(1)
+
     def gradient(
         self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
     ) -> tuple[Tensor, Tensor]:

@@ -47,8 +47,11 @@ class GDRO(Objective):
 
 
 class OnlineGDRO(Objective):
-    """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) and normalises it (Sagawa et al.).
+    """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) (Sagawa et al.).
 
+    q is then normalized to sum 1. loss_c is adjusted by K / sqrt(n_c) also for an environment that
+    the batch lacks, as the authors' code (kohpangwei/group_DRO, loss.py) has it. There an environment
+    without training images has an infinite adjustment; here it has none.
     Each call is a step; the weights are part of the state of a training.
     """
 
@@ -58,18 +61,19 @@ class OnlineGDRO(Objective):
 
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
         super().__init__(counts, **{"K": 0.0, **options})
-        self._margin = self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
+        known = self.counts.environments > 0
+        self._margin = known * self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
         self.q = self.counts.environments.new_full(self.counts.environments.shape, 1 / len(self.counts.environments))
 
     def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean losses weighted by q as it is."""
-        means, counts, _ = self.known(logits, labels, environments).by_environment
-        return (self.q.to(logits.dtype) * (means + self._margin) * (counts > 0)).sum(dim=0)
+        means = self.known(logits, labels, environments).by_environment[0]
+        return (self.q.to(logits.dtype) * (means + self._margin)).sum(dim=0)
 
     def _step(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         means, counts, inside = known.by_environment
-        # what is not in the batch has loss 0, as in the authors' code
-        adjusted = (means + self._margin) * (counts > 0)
+        # as in the authors' code, what is not in the batch has loss 0, and its adjustment all the same
+        adjusted = means + self._margin
         q = self.q.to(means.dtype) * (self.parameters["eta"] * adjusted.detach()).exp()
         self.q = q / q.sum(dim=0)
         return (self.q * adjusted).sum(dim=0), counts, inside
@@ -103,6 +107,11 @@ class IRM(Objective):
         """The derivative of each environment's mean loss of w z by w, at w = 1: (C, H)."""
         _, counts, inside = known.by_environment
         return (inside * (known.residuals * logits)).sum(dim=1) / counts.clamp(min=1)
+
+    def step_size(self) -> Tensor:
+        """A mean for each environment that training has, with a penalty of lambda times its size."""
+        present = (self.counts.environments > 0).sum(dim=0)
+        return present * (1 + self.parameters["lambda_"]) * self._scale()
 
     def _scale(self) -> Tensor | float:
         return 1 / self.parameters["lambda_"].clamp(min=1) if self.variant == "released" else 1.0
@@ -138,6 +147,10 @@ class VREx(Objective):
     name = "vrex"
     needs_environments = True
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"beta": (0.0, _INFINITY)}
+
+    def step_size(self) -> Tensor:
+        """The variance's part grows with beta."""
+        return 1 + self.parameters["beta"]
 
     def _risk(self, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Value (H,), and its derivative by each mean, (C, H)."""

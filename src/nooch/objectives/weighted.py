@@ -45,13 +45,22 @@ class LabelReweight(ERM):
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
         super().__init__(counts, **options)
         # of each label and head: only two values a head, looked up by row
-        self._table = self._of(self.counts.classes / self.counts.classes.sum(dim=0))
+        self._frequencies = self._counted() / self._counted().sum(dim=0)
+        self._table = self._of(self._frequencies)
+
+    def _counted(self) -> Tensor:
+        return self.counts.classes
+
+    def step_size(self) -> Tensor:
+        """The mean weight of a training row."""
+        return (self._frequencies * self._table).sum(dim=0)
 
     def _of(self, frequencies: Tensor) -> Tensor:
         if self.variant == "released":
             return (1 - frequencies) ** self.parameters["alpha"]
-        # what does not occur in training is never looked up
-        return frequencies.clamp(min=1e-300 if frequencies.element_size() == 8 else 1e-38) ** -self.parameters["alpha"]
+        # validation may have what training lacks: it counts nothing there, as with samplers
+        weights = frequencies.clamp(min=1e-30) ** -self.parameters["alpha"]
+        return weights.masked_fill(frequencies == 0, 0.0)
 
     def weights(self, labels: Tensor, environments: Tensor) -> Tensor:
         """By label; between the two for labels that are fractions."""
@@ -65,9 +74,8 @@ class EnvironmentReweight(LabelReweight):
     name = "environment-reweight"
     needs_environments = True
 
-    def __init__(self, counts: TrainingCounts, **options: Any) -> None:
-        super().__init__(counts, **options)
-        self._table = self._of(self.counts.environments / self.counts.environments.sum(dim=0))
+    def _counted(self) -> Tensor:
+        return self.counts.environments
 
     def weights(self, labels: Tensor, environments: Tensor) -> Tensor:
         """By environment."""

@@ -19,11 +19,14 @@ from nooch.report.score_tables import Shown, average_label, latex, markdown, pri
 from nooch.report.set_tables import SetsShown
 
 __all__ = [
-    "RESULT_FILES", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
+    "RESULT_FILES", "WORSE", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
 ]  # fmt: skip
 
 _MARKS = "\ue000", "\ue001"
 """What stands around bold cells on their way through the escaping of LaTeX; a name that has them loses them."""
+
+WORSE = "†"
+"""Follows a cell of runs that are worse than a constant answer on the validation images."""
 
 Mark = Callable[[str], str]
 
@@ -37,7 +40,7 @@ class ResultTable:
         title: what it shows.
         label: name of the column that tells blocks apart, or None where there is one block.
         rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive, mean, std, n_seeds, seeds, n_settings,
-            settings, best, n_tasks, averaged_tasks, reason``;
+            settings, n_worse, best, n_tasks, averaged_tasks, reason``;
             and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In order: blocks, tasks,
             methods.
         by_sight: whether methods are grouped by what they may see.
@@ -113,7 +116,7 @@ def _cell(row: dict[str, Any] | None, mark: Mark) -> str:
     if row is None or row["mean"] is None:
         return "–"
     text = _number(row["mean"], row["std"])
-    marked = mark(text) if row["best"] else text
+    marked = (mark(text) if row["best"] else text) + (f" {WORSE}" if row.get("n_worse") else "")
     for have, planned in (("n_seeds", "seeds"), ("n_settings", "settings")):
         if row[have] is not None and row[planned] is not None and row[have] < row[planned]:
             return f"{marked} [{row[have]}/{row[planned]} {planned}]"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
 from nooch.machine import limited_threads
-from nooch.metrics import nll
+from nooch.metrics import constant_nll, nll
 from nooch.study.planning import Plan, Training
 from nooch.training.jobs import ProbeSettings
 from nooch.training.records import JobRecord, RunsFolder
@@ -117,7 +117,7 @@ def _train_if_needed(
 
 def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress) -> None:
     jobs = {runs.header.jobs[name]: name for name in names}
-    trained = plan.begin(list(jobs))
+    trained = plan.begin(list(jobs), runs.path)
     saved = runs.checkpoint(names)
     if saved is not None:
         trained.load_state_dict(saved)
@@ -147,8 +147,10 @@ def _write(
         if np.isfinite(record["valid"][place]) or np.isfinite(record["train"][place])
     ]
     predictions, environments = None, []
+    losses: tuple[float | None, float | None] = (None, None)
     if best:
         frames = []
+        losses = _validation_losses(plan.training, job.task, outputs["valid"])
         environments = _by_environment(plan.training, job.task, outputs["valid"])
         for split, logits in outputs.items():
             ids = plan.data.images["image_id"].gather(plan.training.rows[split])
@@ -166,6 +168,7 @@ def _write(
         len(history),
         not best,
         environments,
+        *losses,
     )
     # JSON has no NaN
     lines = [{key: value if np.isfinite(value) else None for key, value in line.items()} for line in history]
@@ -175,6 +178,12 @@ def _write(
             trained.save(place, folder)
 
     runs.write_job(record, lines, predictions, weights)
+
+
+def _validation_losses(data: TrainingData, task: str, logits: NDArray[np.float32]) -> tuple[float, float]:
+    """Mean loss of the validation images, and that of the best constant: the entropy of their labels."""
+    labels = data.groups(task, "labels", "valid") > 0
+    return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
 
 
 def _by_environment(data: TrainingData, task: str, logits: NDArray[np.float32]) -> list[float | None]:

@@ -18,7 +18,7 @@ CELLS = {
     "criterion": pl.String, "metric": pl.String, "subset": pl.String, "task": pl.String, "method": pl.String,
     "sees": pl.String, "setting": pl.String, "n": pl.Int64, "n_positive": pl.Int64, "mean": pl.Float64, "std": pl.Float64,
     "n_seeds": pl.Int64, "seeds": pl.Int64, "n_settings": pl.Int64,
-    "settings": pl.Int64, "n_tasks": pl.Int64, "averaged_tasks": pl.String, "reason": pl.String,
+    "settings": pl.Int64, "n_tasks": pl.Int64, "averaged_tasks": pl.String, "n_worse": pl.Int64, "reason": pl.String,
 }  # fmt: skip
 """Columns of cells; ``nooch.study.results.Results`` says what they hold."""
 
@@ -42,7 +42,7 @@ def cells_of(
 
     Args:
         table: scores of single runs, as ``nooch.evaluate`` gives them.
-        selected: chosen settings, as ``nooch.selection.select`` gives them.
+        selected: chosen settings, as ``nooch.study.collecting.collect`` gives them.
         planned: ``task, method, setting, seed, done``, a row for every job.
         places: ``criterion, task`` of all sets that there should be results on.
         rule: whose choice counts.
@@ -54,7 +54,7 @@ def cells_of(
         UndefinedError: the rule chose nothing at all.
         InputError: scores and choice do not belong together.
     """
-    chosen = selected.filter(rule=rule).select(_CHOSEN)
+    chosen = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
     if not chosen.height:
         made = some_of(selected["rule"].unique().sort())
         remedy = f"collect with --rules {rule}, or take another rule"
@@ -73,6 +73,7 @@ def cells_of(
     grid = places.join(shown, how="cross").join(_plan(planned), on="task", how="inner", maintain_order="left")
     on = ["criterion", "metric", "subset", "task", "method"]
     there = scored.select("task", "method").unique().with_columns(scored=pl.lit(value=True))
+    grid = grid.join(chosen.drop("setting"), on=_CHOSEN[:3], how="left", maintain_order="left")
     cells = grid.join(over_seeds(values), on=on, how="left", maintain_order="left").join(
         there, on=["task", "method"], how="left", maintain_order="left"
     )
@@ -119,6 +120,10 @@ def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """Cells of tasks, and rows of task ``average`` below them; ``strict`` as in ``nooch.evaluation.summaries.over_tasks``."""
     about = cells.select("method", "sees").unique()
     averages = over_tasks(cells, strict=strict).join(about, on="method", how="left", maintain_order="left")
+    block = ["criterion", "metric", "subset", "method"]
+    known = pl.col("n_worse").count() > 0
+    worse = cells.group_by(block).agg(n_worse=pl.when(known).then(pl.col("n_worse").sum()))
+    averages = averages.join(worse, on=block, how="left", maintain_order="left")
     averages = averages.with_columns(setting=pl.lit(None, pl.String))
     return pl.concat([cells, averages.select(list(CELLS))])
 

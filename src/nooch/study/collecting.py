@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.errors import InputError, ParameterError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.score_tables import average_label
 from nooch.selection import select
@@ -34,7 +34,10 @@ def collect(
     """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
 
     Returns:
-        The scores, the table of ``nooch.selection.select``, and notes: jobs that are missing or have diverged.
+        The scores, with ``worse_than_constant`` of the run on the task: whether its validation loss is
+        above that of the best constant answer (null where that is not recorded); the table of
+        ``nooch.selection.select``, with the number of seeds of which that is so; and notes: jobs that
+        are missing, have diverged, or are worse than a constant.
 
     Raises:
         ParameterError: another suite than the one that was trained for.
@@ -53,6 +56,7 @@ def collect(
         else []
     )
     notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
+    notes += worse_note(kept)
     predictions = runs_predictions(runs, kept, progress)
     splits = [split for split in ("valid", "test") if split in suite.splits]
     scores = evaluate(suite, predictions, split=splits, bootstrap=bootstrap, ignore_unknown=True, progress=progress)
@@ -68,13 +72,35 @@ def collect(
         )
     notes += [f"rule {rule} is left out: no job has environments" for rule in rules if rule not in usable]
     # differences from whatever run comes first say nothing here
-    alone = replace(scores, differences=scores.differences.clear())
-    return alone, select(scores.table, settings, usable), notes
+    worse = settings.select("run", "task", "worse_than_constant")
+    table = scores.table.join(worse, on=["run", "task"], how="left", maintain_order="left")
+    alone = replace(scores, table=table, differences=scores.differences.clear())
+    known = pl.col("worse_than_constant")
+    counted = settings.group_by("task", "method", "setting").agg(
+        pl.when(known.null_count() == 0).then(known.sum().cast(pl.Int64)).alias("worse_than_constant")
+    )
+    chosen = select(scores.table, settings, usable)
+    return alone, chosen.join(counted, on=counted.columns[:3], how="left", maintain_order="left"), notes
+
+
+def worse_note(records: Sequence[JobRecord]) -> list[str]:
+    """A note on the jobs that are worse than a constant answer, by method and setting; none where there are none."""
+    of_setting: dict[str, list[bool | None]] = {}
+    for record in records:
+        name = " ".join(filter(None, (record.job.method, record.job.setting)))
+        of_setting.setdefault(name, []).append(record.worse_than_constant)
+    listed = [f"{name} {found.count(True)} of {len(found)}" for name, found in of_setting.items() if True in found]
+    n = sum(record.worse_than_constant is True for record in records)
+    text = (
+        f"{n} of {len(records)} jobs are worse than a constant: their validation NLL is above the entropy of the "
+        f"validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise, docs/bench.md says more"
+    )
+    return [text] if n else []
 
 
 _SETTING = {
     "run": pl.String, "task": pl.String, "method": pl.String, "setting": pl.String, "seed": pl.Int64, "sees": pl.String,
-    "environment": pl.Float64,
+    "environment": pl.Float64, "worse_than_constant": pl.Boolean,
 }  # fmt: skip
 
 
@@ -84,6 +110,7 @@ def _setting(record: JobRecord) -> dict[str, Any]:
     return {
         "run": job.run, "task": job.task, "method": job.method, "setting": job.setting, "seed": job.seed,
         "sees": ", ".join(record.sees) or "nothing", "environment": max(known) if known else None,
+        "worse_than_constant": record.worse_than_constant,
     }  # fmt: skip
 
 

@@ -17,17 +17,18 @@ from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.training.conditioning import kept_scaling, scaling_of
 from nooch.training.config import BenchConfig
 from nooch.training.costs import EpochCost, head_cost, network_cost
 from nooch.training.environments import Environments
 from nooch.training.features import Features
 from nooch.training.feeding import Pixels, check_pixels
-from nooch.training.jobs import Job, ProbeSettings, plain
+from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.networks import backbones
 from nooch.training.probe import HeadPass
-from nooch.training.records import RunsHeader, passes_of
+from nooch.training.records import SCALING, RunsHeader, passes_of
 from nooch.training.tasks import TrainingData
 from nooch.training.tuning import TuneSettings
 
@@ -87,7 +88,8 @@ class Plan:
         data: the dataset.
         training: inputs, labels and environments.
         header: what the folder of runs will say.
-        begin: makes the training of some jobs.
+        begin: makes the training of some jobs; what they share with all others may be kept in a
+            folder that all workers see, such as that of the runs.
         cost: times an epoch of all jobs on the device that the plan was made for.
         keep_weights: whether what jobs have learnt is kept.
     """
@@ -96,7 +98,7 @@ class Plan:
     data: Dataset
     training: TrainingData
     header: RunsHeader
-    begin: Callable[[Sequence[Job]], Training]
+    begin: Callable[..., Training]
     cost: Callable[[], EpochCost]
     keep_weights: bool = False
 
@@ -157,13 +159,21 @@ def plan_bench(
         "nooch-runs",
         1,
         described,
-        msgspec.to_builtins(settings),
+        recorded(settings),
         named,
         passes_of(named, config.heads, by_task=config.within is not None),
     )
 
-    def begin(members: Sequence[Job]) -> Training:
-        return HeadPass(within(members[0].task), members, settings, device)
+    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
+        scaling = None
+        if settings.condition != "none":
+            # of the whole training split, also where tasks are trained on parts of it
+            scaling = kept_scaling(
+                None if folder is None else folder / "passes" / SCALING,
+                lambda: scaling_of(features, training.rows["train"]),
+                int(features.shape[1]),
+            )
+        return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
 
     return Plan(named, data, training, header, begin, partial(head_cost, operations, device), config.keep_weights)
 
@@ -222,14 +232,15 @@ def plan_finetune(
         "nooch-runs",
         1,
         described,
-        plain(settings),
+        recorded(settings),
         named,
         passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
     )
     # a job without a first stage, where there is one: its steps are those of the others
     typical = next((job for job in jobs if job.kind.first is None), jobs[0])
 
-    def begin(members: Sequence[Job]) -> Training:
+    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
+        del folder
         return NetworkJobs(within(members[0].task), members, settings, made, device)
 
     cost = partial(network_cost, made, training, typical, settings, len(jobs))

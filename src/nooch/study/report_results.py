@@ -45,8 +45,8 @@ class ResultsView:
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
-        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n, over, low, high``; ``over`` says of an
-            average over how many tasks it is, else it is null.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n, over,
+            n_worse, low, high``; ``over`` says of an average over how many tasks it is, else it is null.
         intervals: what ``low`` and ``high`` are, in words.
         scored: tables of ``nooch evaluate``, of predictions that were given.
     """
@@ -220,7 +220,7 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
         for criterion, n in cells.select("criterion", "n_tasks").rows()
     ]
     cells = cells.with_columns(over=pl.Series(over, dtype=pl.String))
-    cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks")
+    cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks", "n_worse")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by its name
     places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
     roles = roles_of(places, [suite], {})

@@ -42,11 +42,14 @@ class Results:
     """What methods score with their chosen settings.
 
     Attributes:
-        cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``, ``gist`` or ``attribute`` where it is of that
-            kind, else its name), ``sees``, ``setting``, ``n`` images and ``n_positive`` of them, ``mean`` and ``std`` over seeds (ddof = 1),
-            ``n_seeds`` of ``seeds`` that were planned, ``n_settings`` of ``settings`` that have all their seeds, ``reason`` where mean is
-            null. Task ``average`` is the mean over ``n_tasks`` tasks of the criterion, which ``averaged_tasks`` names: the same for all metrics and
-            subsets (``nooch.evaluation.summaries.over_tasks``).
+        cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``, ``gist``
+            or ``attribute`` where it is of that kind, else its name), ``sees``, ``setting``, ``n`` images
+            and ``n_positive`` of them, ``mean`` and ``std`` over seeds (ddof = 1), ``n_seeds`` of
+            ``seeds`` that were planned, ``n_settings`` of ``settings`` that have all their seeds,
+            ``n_worse`` seeds whose validation loss is above the best constant's (null where that is not
+            known), ``reason`` where mean is null. Task ``average`` is the mean over ``n_tasks`` tasks of
+            the criterion, which ``averaged_tasks`` names: the same for all metrics and subsets
+            (``nooch.evaluation.summaries.over_tasks``).
         notes: what a reader should know: what is missing.
         about: what the numbers are of, in words.
         strict: whether averages are over all tasks, and null where a value is undefined for one.
@@ -141,7 +144,7 @@ def paper_cells() -> Results:
         pl.col("method").replace_strict(sees).alias("sees"),
         *(
             pl.lit(None, CELLS[name]).alias(name)
-            for name in ("setting", "n", "n_positive", "n_settings", "settings", "reason")
+            for name in ("setting", "n", "n_positive", "n_settings", "settings", "n_worse", "reason")
         ),
         # its averages are over all its tasks
         *(
@@ -264,6 +267,9 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
             )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
     selected = selected.with_columns(pl.col("setting").cast(pl.String).fill_null(""))
+    if "worse_than_constant" not in selected.columns:
+        # collected before it was recorded
+        selected = selected.with_columns(worse_than_constant=pl.lit(None, pl.Int64))
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
     tasks = plain.select("task").unique(maintain_order=True)

@@ -12,7 +12,7 @@ from nooch.evaluation.summaries import WORST_HARD, with_best
 from nooch.published.beside import beside_paper
 from nooch.published.results import PAPER_TABLES, Panel, PaperTable
 from nooch.published.set_tables import SET_TABLES
-from nooch.report.paper_tables import ResultTable
+from nooch.report.paper_tables import WORSE, ResultTable
 from nooch.study.cells import in_order
 from nooch.study.results import Results
 
@@ -77,7 +77,7 @@ def like(
     if not tables:
         known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
         raise UndefinedError("there are no results for these tables", where=results.about, allowed=f"tables of {known}")
-    return tables, notes + _gaps(tables)
+    return tables, notes + _worse(tables) + _gaps(tables)
 
 
 def legend(*, by_sight: bool) -> str:
@@ -121,6 +121,13 @@ def _table(
     return ResultTable(
         spec.name, title, "metric" if spec.stacked else None, pl.concat([rows for _, rows in blocks]), by_sight
     )
+
+
+def _worse(tables: Sequence[ResultTable]) -> list[str]:
+    """What the mark of runs that are worse than a constant means, where a table has it."""
+    if not any((table.rows["n_worse"] > 0).any() for table in tables):
+        return []
+    return [f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best constant answer"]
 
 
 def _gaps(tables: Sequence[ResultTable]) -> list[str]:

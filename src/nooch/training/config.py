@@ -59,7 +59,7 @@ class BenchConfig:
 
 def _probe(given: Mapping[str, Any]) -> ProbeSettings:
     names = {f.name for f in fields(Descent)}
-    descent = Descent(**{name: value for name, value in given.items() if name in names})
+    descent = replace(ProbeSettings().descent, **{name: value for name, value in given.items() if name in names})
     return ProbeSettings(descent, **{name: value for name, value in given.items() if name not in names})
 
 
@@ -180,6 +180,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "int": _whole,
     "str": _text,
     "bool": _truth,
+    "str | None": lambda name, value: None if value is None else _text(name, value),
     "float | None": lambda name, value: None if value is None else _number(name, value),
     "bool | None": lambda name, value: None if value is None else _truth(name, value),
     "tuple[str, ...]": lambda name, value: tuple(_text(name, part) for part in _listed(name, value)),

@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, check_one_of
+from nooch.training.conditioning import CONDITIONS
 from nooch.training.heads import Descent
 from nooch.training.methods import METHODS, Method
 from nooch.training.sampling import Draws
 from nooch.training.tuning import TuneSettings
+from nooch.training.validating import stop_rule
 
-__all__ = ["Job", "ProbeSettings", "Settings", "plain"]
+__all__ = ["Job", "ProbeSettings", "Settings", "recorded"]
 
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
@@ -25,20 +27,25 @@ class ProbeSettings:
     """How heads on frozen features are trained.
 
     Attributes:
-        descent: learning rate, momentum, weight decay.
+        descent: learning rate, momentum, weight decay. The rate is for standardized features.
+        condition: ``standardize``: each feature is centered and divided by its standard deviation on
+            the training split, all by the root of their number, so that the mean squared norm is 1;
+            and a head's steps are divided by ``Objective.step_size``. Or ``none``.
         batch: rows in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a head stops.
-        stop_on: ``objective``, the method's own, or ``nll``.
+        stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
+            ``nooch.training.validating``; by default ``batches`` for ``released``, else ``objective``.
         variant: of the objectives: ``paper`` or ``released``.
         block: steps that are worked off together; of no effect on results but for rounding.
     """
 
-    descent: Descent = Descent()  # noqa: RUF009 - frozen
+    descent: Descent = Descent(lr=0.1)  # noqa: RUF009 - frozen
+    condition: str = "standardize"
     batch: int = 32
     epochs: int = 100
     patience: int = 3
-    stop_on: str = "objective"
+    stop_on: str | None = None
     variant: str = "paper"
     block: int = 16
 
@@ -46,8 +53,8 @@ class ProbeSettings:
         for name in ("batch", "epochs", "patience", "block"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}", where="training", allowed="1 and more")
-        if self.stop_on not in {"objective", "nll"}:
-            raise ParameterError(f"stop_on is {self.stop_on!r}", where="training", allowed="objective or nll")
+        check_one_of("condition", self.condition, CONDITIONS, owner="training")
+        object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
 
 
 Settings = ProbeSettings | TuneSettings
@@ -111,16 +118,16 @@ class Job:
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
-def plain(settings: Settings) -> dict[str, Any]:
-    """Settings as records and identities have them: without ``normalize`` where it is left to the variant.
+_BEFORE = {"condition": "none", "normalize": None}
+"""Values that stand for what was done before there was a setting of that name: records and identities leave them out."""
 
-    Earlier versions did not have that name. What pixels become is in the identity all the same, by the backbone's preprocessing.
-    """
+
+def recorded(settings: Settings) -> dict[str, Any]:
+    """Settings as records and identities have them. What pixels become is in the identity by the backbone's preprocessing."""
     content: dict[str, Any] = msgspec.to_builtins(settings)
-    return {name: value for name, value in content.items() if (name, value) != ("normalize", None)}
+    return {name: value for name, value in content.items() if name not in _BEFORE or value != _BEFORE[name]}
 
 
 def _counted(settings: Settings) -> dict[str, Any]:
     # the block changes rounding alone: a machine may choose it
-    content = plain(settings)
-    return {name: value for name, value in content.items() if name != "block"}
+    return {name: value for name, value in recorded(settings).items() if name != "block"}

@@ -19,6 +19,7 @@ from nooch.training.learning import Learning
 from nooch.training.networks import Network, build_network
 from nooch.training.states import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
 from nooch.training.tuning import OPTIMISERS, TuneSettings
+from nooch.training.validating import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -137,12 +138,14 @@ class Member:
             outputs = torch.from_numpy(logits).to(rows.device)
             labels = self.labels[rows, : self.network.n_outputs]
             plain = losses(outputs, labels)
-            if self.settings.stop_on == "nll":
-                values = plain.mean(dim=0)
-            elif self.valid_weights is not None:
-                values = (self.valid_weights * plain).mean(dim=0)
-            else:
-                values = self.objective.measure(outputs, labels, self.environments[rows].long())
+            settings, environments = self.settings, self.environments[rows].long()
+            values = validation_value(
+                str(settings.stop_on),
+                self.objective,
+                (outputs, labels, environments),
+                self.valid_weights,
+                settings.batch,
+            )
             found = [float((self.output_weights * each).sum()) for each in (values, plain.mean(dim=0))]
         return found[0], found[1]
 

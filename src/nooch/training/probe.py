@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
-from nooch.objectives import ERM, Objective, indicators, known_of, losses
+from nooch.objectives import losses
+from nooch.training.conditioning import Conditioned, Scaling, scaling_of
+from nooch.training.head_groups import HeadGroup, alike, batch_gradient, weighs
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.mixing import MixedRows, Mixture
@@ -26,6 +28,7 @@ from nooch.training.tasks import (
     objective_of,
     refitted,
 )
+from nooch.training.validating import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,35 +39,37 @@ _BLOCK = 4096
 """Images whose outputs are computed at a time."""
 
 
-@dataclass
-class _Group:
-    """Neighbouring heads with one objective and one kind of sampler."""
-
-    heads: slice
-    objective: Objective
-    counts: Tensor | None = None
-    """Weights of training rows in this epoch, (n_train, h), where rows are not taken once each."""
-    expected: Tensor | None = None
-    """How often validation images would be taken on average, (n_valid, h), likewise."""
-
-
 class HeadPass:
     """Trains jobs that share an order of rows; one call of ``step`` is an epoch of all that have not stopped.
 
     Everything that an epoch needs is in ``state_dict``, so a pass goes on after ``load_state_dict`` as if it had never stopped.
 
     Args:
-        data: its inputs are frozen features.
+        data: its inputs are frozen features, as they are.
         jobs: in any order; what they share (``Job.shares``) must be the same.
         settings: of the training.
         device: where it is computed.
+        scaling: of the features, where it has been computed before; else that of the training rows.
+            Not used where ``settings.condition`` is ``none``.
 
     Raises:
         ParameterError: no job, or jobs that cannot share a pass.
     """
 
-    def __init__(self, data: TrainingData, jobs: Sequence[Job], settings: ProbeSettings, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        data: TrainingData,
+        jobs: Sequence[Job],
+        settings: ProbeSettings,
+        device: str = "cpu",
+        *,
+        scaling: Scaling | None = None,
+    ) -> None:
         self.data, self.settings, self.device = data, settings, device
+        self._scaling, self._inputs = None, data.inputs
+        if settings.condition != "none":
+            self._scaling = scaling or scaling_of(data.inputs, data.rows["train"])
+            self._inputs = Conditioned(data.inputs, self._scaling)
         self.jobs = sorted(jobs, key=_place)
         if len({job.shares for job in jobs}) != 1:
             raise ParameterError(
@@ -82,7 +87,7 @@ class HeadPass:
         self._valid = self._features("valid")
         self._mixture: Mixture | None = None
         self._first: dict[Job, Outputs] = {}
-        self._groups: list[_Group] | None = None
+        self._groups: list[HeadGroup] | None = None
 
     @property
     def finished(self) -> bool:
@@ -100,7 +105,7 @@ class HeadPass:
         return self.best["epoch"]
 
     @property
-    def groups(self) -> list[_Group]:
+    def groups(self) -> list[HeadGroup]:
         """Of the heads that are active."""
         assert self._groups is not None  # noqa: S101 - made by the first step, or by loading
         return self._groups
@@ -113,7 +118,8 @@ class HeadPass:
             return found
         epochs = {job: job.kind.first.epochs(dict(job.parameters)) for job in asking if job.kind.first is not None}
         plain = {job: Job(job.task, "erm", (), job.seed, job.order) for job in asking}
-        first = HeadPass(self.data, list(dict.fromkeys(plain.values())), _without_stopping(self.settings), self.device)
+        heads, settings = list(dict.fromkeys(plain.values())), _without_stopping(self.settings)
+        first = HeadPass(self.data, heads, settings, self.device, scaling=self._scaling)
         for epoch in range(1, max(epochs.values()) + 1):
             first.step()
             asked = [job for job in asking if epochs[job] == epoch]
@@ -134,7 +140,7 @@ class HeadPass:
             group.counts = self._columns(self._members(group), self._taken)
         loss = run_epoch(
             self.state,
-            MixedRows(self.data.inputs, train, self._mixture),
+            MixedRows(self._inputs, train, self._mixture),
             in_order(len(train), self.jobs[0].order, self.epoch),
             self._gradient,
             self.settings.descent,
@@ -150,14 +156,29 @@ class HeadPass:
         return record
 
     def logits(self, split: str) -> list[NDArray[np.float32]]:
-        """Outputs of every job's best epoch for a split's images, float32 (m,) each; features are read once."""
-        return list(self._outputs(self.best_weights, split))
+        """Outputs of every job's best epoch for a split's images, float32 (m,) each; features are read once.
+
+        They are those of the heads that ``save`` writes, on features as they are.
+        """
+        rows = self.data.rows[split]
+        heads = np.stack([self._head(number) for number in range(len(self.jobs))]).astype(np.float64)
+        blocks = (self.data.inputs[rows[start : start + _BLOCK]] for start in range(0, len(rows), _BLOCK))
+        found = np.concatenate([heads[:, :-1] @ np.asarray(block).T + heads[:, -1:] for block in blocks], axis=1)
+        return list(found.astype(np.float32))
+
+    def _head(self, number: int) -> NDArray[np.float32]:
+        """A job's head of its best epoch for features as they are, float32 (d + 1,)."""
+        head: NDArray[np.float32] = self.best_weights[number]
+        return head if self._scaling is None else self._scaling.fold(head[None])[0]
 
     def save(self, number: int, folder: Path) -> None:
-        """A job's head of its best epoch: ``head.safetensors`` with ``weight`` (1, d) and ``bias`` (1,), float32."""
+        """A job's head of its best epoch, for features as they are.
+
+        ``head.safetensors`` has ``weight`` (1, d) and ``bias`` (1,), float32.
+        """
         from safetensors.numpy import save_file
 
-        head = self.best_weights[number]
+        head = self._head(number)
         folder.mkdir()
         save_file({"weight": head[None, :-1].copy(), "bias": head[-1:].copy()}, folder / "head.safetensors")
 
@@ -172,7 +193,7 @@ class HeadPass:
                 self.best_weights[number] = refitted(self.data, job, self.best_weights[number], self._read)
 
     def _read(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        return np.asarray(self.data.inputs[rows], dtype=np.float32)
+        return np.asarray(self._inputs[rows], dtype=np.float32)
 
     def _outputs(self, weights: NDArray[np.float32], split: str) -> NDArray[np.float32]:
         rows = self.data.rows[split]
@@ -229,16 +250,21 @@ class HeadPass:
 
     def _adopt(self) -> None:
         """Objectives and tables for the heads that are active."""
+        import torch
+
         jobs = [self.jobs[number] for number in self.active]
-        groups: list[_Group] = []
+        groups: list[HeadGroup] = []
         start = 0
-        for _, members in groupby(jobs, key=_alike):
+        for _, members in groupby(jobs, key=alike):
             listed = list(members)
             heads = slice(start, start + len(listed))
             objective = objective_of(self.data, listed, self.settings.variant, self.device)
-            groups.append(_Group(heads, objective, expected=self._columns(listed, self._expected)))
+            groups.append(HeadGroup(heads, objective, expected=self._columns(listed, self._expected)))
             start = heads.stop
         self._groups = groups
+        # a step on average as large as ERM's; the objective's value stays what it is
+        scaled = bool(groups) and self._scaling is not None
+        self._sizes = torch.cat([group.sizes for group in groups]) if scaled else None
         self._labels = {split: self._table(jobs, split, "labels") for split in ("train", "valid")}
         self._environments = {split: self._table(jobs, split, "environments") for split in ("train", "valid")}
 
@@ -252,7 +278,7 @@ class HeadPass:
         table = np.column_stack(columns) if columns else np.empty((m, 0), dtype=np.uint8)
         return torch.from_numpy(np.ascontiguousarray(table)).to(self.device)
 
-    def _members(self, group: _Group) -> list[Job]:
+    def _members(self, group: HeadGroup) -> list[Job]:
         return [self.jobs[number] for number in self.active[group.heads]]
 
     def _taken(self, job: Job) -> NDArray[np.float32] | None:
@@ -270,7 +296,7 @@ class HeadPass:
         """
         import torch
 
-        if not _weighs(jobs[0]):
+        if not weighs(jobs[0]):
             return None
         names = [(job.task, job.method, job.parameters, job.seed if job.kind.first else 0) for job in jobs]
         columns = {name: weights(job) for name, job in dict(zip(names, jobs, strict=True)).items()}
@@ -288,39 +314,7 @@ class HeadPass:
             partners = torch.from_numpy(self._mixture.partners[rows]).to(self.device)
             labels = share * labels + (1 - share) * self._labels["train"][partners].float()
         environments = self._environments["train"][at].long()
-        n = self.data.n_environments
-        inside = (
-            indicators(environments, n, labels) if any(g.objective.needs_environments for g in self.groups) else None
-        )
-        # heads whose rows have a fixed weight lie first, and differ in nothing else
-        first = [group for group in self.groups if isinstance(group.objective, ERM)]
-        others = self.groups[len(first) :]
-        weights = [
-            group.objective.weights(labels[:, group.heads], environments[:, group.heads])
-            if group.counts is None
-            else group.counts[at]
-            for group in first
-            if isinstance(group.objective, ERM)
-        ]
-        fixed = [w.expand(len(rows), g.heads.stop - g.heads.start) for w, g in zip(weights, first, strict=True)]
-        table = torch.cat(fixed, dim=1) if fixed else labels[:, :0]
-
-        def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
-            # of all heads at once: most of the time of a step is the overhead of small operations
-            known = known_of(logits, labels[place], None if inside is None else inside[:, place])
-            width, times = table.shape[1], table[place]
-            values = [(times * known.losses[:, :width]).mean(dim=0)]
-            derivatives = [times * known.residuals[:, :width] / len(logits)]
-            for group in others:
-                heads = group.heads
-                value, derivative = group.objective.gradient(
-                    logits[:, heads], labels[place, heads], environments[place, heads], known.heads(heads)
-                )
-                values.append(value)
-                derivatives.append(derivative)
-            return torch.cat(values), torch.cat(derivatives, dim=1)
-
-        return of_batch
+        return batch_gradient(self.groups, at, (labels, environments), self.data.n_environments, self._sizes)
 
     def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The method's own objective, and the plain loss, on the validation images: float64 (n_active,) each."""
@@ -330,15 +324,14 @@ class HeadPass:
             logits = self.state.logits(self._valid)
             labels = self._labels["valid"].float()
             plain = losses(logits, labels)
+            environments = self._environments["valid"].long()
+            rule, batch = str(self.settings.stop_on), self.settings.batch
             nll, own = plain.mean(dim=0), []
             for group in self.groups:
-                part = group.heads
-                if group.expected is None:
-                    environments = self._environments["valid"][:, part].long()
-                    own.append(group.objective.measure(logits[:, part], labels[:, part], environments))
-                else:
-                    own.append((group.expected * plain[:, part]).mean(dim=0))
-            value = nll if self.settings.stop_on == "nll" else torch.cat(own)
+                mine = group.heads
+                outputs = (logits[:, mine], labels[:, mine], environments[:, mine])
+                own.append(validation_value(rule, group.objective, outputs, group.expected, batch))
+            value = torch.cat(own)
         return value.double().cpu().numpy(), nll.double().cpu().numpy()
 
     def _judge(self, record: Mapping[str, NDArray[np.float64]]) -> None:
@@ -379,17 +372,5 @@ def _without_stopping(settings: ProbeSettings) -> ProbeSettings:
     return replace(settings, epochs=1_000_000, patience=1_000_000)
 
 
-def _weighs(job: Job) -> bool:
-    """Whether its rows are not taken once each."""
-    return job.kind.sampler is not None or job.kind.first is not None
-
-
-def _alike(job: Job) -> tuple[Any, ...]:
-    """Heads of one objective and one way of weighting rows are one group; those with fixed weights of rows come first."""
-    objective = job.kind.objective_class
-    moving = not issubclass(objective, ERM)
-    return moving, f"{objective.__module__}.{objective.__qualname__}", _weighs(job)
-
-
 def _place(job: Job) -> tuple[Any, ...]:
-    return *_alike(job), job.method, job.task, job.parameters, job.seed
+    return *alike(job), job.method, job.task, job.parameters, job.seed

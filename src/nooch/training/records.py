@@ -27,9 +27,11 @@ from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
 
-__all__ = ["RUNS_MARKER", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
+__all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
 
 RUNS_MARKER = "runs.json"
+SCALING = "scaling.npz"
+"""In ``passes``, while jobs are trained: how features are standardized."""
 VERSION = 1
 
 
@@ -49,6 +51,8 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     ``environments`` are the mean losses of the validation images of each environment at the best epoch (null where there are none);
     ``diverged`` says that no epoch had a finite validation value: there are no predictions then.
+    ``nll`` is the plain loss of the predictions on the validation images, ``constant_nll`` that of the best constant answer
+    there, the entropy of the labels; null where a job has diverged, and in records of before there were these.
     """
 
     id: str
@@ -60,6 +64,13 @@ class JobRecord(msgspec.Struct, frozen=True):
     epochs: int
     diverged: bool
     environments: list[float | None]
+    nll: float | None = None
+    constant_nll: float | None = None
+
+    @property
+    def worse_than_constant(self) -> bool | None:
+        """Whether the validation loss is above the best constant's; None where it is not known."""
+        return None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
 
 
 class RunsFolder:
@@ -236,6 +247,7 @@ class RunsFolder:
         """Remove what was needed for training: all jobs are done."""
         for names in self.header.passes:
             self.drop_checkpoint(names)
+        (self.path / "passes" / SCALING).unlink(missing_ok=True)
         for lock in (self.path / "passes").glob("*.lock"):
             lock.unlink(missing_ok=True)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nooch.errors import ParameterError, check_one_of
 from nooch.objectives import VARIANTS
 from nooch.training.heads import Descent
+from nooch.training.validating import stop_rule
 
 if TYPE_CHECKING:
     from torch.nn import Parameter
@@ -34,7 +35,8 @@ class TuneSettings:
         batch: images in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a network stops.
-        stop_on: ``objective``, the network's own, or ``nll``.
+        stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
+            ``nooch.training.validating``; by default ``batches`` for ``released``, else ``objective``.
         variant: of the objectives, ``paper`` or ``released``; for whoever makes them.
         schedule: ``constant``; ``step``, times ``decay`` after every ``decay_epochs``; ``cosine``, down to ``decay`` times the rate in
             ``decay_epochs``, and constant from there.
@@ -63,7 +65,7 @@ class TuneSettings:
     batch: int = 32
     epochs: int = 100
     patience: int = 3
-    stop_on: str = "objective"
+    stop_on: str | None = None
     variant: str = "paper"
     schedule: str = "constant"
     decay: float = 0.1
@@ -84,6 +86,7 @@ class TuneSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "augment", _kinds(self.augment))
+        object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
         for name, options in _NAMES.items():
             check_one_of(name, getattr(self, name), options, owner="training")
         for name, (usable, allowed) in _RANGES.items():
@@ -156,7 +159,6 @@ OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"sgd": _sgd, "adam": _adam}
 _NAMES = MappingProxyType(
     {
         "optimiser": tuple(OPTIMISERS),
-        "stop_on": ("objective", "nll"),
         "variant": VARIANTS,
         "schedule": tuple(SCHEDULES),
         "train": ("all", "head", "affine"),

@@ -1,0 +1,101 @@
+"""Benches that differ in one setting, side by side: which conclusions survive another value of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.errors import ParameterError, check_one_of
+from nooch.report.paper_tables import ResultTable
+from nooch.report.score_tables import Shown, printable
+from nooch.study.results import Results
+from nooch.study.statements import Finding
+from nooch.study.tabling import like
+from nooch.training.records import RunsFolder
+
+__all__ = ["survives", "tables_over", "values_over", "verdicts_over"]
+
+_BEFORE = {"condition": "none"}
+"""Settings that older folders do not record, and what they were then."""
+
+
+def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
+    """The value of a setting in each of several folders of runs, in words.
+
+    Args:
+        sources: folders of ``nooch bench``, two or more.
+        name: of a setting of the configuration, such as ``lr``, ``stop_on`` or ``within``.
+
+    Raises:
+        FormatError: a source is no folder of runs.
+        ParameterError: fewer than two, no such setting, or two with the same value.
+    """
+    if len(sources) < 2:
+        raise ParameterError(
+            f"one folder of runs to compare over {name}",
+            allowed=f"two or more that differ in {name}",
+            remedy=f"run nooch bench again with another {name} and --out",
+        )
+    found = [_recorded(RunsFolder.open(source)) for source in sources]
+    known = sorted(set.intersection(*(set(each) for each in found)))
+    check_one_of("setting", name, known, owner="these runs")
+    values = [_in_words(each[name]) for each in found]
+    if len(set(values)) < len(values):
+        raise ParameterError(f"{name} is {', '.join(values)}", where="over", allowed="folders that all differ in it")
+    return values
+
+
+def _recorded(runs: RunsFolder) -> dict[str, Any]:
+    settings = dict(runs.header.settings)
+    # of heads, lr, momentum and weight decay are recorded together
+    settings |= settings.pop("descent", {})
+    data = {name: runs.header.data.get(name) for name in ("environment", "within", "features")}
+    return {**_BEFORE, **data, **settings}
+
+
+def _in_words(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def tables_over(
+    results: Mapping[str, Results], names: Sequence[str], setting: str, **options: Any
+) -> tuple[list[ResultTable], list[str]]:
+    """The paper's tables of each value, one below the other; their rows have a column for the setting.
+
+    Args:
+        results: value -> results.
+        names: of tables, as ``nooch.study.tabling.like`` takes them.
+        setting: its name.
+        options: further ones of ``like``.
+    """
+    tables: list[ResultTable] = []
+    notes: list[str] = []
+    for value, found in results.items():
+        about = f"{setting} = {value}"
+        mine, said = like(Results(found.cells, found.notes, f"{found.about}; {about}"), names, **options)
+        column = pl.lit(value).alias(setting)
+        tables += [replace(table, rows=table.rows.with_columns(column)) for table in mine]
+        notes += [f"{about}: {text}" for text in said]
+    order = {name: place for place, name in enumerate(names)}
+    return sorted(tables, key=lambda table: order[table.name]), notes
+
+
+def survives(verdicts: Sequence[str]) -> bool:
+    """Whether a verdict is the same at every value."""
+    return len(set(verdicts)) == 1
+
+
+def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Shown:
+    """A line for each statement: its verdict at each value, and whether that is the same at all."""
+    lines = []
+    for of_statement in zip(*findings.values(), strict=True):
+        verdicts = [finding.verdict for finding in of_statement]
+        sentence = of_statement[0].statement.sentence
+        lines.append([printable(sentence), *verdicts, "yes" if survives(verdicts) else "no"])
+    n = sum(line[-1] == "yes" for line in lines)
+    head = ["statement", *(f"{setting} = {value}" for value in findings), "survives"]
+    return Shown(f"Statements over {setting}: {n} of {len(lines)} verdicts survive", head, lines, 1 + len(findings))
