@@ -90,7 +90,7 @@ def results_view(
     )
     return ResultsView(
         results.about,
-        [legend(by_sight=False), *notes],
+        [legend(by_sight=False), *notes, *_without_easy_sides(results)],
         tables,
         compared,
         [
@@ -202,6 +202,15 @@ def _statements(results: Results) -> list[dict[str, Any]]:
         }
         for f in judge_statements(results)
     ]  # fmt: skip
+
+
+def _without_easy_sides(results: Results) -> list[str]:
+    if set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
+        return []
+    return [
+        "These scores were collected without easy positives and easy negatives: there is no easy side to compare errors and"
+        " NLL with. Run nooch collect again, or give the folder of runs."
+    ]
 
 
 def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataFrame:
