@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_parts import TableReading
     from nooch.report import save_scores, save_sweep
-    from nooch.scenes import contact_sheet
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from nooch.study.figure_sources import Sources
     from nooch.study.figures import figure_data, save_figures
     from nooch.study.finding import find
+    from nooch.study.galleries import contact_sheet, save_gallery
     from nooch.study.importing import with_split
     from nooch.study.loss_sweeping import sweep_losses
     from nooch.study.planning import plan_bench, plan_finetune
@@ -97,7 +97,6 @@ _HOME = {
     "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
     "nooch.study.waterbirds_making": ("make_waterbirds",),
     "nooch.study.truth": ("find_score",),
-    "nooch.scenes": ("contact_sheet",),
     "nooch.training.kinds": ("load_task_model",),
     "nooch.training.task_maps": ("read_task_map",),
     "nooch.study.reporting": ("write_report",),
@@ -109,6 +108,7 @@ _HOME = {
     "nooch.study.exporting": ("export",),
     "nooch.study.figures": ("figure_data", "save_figures"),
     "nooch.study.figure_sources": ("Sources",),
+    "nooch.study.galleries": ("contact_sheet", "save_gallery"),
     "nooch.study.finding": ("find",),
     "nooch.study.loss_sweeping": ("sweep_losses",),
     "nooch.study.importing": ("with_split",),
@@ -194,6 +194,7 @@ __all__ = [
     "read_waterbirds",
     "save_dataset",
     "save_figures",
+    "save_gallery",
     "save_predictions",
     "save_scores",
     "save_shards",

@@ -11,11 +11,11 @@ from PIL import Image
 from refusals import fails
 from sklearn.metrics import roc_auc_score
 
+from nooch import contact_sheet
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Combination
 from nooch.data import save_dataset
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
-from nooch.scenes import contact_sheet
 from nooch.study.finding import find
 from nooch.study.truth import AVERAGE, find_score, load_truth, save_truth_scores
 

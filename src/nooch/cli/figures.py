@@ -1,35 +1,53 @@
-"""``nooch figure``: the paper's figures from what one has, as SVG, PDF and PNG, and their data as CSV."""
+"""``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets as SVG, PDF and PNG, and their data as CSV."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import dataset_place, parse_grid, parse_pairs, split_names
+from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
 
+if TYPE_CHECKING:
+    from nooch.challenge import Suite
+    from nooch.data import Dataset
+
 __all__ = ["register"]
+
+MethodsOption = typer.Option(
+    None, "--methods", metavar="A,B", help="Two methods to compare on images: by default ERM and the best on hard."
+)
+ImagesOption = typer.Option(
+    None, "--images", help="Folder of images, where it is not the one that the dataset records."
+)
+AnnotationsOption = typer.Option(
+    [], "--annotations", help="COCO file that the dataset was made from, to shade cues; repeat for several."
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("figure")(figure_command)
+    app.command("gallery")(gallery_command)
 
 
 def figure_command(
     names: list[str] = typer.Argument(
-        ..., metavar="NAME...", help="fig3 to fig7, fig10 to fig14, or all that can be drawn from what is given."
+        ..., metavar="NAME...", help="fig1 to fig26, or all that can be drawn from what is given."
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
-    suite: Path = typer.Option(None, "--suite", help="Suite folder: fig3 to fig7."),
+    suite: Path = typer.Option(None, "--suite", help="Suite folder: fig1 to fig9, fig15 to fig26."),
     dataset: Place = typer.Option(
         None,
         "--dataset",
         metavar="DATASET",
-        help="Dataset folder or address, for fig10 to fig14.",
+        help="Dataset folder or address, for fig10 to fig14, and for images where it is no longer where it was.",
         parser=dataset_place,
     ),
     predictions: list[Path] = typer.Option(
@@ -41,12 +59,15 @@ def figure_command(
         False, "--paper", help="fig4 to fig7: the paper's own numbers, beside yours if there are any."
     ),
     split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
-    tasks: str = typer.Option(None, help="Tasks, separated by commas; all by default."),
+    tasks: str = typer.Option(None, help="Tasks, separated by commas; by default all, or the paper's (images)."),
     strict: bool = typer.Option(
         False,
         "--strict",
         help="fig4 to fig7: no average of a value that is undefined for a task; else such tasks are left out.",
     ),
+    methods: str = MethodsOption,
+    images: Path = ImagesOption,
+    annotations: list[Path] = AnnotationsOption,
     rule: str = typer.Option("worst-hard", help="Of runs: which hyperparameters, as for nooch collect."),
     method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),
     criteria: str = typer.Option(
@@ -68,14 +89,15 @@ def figure_command(
     grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
     roles = parse_pairs(criteria, "--criteria", "ce=mine")
     from nooch.challenge import load_suite
-    from nooch.data import load_dataset
     from nooch.report.sweep_files import load_sweep
-    from nooch.study.figures import FIGURES, Sources, save_figures
+    from nooch.study.figure_sheets import SHEETS
+    from nooch.study.figures import ALL_FIGURES, Sources, save_figures
 
     with progress() as update:
+        found = None if suite is None else load_suite(suite)
         sources = Sources(
-            suite=None if suite is None else load_suite(suite),
-            data=None if dataset is None else load_dataset(dataset),
+            suite=found,
+            data=_dataset(dataset, found if SHEETS.keys() & set(names) else None, suite),
             predictions=predictions or None,
             runs=runs,
             paper=paper,
@@ -86,6 +108,9 @@ def figure_command(
             tasks=split_names(tasks) or None,
             strict=strict,
             method=method,
+            methods=split_names(methods) or None,
+            images=images,
+            annotations=annotations,
             embedding=embedding,
             bootstrap=bootstrap,
             seed=seed,
@@ -96,10 +121,67 @@ def figure_command(
         files = save_figures(names, sources, out, formats=split_names(formats), dpi=dpi, overwrite=overwrite)
     drawn = list(dict.fromkeys(file.stem for file in files))
     if format is Format.json:
-        print_json({"out": str(out), "figures": {n: FIGURES[n].shows for n in drawn}, "files": [f.name for f in files]})
+        print_json(
+            {"out": str(out), "figures": {n: ALL_FIGURES[n].shows for n in drawn}, "files": [f.name for f in files]}
+        )
         return
-    if "all" in names and (left := [name for name in FIGURES if name not in drawn]):
+    if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
         note(f"left out, for what they need is not given: {', '.join(left)}")
     for name in drawn:
-        console().print(f"{name}: {FIGURES[name].shows}", markup=False)
+        console().print(f"{name}: {ALL_FIGURES[name].shows}", markup=False)
     console().print(f"{out}: {', '.join(file.name for file in files)}", style="dim", markup=False)
+
+
+def _dataset(place: Place, suite: Suite | None, folder: Path | None) -> Dataset | None:
+    """The dataset that is given, else the one that the suite records, if there is a suite."""
+    from nooch.data import load_dataset
+    from nooch.study.showing import recorded_dataset
+
+    if place is not None:
+        return load_dataset(place)
+    return None if suite is None or folder is None else recorded_dataset(suite, folder)
+
+
+def gallery_command(
+    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    task: list[str] = typer.Option(..., "--task", help="Task to show; repeat for several."),
+    dataset: Place = typer.Option(
+        None, "--dataset", metavar="DATASET", help="Dataset, where it is no longer where it was.", parser=dataset_place
+    ),
+    split: str = typer.Option("test", help="Split whose images are shown."),
+    criterion: str = typer.Option(None, help="Criterion whose sets are shown; the suite's first by default."),
+    n: int = typer.Option(4, "--n", min=1, help="Images of each side."),
+    runs: Path = typer.Option(None, "--runs", help="Folder of nooch bench: the highest losses are shown."),
+    predictions: list[Path] = typer.Option([], "--predictions", help="Predictions of any model, likewise. Repeatable."),
+    methods: str = MethodsOption,
+    images: Path = ImagesOption,
+    annotations: list[Path] = AnnotationsOption,
+    out: Path = typer.Option(None, "--out", help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
+    dpi: int = typer.Option(200, min=10, max=2400, help="Pixels for an inch."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    format: Format = FormatOption,
+) -> None:
+    """One picture of a task's hard positives and hard negatives, with their cues shaded."""
+    from nooch.challenge import load_suite
+    from nooch.study.figure_sources import Sources
+    from nooch.study.galleries import save_gallery
+
+    found = load_suite(suite)
+    data = _dataset(dataset, found, suite)
+    if data is None:
+        raise ParameterError("the dataset is not where it was", where=str(suite), remedy="give --dataset DATASET")
+    sources = Sources(
+        suite=found, data=data, runs=runs, predictions=predictions or None, split=split,
+        methods=split_names(methods) or None, images=images, annotations=annotations,
+    )  # fmt: skip
+    # names of tasks come from files: nothing of them leads out of this folder
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
+    made = save_gallery(
+        task, sources, out or Path(f"gallery-{name}.png"), criterion=criterion, per_side=n, dpi=dpi, overwrite=overwrite
+    )
+    for text in made.notes:
+        note(text.replace("as annotations", "with --annotations"))
+    if format is Format.json:
+        print_json({"out": str(made.path), "images": made.table.to_dicts()})
+    else:
+        console().print(str(made.path), markup=False)

@@ -21,6 +21,7 @@ __all__ = [
     "GREY",
     "ORANGE",
     "PURPLE",
+    "SHEET_FORMATS",
     "SIDE_COLORS",
     "canvas",
     "encoded",
@@ -38,6 +39,9 @@ SIDE_COLORS = {"positive": BLUE, "negative": ORANGE}
 
 FORMATS = ("svg", "pdf", "png")
 """Endings that figures can be written with."""
+
+SHEET_FORMATS = (*FORMATS, "jpg", "jpeg")
+"""Endings that image sheets can be written with."""
 
 # the keys are literals to type checkers
 _STYLE: Any = {
@@ -70,6 +74,8 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
+    "jpg": {},
+    "jpeg": {},
 }
 _LONGEST = 40
 
@@ -122,15 +128,15 @@ def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
 
     Args:
         figure: the figure.
-        format: ``svg`` (text stays text), ``pdf`` (fonts are embedded) or ``png``.
-        dpi: pixels for an inch, of PNG.
+        format: ``svg`` (text stays text), ``pdf`` (fonts are embedded), ``png`` or ``jpg``.
+        dpi: pixels for an inch, of PNG and JPEG.
 
     Raises:
         ParameterError: another format.
     """
     import matplotlib as mpl
 
-    check_one_of("figure format", format, FORMATS)
+    check_one_of("figure format", format, SHEET_FORMATS)
     buffer = io.BytesIO()
     with mpl.rc_context(_SAVING), warnings.catch_warnings():
         # a name in letters that matplotlib's font lacks is no reason not to draw it

@@ -22,8 +22,11 @@ from nooch.report.level_figures import LEVELS, PAPER_LEVELS, level_points, point
 from nooch.study.cells import in_order
 from nooch.study.choosing import losses_by_class
 from nooch.study.loss_sweeping import sweep_losses
+from nooch.study.method_pairs import baseline_of, checked_pair, rival_of
+from nooch.study.report_losses import ImageLosses
 from nooch.study.results import Results, paper_cells, read_results
 from nooch.study.sweeping import sweep_thresholds
+from nooch.training.records import RUNS_MARKER, RunsFolder
 
 __all__ = ["ALPHAS", "BETAS", "NEEDS", "TAUS", "Need", "Sources"]
 
@@ -55,6 +58,11 @@ class Sources:
         tasks: names; all that are there by default.
         strict: averages over all tasks: a value that is undefined for one of them has none. By default such tasks are left out.
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
+        methods: for image sheets: the methods to compare, the baseline first; by default ERM and the one with the best average
+            AUC on hard images.
+        images: for image sheets: folder of images, where it is not the one that the dataset records.
+        annotations: for image sheets: the COCO files that the dataset was made from, to shade cues; by default those that the
+            dataset records, where they lie near the images.
         alpha: thresholds for sweeps, as are ``beta`` and ``tau``.
         beta: see ``alpha``.
         tau: see ``alpha``.
@@ -77,6 +85,9 @@ class Sources:
     tasks: Sequence[str] | None = None
     strict: bool = False
     method: str = "erm"
+    methods: Sequence[str] | None = None
+    images: str | Path | None = None
+    annotations: Sequence[str | Path] = ()
     alpha: Sequence[float] = ALPHAS
     beta: Sequence[float] = BETAS
     tau: Sequence[float] = TAUS
@@ -85,6 +96,17 @@ class Sources:
     seed: int = 0
     scale: str | None = None
     progress: Progress = lambda _what, _done, _total: None
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there are images of a suite to show."""
+        root = None if self.data is None else self.images or self.data.image_root
+        return self.suite is not None and root is not None and Path(root).is_dir()
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether there are outputs of models."""
+        return self.predictions is not None or self.runs is not None
 
     @property
     def has_scores(self) -> bool:
@@ -132,6 +154,26 @@ class Sources:
             strict=self.strict,
             progress=self.progress,
         )
+
+    @cached_property
+    def image_losses(self) -> ImageLosses:
+        """Losses of images by method, of runs and of predictions."""
+        suite = _there(self.suite, "suite")
+        folders = []
+        if self.runs is not None and self.results is not None and (Path(self.runs) / RUNS_MARKER).is_file():
+            folders.append((RunsFolder.open(self.runs), self.results))
+        outputs = [] if self.predictions is None else as_runs(self.predictions, suite.tasks, self.scale)
+        return ImageLosses(suite, folders, outputs)
+
+    def pair(self, criterion: str) -> tuple[str | None, str | None]:
+        """The method whose losses order images, and the one that is held against it; None where there is none.
+
+        Raises:
+            ParameterError: ``methods`` are not two different ones that have losses of images.
+        """
+        known = self.image_losses.methods
+        pair = checked_pair(self.methods, known)
+        return baseline_of(known, pair), rival_of(self.results, criterion, known, pair)
 
     def levels(self, metric: str) -> pl.DataFrame:
         """Points of Figs. 4 to 7, methods in the paper's order; beside the paper, its own kind of ECE and its own subsets.
@@ -220,7 +262,7 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
     {
         "suite": Need(lambda s: s.suite is not None, "a suite", "give --suite SUITE"),
         "outputs": Need(
-            lambda s: s.predictions is not None or s.runs is not None,
+            lambda s: s.has_outputs,
             "what a model says of the images",
             "give --predictions FILE, or --runs RUNS of nooch bench",
         ),
@@ -249,6 +291,23 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
             lambda s: s.data is None or bool(s.data.embeddings),
             "an embedding of the dataset",
             "make one with nooch embed",
+        ),
+        "images": Need(
+            lambda s: s.has_images,
+            "the dataset's images",
+            "give --dataset DATASET, and --images DIR where it records no folder that is there",
+        ),
+        "two methods": Need(
+            lambda s: s.suite is not None and s.has_outputs and len(s.image_losses.methods) > 1,
+            "losses of two methods",
+            "give --runs RUNS of nooch bench with two methods, or --predictions of two",
+        ),
+        "both criteria": Need(
+            lambda s: (
+                s.suite is not None and {"ce", "gist"} <= {record.kind for record in s.suite.header.criteria.values()}
+            ),
+            "a suite with CE and gist",
+            "give --suite SUITE of nooch find --criterion ce --criterion gist",
         ),
     }
 )

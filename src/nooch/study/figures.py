@@ -19,12 +19,13 @@ from nooch.report.loss_figures import draw_losses, loss_points
 from nooch.report.loss_sweep_figures import draw_grid_losses, draw_tau_losses, grid_points, tau_points
 from nooch.report.style import FORMATS, encoded
 from nooch.report.sweep_figures import cue_counts, draw_cues, draw_shares, draw_tau, share_points, tau_counts
+from nooch.study.figure_sheets import SHEETS, Sheet
 from nooch.study.figure_sources import NEEDS, Need, Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["FIGURES", "Figure", "Sources", "check_figures", "figure_data", "save_figures"]
+__all__ = ["ALL_FIGURES", "FIGURES", "Figure", "Sources", "check_figures", "figure_data", "save_figures"]
 
 
 @dataclass(frozen=True)
@@ -105,26 +106,26 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 """Name -> figure, numbered as in the paper with appendices."""
 
 
+ALL_FIGURES: Mapping[str, Figure | Sheet] = MappingProxyType({**FIGURES, **SHEETS})
+"""Name -> figure or image sheet."""
+
+
 def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
     """Names of figures, each once; ``all`` stands for those that the sources allow.
 
     Raises:
         ParameterError: no name, an unknown one, or a figure that needs what is not there; the message says which option gives it.
     """
-    listed = [
-        name
-        for text in names
-        for name in ([n for n in FIGURES if not _missing(n, sources)] if text == "all" else [text])
-    ]
+    listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
     for name in listed:
-        figure = FIGURES[check_one_of("figure", name, [*FIGURES, "all"])]
+        figure = ALL_FIGURES[check_one_of("figure", name, [*ALL_FIGURES, "all"])]
         if missing := _missing(name, sources):
             raise ParameterError(
                 f"needs {' and '.join(need.what for need in missing)}", where=f"{name} ({figure.shows})",
                 remedy="; ".join(need.remedy for need in missing),
             )  # fmt: skip
     if not listed:
-        raise ParameterError("no figure can be drawn from this", allowed=", ".join(FIGURES), remedy="; ".join(dict.fromkeys(
+        raise ParameterError("no figure can be drawn from this", allowed=", ".join(ALL_FIGURES), remedy="; ".join(dict.fromkeys(
             need.remedy for need in NEEDS.values() if not need.there(sources)
         )))  # fmt: skip
     return list(dict.fromkeys(listed))
@@ -139,9 +140,9 @@ def figure_data(name: str, sources: Sources) -> pl.DataFrame:
         NoochError: what the sources hold cannot be used; see what computes it.
     """
     (name,) = check_figures([name], sources)
-    table = FIGURES[name].data(sources)
+    table = ALL_FIGURES[name].data(sources)
     if not table.height:
-        raise UndefinedError("there is nothing to draw", where=f"{name} ({FIGURES[name].shows})")
+        raise UndefinedError("there is nothing to draw", where=f"{name} ({ALL_FIGURES[name].shows})")
     return table
 
 
@@ -157,7 +158,7 @@ def save_figures(
     """Write figures as ``NAME.svg``, ``.pdf`` and ``.png``, and their data as ``NAME.csv``; nothing before all are drawn.
 
     Args:
-        names: out of ``FIGURES``, or ``all``: those that the sources allow.
+        names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.
         sources: what they are drawn from.
         out: folder to write to; it is made where it is not there.
         formats: out of ``FORMATS``.
@@ -181,7 +182,7 @@ def save_figures(
     contents: dict[Path, bytes] = {}
     for name in listed:
         table = figure_data(name, sources)
-        drawing = FIGURES[name].draw(table)
+        drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
         for ending in endings[:-1]:
             contents[files[name, ending]] = encoded(drawing, ending, dpi=dpi)
         contents[files[name, "csv"]] = table.write_csv().encode()
@@ -192,4 +193,10 @@ def save_figures(
 
 
 def _missing(name: str, sources: Sources) -> list[Need]:
-    return [NEEDS[need] for need in FIGURES[name].needs if not NEEDS[need].there(sources)]
+    return [NEEDS[need] for need in ALL_FIGURES[name].needs if not NEEDS[need].there(sources)]
+
+
+def _possible(sources: Sources) -> list[str]:
+    """What ``all`` stands for."""
+    sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
+    return [name for name in (*FIGURES, *sheets) if not _missing(name, sources)]

@@ -51,6 +51,8 @@ class Chosen:
         rows: intp (n,), in order.
         empty: why there is no image, where there is none.
         method: second method of a comparison, or empty.
+        subset: ``hard_positive``, ``hard_negative`` or ``easy_positive``.
+        better: of a comparison of methods, the one with the lower loss; of criteria, the one by which images are easy.
     """
 
     kind: str
@@ -59,6 +61,8 @@ class Chosen:
     rows: Rows
     empty: str = ""
     method: str = ""
+    subset: str = ""
+    better: str = ""
 
 
 def chosen_examples(
@@ -91,18 +95,22 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
     easy = (marks == _EASY) & (view.labels == 1)
     larger, words = _larger(view, marks == _HARD_POSITIVE)
     if losses is not None:
-        return [
-            _group("hardest", f"Hard positives with the highest loss ({baseline}){words}", criterion, larger, -losses, n),
-            _group("hardest", f"Hard negatives with the highest loss ({baseline})", criterion, marks == _HARD_NEGATIVE, -losses, n),
-            _group("easiest", f"Easy positives with the lowest loss ({baseline})", criterion, easy, losses, n),
-        ]  # fmt: skip
-    if criterion not in view.support:
-        return []
-    support = view.support[criterion]
+        orders, said = (
+            (-losses, -losses, losses),
+            [f"the {w} loss ({baseline})" for w in ("highest", "highest", "lowest")],
+        )
+    elif criterion in view.support:
+        support = view.support[criterion]
+        orders, said = (support, -support, -support), ["the least support", "the most support", "the most support"]
+    else:
+        # neither losses nor support: the first by id
+        orders, said = (np.zeros(len(marks)),) * 3, ["the smallest ids"] * 3
+    negative = marks == _HARD_NEGATIVE
+    one, two, three = orders
     return [
-        _group("hardest", f"Hard positives with the least support{words}", criterion, larger, support, n),
-        _group("hardest", "Hard negatives with the most support", criterion, marks == _HARD_NEGATIVE, -support, n),
-        _group("easiest", "Easy positives with the most support", criterion, easy, -support, n),
+        _group("hardest", f"Hard positives with {said[0]}{words}", criterion, larger, one, n, subset="hard_positive"),
+        _group("hardest", f"Hard negatives with {said[1]}", criterion, negative, two, n, subset="hard_negative"),
+        _group("easiest", f"Easy positives with {said[2]}", criterion, easy, three, n, subset="easy_positive"),
     ]
 
 
@@ -126,7 +134,8 @@ def _gaps(view: TaskView, criterion: str, baseline: str | None, rival: str | Non
         for sign, better, worse in ((1, rival, baseline), (-1, baseline, rival)):
             title = f"Hard {side} where {better} is furthest ahead of {worse}"
             inside = (view.marks[criterion] == code) & (sign * gap > 0)
-            groups.append(_group("gap", title, criterion, inside, -sign * gap, n, rival))
+            about = {"method": rival, "subset": f"hard_{side[:-1]}", "better": better}
+            groups.append(_group("gap", title, criterion, inside, -sign * gap, n, **about))
     return groups
 
 
@@ -140,7 +149,7 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
     sure = (values > -np.log(1 - CONFIDENT)).sum(axis=0)
     inside = (view.marks[criterion] == _HARD_NEGATIVE) & (sure >= max(2, len(losses) // 2 + 1))
     title = f"Suspected label errors: hard negatives where most of {len(losses)} methods give {view.task} over {CONFIDENT:.0%}"
-    return [_group("suspected", title, criterion, inside, -values.mean(axis=0), n)]
+    return [_group("suspected", title, criterion, inside, -values.mean(axis=0), n, subset="hard_negative")]
 
 
 def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
@@ -149,14 +158,15 @@ def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
     for code, side, sign in ((_HARD_POSITIVE, "positives", -1), (_HARD_NEGATIVE, "negatives", 1)):
         inside = (view.marks[one] == code) & (view.marks[other] == _EASY)
         title = f"Hard {side} by {one}, easy by {other}"
-        groups.append(_group("criteria", title, one, inside, sign * view.support[other], n))
+        about = {"subset": f"hard_{side[:-1]}", "better": other}
+        groups.append(_group("criteria", title, one, inside, sign * view.support[other], n, **about))
     return groups
 
 
 def _group(
-    kind: str, title: str, criterion: str, inside: NDArray[np.bool_], order: Floats, n: int, method: str = ""
+    kind: str, title: str, criterion: str, inside: NDArray[np.bool_], order: Floats, n: int, **about: str
 ) -> Chosen:
-    """The n rows inside with the smallest order, ties by row."""
+    """The n rows inside with the smallest order, ties by row; ``about`` are further attributes."""
     rows = np.flatnonzero(inside & ~np.isnan(order))
     ordered = rows[np.argsort(order[rows], kind="stable")][:n]
-    return Chosen(kind, title, criterion, ordered, "" if len(ordered) else "There is no such image.", method)
+    return Chosen(kind, title, criterion, ordered, "" if len(ordered) else "There is no such image.", **about)

@@ -10,20 +10,21 @@ from typing import Any
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.errors import ParameterError, UndefinedError, check_one_of
-from nooch.evaluation import AVERAGE, Scores
+from nooch.errors import UndefinedError
+from nooch.evaluation import Scores
 from nooch.published.results import PAPER_TABLES
 from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
 from nooch.report.score_tables import Shown, average_label, tables_of
 from nooch.study.cells import in_order
+from nooch.study.method_pairs import baseline_of
 from nooch.study.pairing import paired_results
 from nooch.study.results import Results, paper_cells, roles_of
 from nooch.study.statements import judge_statements
 from nooch.study.tabling import legend, like
 from nooch.training.records import RUNS_MARKER
 
-__all__ = ["BEST", "FIGURES", "ResultsView", "baseline_of", "checked_pair", "results_view", "rival_of"]
+__all__ = ["BEST", "FIGURES", "ResultsView", "results_view"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -32,6 +33,12 @@ BEST = "\ue000"
 
 FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
 """Metric -> subsets that Figs. 4 to 7 set against one another."""
+
+
+_OLD_SCORES = (
+    "These scores were collected without easy positives and easy negatives: there is no easy side to compare errors and NLL"
+    " with. Run nooch collect again, or give the folder of runs."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +98,7 @@ def results_view(
     )
     return ResultsView(
         results.about,
-        [legend(by_sight=False), *notes],
+        [legend(by_sight=False), *notes, *_without_easy_sides(results)],
         tables,
         compared,
         [
@@ -105,48 +112,6 @@ def results_view(
         _points(results, suite, pairs),
         intervals,
     )
-
-
-def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[str, str] | None:
-    """The two methods to compare, or None where none are named: the baseline, and the one held against it.
-
-    Raises:
-        ParameterError: not two different methods that have losses of images.
-    """
-    if pair is None:
-        return None
-    if len(pair) != 2 or pair[0] == pair[1]:
-        raise ParameterError(f"methods are {', '.join(pair) or 'none'}", allowed="two different methods")
-    one, other = (check_one_of("method with losses of images", name, methods) for name in pair)
-    return one, other
-
-
-def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
-    """The method that others are compared with: of a pair the first; ERM where it is there, else the first."""
-    if pair is not None:
-        return pair[0]
-    return "erm" if "erm" in methods else methods[0] if methods else None
-
-
-def rival_of(
-    results: Results | None, criterion: str, methods: Sequence[str], pair: tuple[str, str] | None = None
-) -> str | None:
-    """The method to hold against the baseline: of all others, that of the best average AUC on hard images under a criterion."""
-    if pair is not None:
-        return pair[1]
-    baseline = baseline_of(methods)
-    others = [method for method in methods if method != baseline]
-    if results is None or not others:
-        return others[0] if others else None
-    rows = results.cells.filter(
-        pl.col("method").is_in(others) & pl.col("mean").is_not_null(),
-        criterion=criterion,
-        metric="auc",
-        subset="hard",
-        task=AVERAGE,
-    )
-    best = rows.sort("mean", descending=True, maintain_order=True)["method"]
-    return str(best[0]) if len(best) else others[0]
 
 
 def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
@@ -203,6 +168,12 @@ def _statements(results: Results) -> list[dict[str, Any]]:
         }
         for f in judge_statements(results)
     ]  # fmt: skip
+
+
+def _without_easy_sides(results: Results) -> list[str]:
+    if set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
+        return []
+    return [_OLD_SCORES]
 
 
 def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataFrame:

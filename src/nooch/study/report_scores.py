@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -58,7 +59,7 @@ def score_predictions(
             known.append(run)
     if not known:
         return PredictionScores(None, problems)
-    options = {"split": split, "metrics": list(FIGURES), "bootstrap": bootstrap, "progress": progress}
+    options: dict[str, Any] = {"split": split, "metrics": list(FIGURES), "bootstrap": bootstrap, "progress": progress}
     return PredictionScores(evaluate(suite, known, ignore_unknown=True, **options), problems)
 
 
@@ -72,7 +73,7 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
         list(scored.scores.notes),
         scored=scored.tables,
         points=_points(scored.scores),
-        intervals=f"95 % intervals of {bootstrap:,} resamples of images" if bootstrap else "none (no resamples)",
+        intervals=f"95 % intervals: Wilson's of errors, {bootstrap:,} resamples of images of all else",
     )
 
 

@@ -19,10 +19,11 @@ from nooch.report.site.rows import SplitImages
 from nooch.report.site.supports import fitted_ce
 from nooch.report.site.tasks import labels_of
 from nooch.report.site.writing import SITE_MARKER, write_site
+from nooch.study.method_pairs import baseline_of, checked_pair, rival_of
 from nooch.study.report_criteria import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.study.report_examples import TaskView, chosen_examples
 from nooch.study.report_losses import ImageLosses
-from nooch.study.report_results import ResultsView, baseline_of, checked_pair, results_view, rival_of
+from nooch.study.report_results import ResultsView, results_view
 from nooch.study.report_scores import PredictionScores, score_predictions, scored_view
 from nooch.study.report_shades import cue_masks
 from nooch.study.report_views import cards_of, gallery_rows, pictures_wanted, task_view

@@ -58,7 +58,7 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
         examples_page(number): tasks[start : start + MOST_TASKS]
         for number, start in enumerate(range(0, len(tasks), MOST_TASKS))
     }
-    found = {}
+    found: dict[str, str] = {}
     for page in PAGES:
         shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing.get(page, ())}
         template = environment.get_template(f"{page}.html")

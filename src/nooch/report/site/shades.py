@@ -11,7 +11,7 @@ from PIL import Image
 
 from nooch.report.site.pictures import Drawn
 
-__all__ = ["COLOURS", "Masks", "draw_shades", "shade_name"]
+__all__ = ["COLOURS", "Masks", "draw_shades", "outlined", "shade_name"]
 
 Masks = Callable[[str, int], Sequence[tuple[str, NDArray[np.bool_]]]]
 """(split, row) -> the classes to shade in an image, each with where it is, bool (height, width)."""
@@ -45,13 +45,17 @@ def draw_shades(drawn: Sequence[Drawn], masks: Masks | None, folder: Path) -> di
     return found
 
 
+def outlined(inside: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """A mask, and its part without the outline; bool (height, width)."""
+    padded = np.pad(inside, 1)
+    return inside, inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+
+
 def _picture(mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Image.Image:
     """Nothing, inside and edge as a picture of three colours."""
     small = Image.fromarray(mask.astype(np.uint8) * 255)
     small.thumbnail((_LONGEST, _LONGEST), Image.Resampling.BOX)
-    inside = np.asarray(small) > 127
-    padded = np.pad(inside, 1)
-    deep = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+    inside, deep = outlined(np.asarray(small) > 127)
     made = Image.fromarray(np.where(inside, np.where(deep, 1, 2), 0).astype(np.uint8), mode=None).convert("L")
     made = Image.frombytes("P", made.size, made.tobytes())
     made.putpalette([*colour, *colour, *colour])
