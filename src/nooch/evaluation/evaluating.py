@@ -106,9 +106,10 @@ def evaluate(
         job = _Split(suite, of, ids, runs, metrics, first, shares, _groups(ids, by, attributes), bootstrap, seed)
         blocks += job.score(keys, threads or (processors() if bootstrap else 1), progress)
     about = {run.run: (run.method, run.seed) for run in runs}
-    tables = scores_table(blocks, metrics, about, bootstrap), differences_table(blocks, metrics, bootstrap)
+    known: Callable[[pl.DataFrame], pl.DataFrame] = without_easy if suite.header.hard_only else lambda table: table
     return Scores(
-        *(map(without_easy, tables) if suite.header.hard_only else tables),
+        known(scores_table(blocks, metrics, about, bootstrap)),
+        known(differences_table(blocks, metrics, bootstrap)),
         _notes(suite, runs, wanted, tasks),
         {"bootstrap": bootstrap, "seed": seed, "baseline": first, "dataset": suite.header.dataset.fingerprint},
     )
