@@ -26,6 +26,8 @@ SCRIPTS = {
     "Metrics: AUC of many subsets": ["bench_metrics.py"],
     "Sweep: a grid of alpha and beta": ["bench_sweep.py"],
     "Gist: embedding genuine captions": ["bench_embedding.py"],
+    "Gist: embedding genuine captions in bfloat16": ["bench_embedding.py", "--precision", "bf16"],
+    "Gist: bfloat16 against float32": ["bench_precision.py"],
     "Probe: 384 jobs in one pass": ["bench_probe.py"],
     "Scenes: images a second, and memory": ["bench_scenes.py"],
     "Fine-tuning: networks that share batches": ["bench_finetune.py"],

@@ -1,5 +1,7 @@
 """Suites in one small file: read back as they were, checked, and refused where they would lose something."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,6 +9,7 @@ from oracles import dataset_of
 
 from nooch.challenge import SHIPPED, ChallengeSet, CriterionRecord, DatasetRecord, Suite, load_suite, pack_suite
 from nooch.challenge.packed import unpack_suite
+from nooch.cli.benching import _whole
 from nooch.criteria import CE
 from nooch.errors import FormatError, InputError
 from nooch.study.finding import find
@@ -88,8 +91,11 @@ def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (name,) = SHIPPED
     assert len(load_suite(name).keys) == 48
+    # workers of a bench in other folders find both
+    assert _whole(Path(name)) == Path(name)
     (tmp_path / name).mkdir()
     with pytest.raises(FormatError, match="is no suite"):
         load_suite(name)
+    assert _whole(Path(name)) == tmp_path / name
     with pytest.raises(FormatError, match="nooch-coco"):
         load_suite("no-such-suite")

@@ -1,7 +1,7 @@
 """A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is several, kept as a folder."""
 
 from nooch.challenge.marks import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
-from nooch.challenge.packed import SHIPPED, pack_suite
+from nooch.challenge.packed import SHIPPED, is_shipped, pack_suite
 from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.store import load_suite, save_suite
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
@@ -25,6 +25,7 @@ __all__ = [
     "Suite",
     "SuiteThresholds",
     "Sweep",
+    "is_shipped",
     "load_suite",
     "mark_by_matching",
     "mark_by_phi",

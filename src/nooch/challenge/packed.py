@@ -11,6 +11,7 @@ import hashlib
 import zlib
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import Suite, SuiteHeader
 from nooch.errors import FormatError, InputError
 
-__all__ = ["SHIPPED", "pack_suite", "shipped_suite", "unpack_suite"]
+__all__ = ["SHIPPED", "is_shipped", "pack_suite", "shipped_suite", "unpack_suite"]
 
 SHIPPED = ("nooch-coco",)
 """Names of the suites that come with the package: files of ``nooch/challenge/shipped``, each with its licences."""
@@ -34,6 +35,11 @@ _ID_BYTES = 4
 class _Head(msgspec.Struct, frozen=True):
     header: SuiteHeader
     images: dict[str, int]
+
+
+def is_shipped(folder: str | Path) -> bool:
+    """Whether a suite's place is the name of one that comes with the package; a folder of that name comes first."""
+    return str(folder) in SHIPPED and not Path(folder).is_dir()
 
 
 def shipped_suite(name: str) -> Suite:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nooch.challenge.marks import Side
-from nooch.challenge.packed import SHIPPED, shipped_suite
+from nooch.challenge.packed import SHIPPED, is_shipped, shipped_suite
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
@@ -64,7 +64,7 @@ def load_suite(folder: str | Path) -> Suite:
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
-    if str(folder) in SHIPPED and not Path(folder).is_dir():
+    if is_shipped(folder):
         return shipped_suite(str(folder))
     folder = Path(folder)
     file = load_header(

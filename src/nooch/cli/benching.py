@@ -65,7 +65,7 @@ def bench_command(
     device = _device(device, engine)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
     sources: dict[str, Any] = {"features": features, "embedding": embedding, "pixels": pixels, "backbone": backbone}
-    make = partial(_plan_elsewhere, method, dataset.absolute(), suite.absolute(), chosen, device, sources)
+    make = partial(_plan_elsewhere, method, dataset.absolute(), _whole(suite), chosen, device, sources)
     # a login node has no GPU, nor needs one
     here = device if engine is None else "cpu"
     plan = _plan(dataset, suite, chosen, here, **sources)
@@ -114,6 +114,13 @@ def _device(device: str, engine: str | None) -> str:
 
 def _engine(engine: str, device: str, logs: Path | None = None) -> Any:
     return engine_of(engine, logs, gpus=int(device == "cuda"))
+
+
+def _whole(suite: Path) -> Path:
+    """Where workers in other folders find a suite; the name of one that comes with the package stays as it is."""
+    from nooch.challenge import is_shipped
+
+    return suite if is_shipped(suite) else suite.absolute()
 
 
 def _plan_elsewhere(

@@ -115,9 +115,10 @@ def evaluate(
         workers = threads or (processors() if bootstrap else 1)
         blocks += job.score(keys, Averages(over, strict), workers, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
-    tables = scores_table(blocks, metrics, about, bootstrap), differences_table(blocks, metrics, bootstrap)
+    known: Callable[[pl.DataFrame], pl.DataFrame] = without_easy if suite.header.hard_only else lambda table: table
     return Scores(
-        *(map(without_easy, tables) if suite.header.hard_only else tables),
+        known(scores_table(blocks, metrics, about, bootstrap)),
+        known(differences_table(blocks, metrics, bootstrap)),
         notes,
         {"bootstrap": bootstrap, "seed": seed, "baseline": first, "dataset": suite.header.dataset.fingerprint},
     )

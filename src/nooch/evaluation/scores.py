@@ -140,13 +140,14 @@ def differences_table(blocks: Sequence[Block], metrics: Sequence[str], resamples
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
     """A table of scores on a suite of hard images alone: what needs the other images is null, and the reason says so."""
-    value = "value" if "value" in table.columns else "difference"
     # ece_paper weighs a subset by its share of all images
-    share = pl.col("metric") == "ece_paper"
-    frame = table.with_columns(pl.when(share).then(None).otherwise(pl.col(n)).alias(n) for n in (value, "low", "high"))
-    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & ~share
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (pl.col("metric") != "ece_paper")
+    values = ["value" if "value" in table.columns else "difference", "low", "high"]
     reason = pl.lit("the suite holds hard images alone: which images are easy is not known")
-    return frame.with_columns(reason=pl.when(pl.col(value).is_null() & ~hard).then(reason).otherwise(pl.col("reason")))
+    return table.with_columns(
+        *(pl.when(hard).then(name).alias(name) for name in values),
+        reason=pl.when(hard).then("reason").otherwise(reason),
+    )
 
 
 def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import UndefinedError
-from nooch.evaluation import Scores
+from nooch.evaluation import AVERAGE, Scores
 from nooch.published.results import PAPER_TABLES
 from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
