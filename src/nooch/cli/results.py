@@ -32,8 +32,8 @@ _WIDE = 1000
 _SOURCES = typer.Argument(
     ...,
     metavar="SOURCE...",
-    help="Folders of nooch bench (with --suite) or of nooch collect; a suite, for tables 2, 6 and 7; paper for the paper's own "
-    "numbers.",
+    help="Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own numbers; "
+    "for nooch results also suites (tables 2, 6 and 7).",
 )
 _SUITES = typer.Option(
     [], "--suite", help="Suite that was trained for; one for each SOURCE that needs one, in any order."
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
 def results_command(
     sources: list[str] = _SOURCES,
     like: list[str] = typer.Option(
-        ..., "--like", help="table2 to 7 and 9 to 18, separated by commas; or all but 2, 6 and 7."
+        ..., "--like", help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18."
     ),
     suite: list[Path] = _SUITES,
     rule: str = _RULE,
