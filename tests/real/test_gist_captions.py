@@ -55,7 +55,7 @@ def separation(shared_data, tmp_path_factory):
     fitted = Gist(name).fit(data.select("train"), NOOCH_TASKS)
     published = read_published(shared_data / "nooch-published")
     five = data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()
-    result, images = {}, {}
+    result, images = {}, {"train": len(data.select("train"))}
     for side in ("positive", "negative"):
         for task in NOOCH_TASKS:
             scores, truth = [], []
@@ -90,7 +90,7 @@ def test_support_separates_published_hard_examples(separation, task, side, recor
 def test_what_the_readme_says_of_it(separation):
     """On how many images, of how many sides, and how well."""
     sides, images = separation
-    assert images == {"valid": 516, "test": 990}
+    assert images == {"train": 21898, "valid": 516, "test": 990}
     few = {place: n for place, (_, n) in sides.items() if n < ENOUGH}
     assert {side for _, side in few} == {"positive"}
     assert (len(few), min(few.values()), max(few.values())) == (7, 5, 15)

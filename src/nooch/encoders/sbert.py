@@ -1,4 +1,4 @@
-"""Sentence embeddings of sentence-transformers, several times as fast as its own ``encode`` on captions.
+"""Sentence embeddings of sentence-transformers, faster than its own ``encode`` on captions (benchmarks/RESULTS.md).
 
 The transformer runs on batches of equal token length, on every core, in float32 or, where it is asked for, in bfloat16;
 pooling and what follows stays in float32.
