@@ -122,7 +122,7 @@ def test_collected_scores(world, run_cli, tmp_path):
 
 REFUSED = {
     "no suite": ([], "which suite was trained for?"),
-    "a table of hyperparameters": (["--like", "table8"], "'table8' is no table of the paper"),
+    "a table of hyperparameters": (["--like", "table8"], "'table8' is no table of results"),
     "another paper": (["--compare", "resnet"], "'resnet' is no comparison"),
     "an unknown rule": (["--rule", "best"], "'best' is no rule"),
     "an unknown task": (["--tasks", "car,zebra"], "'zebra' is no task"),

@@ -39,7 +39,7 @@ def table_names(texts: Sequence[str]) -> list[str]:
     for text in texts:
         for part in filter(None, (piece.strip() for piece in text.split(","))):
             name = f"table{part}" if part.isdigit() else part
-            names += PAPER_TABLES if part == "all" else [check_one_of("table", name, known, owner="the paper")]
+            names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
     if not names:
         raise ParameterError("no table is named", where="--like", allowed=f"all, or some of {', '.join(known)}")
     return list(dict.fromkeys(names))
