@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: install demo test test-slurm lint format bench clean
+.PHONY: install demo test test-slurm gpu-check lint format bench clean
 
 install: $(READY)
 
@@ -27,6 +27,11 @@ test-slurm: $(READY)
 	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/test_slurm.py \
 		tests/test_cluster_engines.py tests/cli/test_bench_engines.py -k "slurm or submitit"; \
 		status=$$?; bash tests/slurm.sh stop .slurm; exit $$status
+
+# with PYTHON=python3 on the command line: that interpreter, as it is, and nothing is installed (docs/gpu.md)
+GPU_PYTHON := $(if $(filter command line,$(origin PYTHON)),$(PYTHON),$(BIN)/python)
+gpu-check: $(if $(filter command line,$(origin PYTHON)),,$(READY))
+	PYTHONPATH=$(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PYTHON) -m pytest -W default -p no:cacheprovider --durations=10 tests/gpu
 
 lint: $(READY)
 	$(BIN)/ruff check .

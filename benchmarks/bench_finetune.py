@@ -65,9 +65,9 @@ class Setup:
             self.files.append(folder / "images" / f"{number:06d}.jpg")
             shutil.copyfile(files[number % len(files)], self.files[-1])
         frame = pl.DataFrame({"image_id": range(count), "file_name": [file.name for file in self.files]})
-        data = Dataset.build(frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images"))
+        self.data = Dataset.build(frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images"))
         # the same pixels as the plain loop sees
-        self.pixels: PixelCache = build_pixels(data, folder / "pixels", size=self.size, codec="pil")
+        self.pixels: PixelCache = build_pixels(self.data, folder / "pixels", size=self.size, codec="pil")
         self.labels = (np.random.default_rng(0).random(count) < 0.3).astype(np.float32)
         self.labels[:2] = 0, 1
 

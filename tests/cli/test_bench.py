@@ -219,7 +219,9 @@ def test_a_dry_run_writes_nothing(world, embedding, run_cli, tmp_path):
         *arguments(world, embedding, tmp_path / "runs", "--dry-run", "--set", "methods=", "--set", "heads=60")
     )
     text = " ".join(done.out.split())
-    assert f"64: 2 tasks x 32 settings of 9 methods x {facts['jobs'] // 192} seed" in text or "of 9 methods" in text
+    assert "128: 2 tasks x 32 settings of 9 methods x 2 seeds" in text
+    assert "60 jobs" in text
+    assert "timed now on cpu: products of matrices alone" in " ".join(done.err.split())
     assert not (tmp_path / "runs").exists()
 
 
