@@ -1,11 +1,11 @@
-# make demo: the main job end to end (make demo FULL=1: more of it); make test: all tests. Both set everything up by themselves.
+# make demo: the main job end to end (make demo FULL=1: more of it); make test: all tests (make test-fast: those that are quick). All set everything up by themselves.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: install demo test test-slurm gpu-check lint format bench clean
+.PHONY: install demo test test-fast test-slurm gpu-check lint format bench clean
 
 install: $(READY)
 
@@ -21,6 +21,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm

@@ -1,9 +1,12 @@
 """Functions that worker processes can import."""
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
+
+from waiting import HANGS
 
 from nooch.errors import InputError, MissingExtraError
 
@@ -106,9 +109,11 @@ def die_with_a_child(item):
     marker = folder / "died"
     if number == 0 and not marker.exists():
         marker.touch()
-        if os.fork() == 0:
-            time.sleep(20)
+        child = os.fork()
+        if child == 0:
+            time.sleep(HANGS)
             os._exit(0)
+        (folder / "child").write_text(str(child))
         os.kill(os.getpid(), signal.SIGKILL)
     return "done"
 
@@ -120,10 +125,21 @@ def told_to_end(item):
     if number == 0 and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(20)
+        time.sleep(HANGS)
     return "done"
 
 
 def mark(path):
     path.touch()
     return path.name
+
+
+def leave_after_the_driver(folder):
+    """Work until told to end, and be on the way out for longer than the driver is there."""
+    try:
+        (folder / "begun").touch()
+        time.sleep(HANGS)
+    finally:
+        multiprocessing.parent_process().join()
+        time.sleep(0.2)
+        (folder / "left").touch()

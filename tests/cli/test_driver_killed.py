@@ -5,6 +5,7 @@ NOOCH_TEST_KILLS=30 kills more often; NOOCH_TEST_SEED=1 at other moments.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from own_criteria import LINES
 from small_world import N_JOBS, bench_words, contents, make_world, small_dataset
+from waiting import HANGS, has_ended, until
 
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide
@@ -36,9 +38,7 @@ def killed_until_done(words, out, finished, environment, within, check):
     while kills < KILLS and not out.exists():
         before = finished()
         process = subprocess.Popen(words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while process.poll() is None and finished() == before and time.monotonic() < deadline:
-            time.sleep(0.002)
+        until(lambda before=before: finished() != before, while_=lambda p=process: p.poll() is None, every=0.002)
         time.sleep(float(random.uniform(0, within)))
         if process.poll() is not None:
             assert process.returncode == 0
@@ -52,7 +52,7 @@ def killed_until_done(words, out, finished, environment, within, check):
         check(finished())
     if not out.exists():
         # at once: workers of the last one may just be ending
-        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=120)
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=HANGS)
     print(f"killed {kills} times")  # noqa: T201
     return kills
 
@@ -148,13 +148,15 @@ def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
     world = make_world(tmp_path, epochs=4000)
     words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "runs" / "passes").glob("*.npz")) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
+    until(lambda: list((tmp_path / "runs" / "passes").glob("*.npz")), while_=lambda: process.poll() is None)
+    assert process.poll() is None
     os.killpg(process.pid, stop)
-    assert process.wait(timeout=20) in {130, 143}
+    assert process.wait(timeout=HANGS) in {130, 143}
+    # soon: long before all epochs are done
     assert list((tmp_path / "runs" / "passes").glob("*.npz"))
+    logs = [log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log")]
+    # the signal may have ended the fork server, too: then nobody waits for the workers
+    until(lambda: all(has_ended(int(worker)) for log in logs for worker in re.findall(r"process (\d+)", log)))
     # the one that had an epoch; another may just have been loading what it needs
     assert any("interrupted" in log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log"))
     assert not list((tmp_path / "runs").rglob("*.partial-*"))

@@ -134,15 +134,16 @@ def test_pixel_maps_are_not_read_in_parts(run_cli, files, tmp_path):
     assert "stuffthingmaps cannot be read in parts" in " ".join(done.err.split())
 
 
-def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path):
+@pytest.mark.parametrize("area", [-1.0, 1e18])
+def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path, area):
     file = files / "stuff_val2017.json"
     content = json.loads(file.read_text())
-    content["annotations"][3]["area"] = -1
+    content["annotations"][3]["area"] = area
     write(file, content)
     told = [
         run_cli(*_words(files, tmp_path / "data", *more)).err for more in ([], ["--part-size", 9, "--processes", 2])
     ]
-    assert "annotation 3 (counted from 0) has area -1" in told[0]
+    assert f"annotation 3 (counted from 0) has area {area}" in told[0]
     assert told[0] == told[1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["coco"]
 

@@ -186,8 +186,9 @@ def test_an_npz_of_text_or_whole_floats(tmp_path):
 NPZ = {
     "two dimensions": ({"train_ids": [[1, 2]]}, "s.npz, train_ids", "holds int64 of shape (1, 2)", "one dimension"),
     "bytes": ({"train_ids": np.array([b"1"])}, "s.npz, train_ids", "holds |S1"),
-    "fractions": ({"test_ids": [1.5]}, "s.npz, test_ids", "holds float64"),
-    "NaN": ({"test_ids": [np.nan]}, "s.npz, test_ids", "holds float64"),
+    "fractions": ({"test_ids": [1.5]}, "s.npz, test_ids", "or too large: 1.5"),
+    "NaN": ({"test_ids": [np.nan]}, "s.npz, test_ids", "or too large: nan"),
+    "infinity": ({"test_ids": [np.inf]}, "s.npz, test_ids", "or too large: inf"),
     "objects": ({"train_ids": np.array([1, "a"], object)}, "s.npz", "cannot be read", "train_ids, valid_ids, test_ids"),
     "other names": ({"train": [1], "val": [2]}, "s.npz", "holds train, val", "train_ids, valid_ids, test_ids"),
     "no array": ({}, "s.npz", "holds no named array"),
@@ -255,6 +256,9 @@ TABLES = {
     "an image in two splits": ("image_id,split\n1,train\n2,test\n1,test\n", {}, "images are in two splits: 1"),
     "an image that is left out": ("image_id,split\n1,train\n", {}, "leaves out 1 of 2 images: 2", "70/10/20"),
     "ids of another kind": ("image_id,split\nx,train\ny,test\n", {}, "leaves out 2 of 2 images"),
+    "ids with fractions": ("image_id,split\n1,train\n1.5,test\n", {}, "no whole numbers, or too large: 1.5"),
+    "ids of 1e300": ("image_id,split\n1,train\n2,test\n1e300,test\n", {}, "or too large: 1e+300"),
+    "infinite ids": ("image_id,split\n1,train\n2,test\ninf,test\n", {}, "or too large: inf"),
     "no row": ("image_id,split\n", {}, "leaves out 2 of 2 images"),
     "an empty file": ("", {}, "cannot be read"),
 }

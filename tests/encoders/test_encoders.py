@@ -322,6 +322,8 @@ def test_precision_is_kept(tmp_path):
         {"image_ids": np.array([10]), "embeddings": np.ones((1, 0))},
         {"image_ids": np.array([[10]]), "embeddings": np.ones((1, 3))},
         {"image_ids": np.array([10.5]), "embeddings": np.ones((1, 3))},
+        {"image_ids": np.array([np.inf]), "embeddings": np.ones((1, 3))},
+        {"image_ids": np.array([1e300]), "embeddings": np.ones((1, 3))},
         {"image_ids": np.array([10]), "embeddings": np.array([["a"]])},
         {"image_ids": np.array([10], dtype=object), "embeddings": np.ones((1, 3))},
     ],
@@ -336,6 +338,7 @@ def test_arrays_of_another_layout(tmp_path, arrays):
     "columns",
     [
         {"image_id": [10]},
+        {"image_id": [10.0, 1e300], "v": [[1.0], [2.0]]},
         {"image_id": [10], "v": ["text"]},
         {"other": [10], "v": [[1.0]]},
         {"image_id": [10], "v": [["a"]]},

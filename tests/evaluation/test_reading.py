@@ -287,7 +287,12 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
         ({"image_ids": [1], "tasks": ["car"], "logits": [[0.1]], "probabilities": [[0.1]]}, "holds image_ids, tasks"),
         ({"image_ids": [1], "tasks": ["car"], "logits": [["0.1"]]}, "values are no numbers"),
         ({"image_ids": [1], "tasks": ["car"], "logits": [[1j]]}, "values are no numbers"),
-        ({"image_ids": [1.5], "tasks": ["car"], "logits": [[0.1]]}, "holds float64"),
+        (
+            {"image_ids": [1.5], "tasks": ["car"], "logits": [[0.1]]},
+            "image_ids: holds image ids that are no whole numbers, or too large: 1.5",
+        ),
+        ({"image_ids": [np.inf], "tasks": ["car"], "logits": [[0.1]]}, "or too large: inf"),
+        ({"image_ids": [1e300], "tasks": ["car"], "logits": [[0.1]]}, "or too large: 1e+300"),
         ({"image_ids": [1, 1], "tasks": ["car"], "logits": [[0.1], [0.2]]}, "image ids occur more than once: 1"),
         ({"image_ids": [1], "tasks": ["car", "cow"], "logits": [[0.1]]}, "values have shape (1, 1)"),
         ({"image_ids": [1], "tasks": ["car"], "logits": 0.1}, "values have shape ()"),

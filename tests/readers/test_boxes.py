@@ -234,6 +234,17 @@ OPENIMAGES = {
 }
 
 
+def test_boxes_of_more_than_a_hundred_images_are_refused(tmp_path):
+    (tmp_path / "labels").mkdir()
+    write(tmp_path / "names.txt", "cat\n")
+    for many in (100, 101):
+        write(tmp_path / "labels" / "1.txt", "0 .5 .5 1 1\n" * many)
+        act = lambda: read_boxes(tmp_path / "labels", "yolo", classes=tmp_path / "names.txt")  # noqa: E731
+        if many == 100:
+            assert areas_of(act()) == {1: {"cat": 100.0}}
+    fails(act, "class cat has area 101 in image 1", "from 0 to 100")
+
+
 @pytest.mark.parametrize("case", OPENIMAGES)
 def test_openimages_tables_that_are_refused(tmp_path, case):
     text, *parts = OPENIMAGES[case]

@@ -86,8 +86,15 @@ BROKEN = {
     "a negative area": (
         _document(annotations=[_annotation(), _annotation(area=-1), _annotation(area=-2)]),
         "annotation 1 (counted from 0) has area -1.0, and 1 more",
-        "square pixels, 0 and more",
+        "square pixels, from 0 to 100 times the image",
     ),
+    "an area of 1e18": (
+        _document(annotations=[_annotation(), _annotation(area=1e18)]),
+        "annotation 1 (counted from 0) has area 1e+18",
+    ),
+    "an image of 1e300": (_document(images=[{**image(1), "id": 1e300}]), "image"),
+    "an annotation of image 1e300": (_document(annotations=[_annotation(image_id=1e300)]), "image_id"),
+    "an annotation of image 1.5": (_document(annotations=[_annotation(image_id=1.5)]), "image_id"),
     "an image of width 0": (_document(images=[image(1, 0)]), "images without extent: ids 1", "1 pixel and more"),
     "an image of negative height": (_document(images=[image(1, 4, -4)]), "images without extent: ids 1"),
     "an image without a size": (_document(images=[{"id": 1}]), "images without extent: ids 1"),

@@ -304,6 +304,11 @@ LONG = LongTable("class", "area")
         ("id,class,area,split\n" + ROWS, {}, LONG, "a name that nooch uses itself"),
         ("id,class,area,w\n" + ROWS + "1,dog,1,7\n", {}, LONG, "different attributes in different rows: 1"),
         ("id,class,area,w\n" + ROWS + "1,dog,-1,1\n", {}, LONG, "row 10 has area -1"),
+        ("id,class,area,w\n" + ROWS + "1,dog,1e300,1\n", {}, LONG, "row 10 has area 1e+300"),
+        ("id,class,area,w\n" + ROWS + "8,dog,60,8\n7,dog,60,7\n" * 2, {}, LONG, "dog has area 120 in image 7"),
+        ("id,class,area,w\n" + ROWS + "inf,cat,1,1\n", {}, LONG, "column id holds Float64"),
+        ("id,class,area,w\n" + ROWS + "1e300,cat,1,1\n", {}, LONG, "column id holds Float64"),
+        ("id,class,area,w\n" + ROWS + "10,cat,1,1e300\n", {}, TableOfImages(["w"]), "numbers beyond 2^53"),
         ("id,class,area,w\n" + ROWS + "1,dog,x,1\n", {}, LONG, "column area holds String"),
         ("id,class,area,w\n" + ROWS, {"split": "w"}, LONG, "split values 0, 1, 2, 3, 4 and 4 more are not known"),
         (

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from scipy.sparse import csr_array
 
+from nooch.data.tables import id_column
 from nooch.errors import InputError, some_of
+from nooch.limits import MOST_AREA
 
 __all__ = [
     "ALL",
     "CORE_COLUMNS",
     "SPLITS",
+    "check_areas",
     "check_captions",
     "check_classes",
     "check_file_names",
@@ -38,10 +43,9 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
     if "image_id" not in images.columns:
         raise InputError("images have no column image_id", allowed=f"columns: {', '.join(images.columns)}")
     images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
-    is_number = images["image_id"].dtype.is_integer()
     try:
         return images.select(
-            pl.col("image_id").cast(pl.Int64 if is_number else pl.String),
+            id_column(images["image_id"]),
             pl.col("file_name").cast(pl.String),
             pl.col("width", "height").cast(pl.Int64),
             pl.col("split").cast(pl.String),
@@ -99,6 +103,26 @@ def check_file_names(names: pl.Series, where: object = None) -> None:
             where=where,
             allowed="relative paths without '..'",
         )
+
+
+def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:
+    """Raise InputError for areas that are negative, infinite, or beyond ``MOST_AREA``; NaN is unknown."""
+    wrong = np.flatnonzero((areas.data < 0) | (areas.data > MOST_AREA))
+    if not len(wrong):
+        return
+    found = pl.DataFrame(
+        {
+            "image": ids.gather(np.searchsorted(areas.indptr, wrong, side="right") - 1),
+            "class": areas.indices[wrong],
+            "area": areas.data[wrong],
+        }
+    )
+    # the first by id, which is the first of a dataset in parts, too
+    image, column, area = found.sort("image", "class").row(0)
+    raise InputError(
+        f"class {classes[column]} has area {area:.6g} in image {image}",
+        allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice); NaN where unknown",
+    )
 
 
 def check_classes(classes: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from nooch.data.checks import (
     ALL,
     CORE_COLUMNS,
     SPLITS,
+    check_areas,
     check_captions,
     check_classes,
     check_images,
@@ -98,8 +99,10 @@ class Dataset:
                 class is in the image, whatever the image's ``annotated_*`` columns say.
 
         Raises:
-            InputError: duplicate ids or classes, negative areas, sizes that are not positive, a split
-                name that is not allowed, captions of unknown images, unsafe file names, ``annotated_*`` columns with nulls.
+            InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
+                times the image, ids that are no whole numbers or text, sizes that are not positive, a
+                split name that is not allowed, captions of unknown images, unsafe file names,
+                ``annotated_*`` columns with nulls.
             ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or with the same pairs.
         """
         images = complete_columns(images)
@@ -108,9 +111,7 @@ class Dataset:
         check_classes(classes)
         if areas.shape != (images.height, len(classes)):
             raise InputError(f"areas have shape {areas.shape}, expected {(images.height, len(classes))}")
-        values = areas.data
-        if np.any(values < 0) or np.any(np.isinf(values)):
-            raise InputError("an area is negative or infinite", allowed="fractions of the image, 0 and more")
+        check_areas(areas, images["image_id"], classes)
         order = images["image_id"].arg_sort().to_numpy()
         unknown, verified = rest.pop("unknown", None), rest.pop("verified", None)
         rest["kinds"] = check_kinds(rest.pop("kinds", {}), classes)

@@ -198,4 +198,4 @@ def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:
     table = read_table(path)
     if not {"image_id", "split"} <= set(table.columns):
         raise InputError(f"has columns {', '.join(table.columns)}", where=path, allowed="image_id and split")
-    return table.select("image_id", named_splits(table["split"], values, path))
+    return table.select(id_column(table["image_id"], path), named_splits(table["split"], values, path))

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.errors import InputError
+from nooch.errors import InputError, some_of
 
 __all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of", "table_told"]
 
@@ -95,20 +95,41 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
 
 
-def id_column(ids: NDArray[Any], where: object) -> pl.Series:
-    """Column ``image_id`` (Int64 or String) from an array of ids.
+def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
+    """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats become integers.
 
     Raises:
-        InputError: ids that are neither integers nor text, or not in one dimension.
+        InputError: ids that are neither integers nor text, not in one dimension, or numbers that are not whole or too
+            large: floats beyond 2^53 in size, integers of more than 64 bits.
     """
-    if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
-        # also an empty list, which numpy keeps as floats
-        ids = ids.astype(np.int64)
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+    if isinstance(ids, pl.Series):
+        column = ids.rename("image_id")
+    elif ids.ndim != 1 or ids.dtype.kind not in "iufU":
         raise InputError(
             f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
         )
-    return pl.Series("image_id", ids, pl.String if ids.dtype.kind == "U" else pl.Int64)
+    else:
+        # polars has no float of 16 bits
+        column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
+    if column.dtype.is_float():
+        there = column.drop_nulls()
+        wrong = there.filter(~(there.is_finite() & (there == there.round()) & (there.abs() <= _EXACT)))
+    elif column.dtype.is_integer():
+        there = column.drop_nulls()
+        wrong = there.filter(there.cast(pl.Int64, strict=False).is_null())
+    else:
+        return column.cast(pl.String)
+    if len(wrong):
+        raise InputError(
+            f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}",
+            where=where,
+            allowed="integers of at most 64 bits (as floats up to 2^53), or text",
+        )
+    return column.cast(pl.Int64)
+
+
+_EXACT = 2**53
+"""Whole numbers up to this are exact as float64."""
 
 
 def parquet_bytes(table: pl.DataFrame) -> bytes:

@@ -137,7 +137,7 @@ def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
         described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
         raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
     # a null becomes NaN, which the check of the values names
-    return table["image_id"], _unnested(path, values.to_series()) if nested else values.to_numpy()
+    return id_column(table["image_id"], path), _unnested(path, values.to_series()) if nested else values.to_numpy()
 
 
 def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ __all__ = ["Workers"]
 _READY, _LEAVE = b"ready", b""
 _PATIENCE = 5.0
 """Seconds that the end of given up jobs is waited for; the end of the process waits longer."""
+_WAY_OUT = 30.0
+"""Seconds that a worker has to leave a job when its driver has ended."""
 
 
 class _Ended(SystemExit):
@@ -259,6 +262,8 @@ def _failure(error: BaseException) -> Any:
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:
+    # once: a second signal must not interrupt the way out
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # as an exception, so that temporary files are removed on the way out
     raise _Ended(143)
 
@@ -266,4 +271,8 @@ def _leave(_number: int, _frame: object) -> NoReturn:
 def _watch(sentinel: int) -> None:
     """End with the process that made this one: a worker waits for work for ever otherwise."""
     wait([sentinel])
+    # The job is told to end, as by the driver: it may be on its way out, removing temporary files. That happens where
+    # a signal for all processes has ended the driver first, which cannot wait once its fork server is gone.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_WAY_OUT)
     os._exit(1)

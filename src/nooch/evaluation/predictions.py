@@ -134,7 +134,7 @@ def _array(values: Any) -> NDArray[np.float64]:
 
 def _ids(image_ids: Any, where: str) -> pl.Series:
     if isinstance(image_ids, pl.Series):
-        return image_ids.cast(pl.Int64 if image_ids.dtype.is_integer() else pl.String).rename("image_id")
+        return id_column(image_ids, where)
     for step in ("detach", "cpu"):
         image_ids = getattr(image_ids, step, lambda same=image_ids: same)()
     array = np.asarray(image_ids)

@@ -202,11 +202,6 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
         "method": pl.String,
         "seed": pl.Int64,
     }
-    ids = frame["image_id"]
-    if not ids.dtype.is_integer():
-        # floats are what becomes of integers beside empty cells
-        whole = ids.dtype.is_float() and bool((ids.is_finite() & (ids == ids.floor())).all())
-        kinds["image_id"] = pl.Int64 if whole else pl.String
     if not frame[scale].dtype.is_numeric():
         given = frame[scale].drop_nulls()
         as_numbers = given.cast(pl.Float64, strict=False) if given.dtype == pl.String else None
@@ -214,7 +209,8 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
         raise InputError(f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers")
     try:
-        frame = frame.select(
+        # floats are what becomes of integers beside empty cells
+        frame = frame.with_columns(id_column(frame["image_id"], where)).select(
             pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c) for c in frame.columns if c in _RESERVED
         )
     except pl.exceptions.PolarsError as error:

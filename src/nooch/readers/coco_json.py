@@ -124,7 +124,7 @@ def instances_of(
     index = index_of(image_ids, images["image_ids"], "image", path, numbers)
     known = integers(categories, len(categories), path)
     category_index = index_of(category_ids, known, "category", path, numbers)
-    check_areas(areas, path, numbers)
+    check_areas(areas, index, images, path, numbers)
     return ParsedFile(
         path.name,
         **images,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, some_of
+from nooch.limits import MOST_AREA
 from nooch.readers.coco_masks import mask_area
 
 __all__ = [
@@ -281,9 +282,24 @@ def fill_areas(
     return filled
 
 
-def check_areas(areas: NDArray[np.float64], path: Path, numbers: NDArray[np.int64] | None = None) -> None:
-    """Raise InputError for areas that are negative or infinite. ``numbers`` as for ``index_of``."""
-    bad = np.flatnonzero(~(areas >= 0) | np.isinf(areas))
+def check_areas(
+    areas: NDArray[np.float64],
+    index: NDArray[np.int32],
+    images: Mapping[str, Any],
+    path: Path,
+    numbers: NDArray[np.int64] | None = None,
+) -> None:
+    """Raise InputError for areas that are negative or more than ``MOST_AREA`` times the image.
+
+    Args:
+        areas: float64 (n_annotations,) in square pixels.
+        index: position of each annotation's image in ``images``.
+        images: as of ``checked_images``.
+        path: of the file, for messages.
+        numbers: as for ``index_of``.
+    """
+    most = MOST_AREA * images["widths"].astype(np.float64) * images["heights"]
+    bad = np.flatnonzero(~((areas >= 0) & (areas <= most[index])))
     if not len(bad):
         return
     first = bad[0] if numbers is None else bad[numbers[bad].argmin()]
@@ -291,5 +307,5 @@ def check_areas(areas: NDArray[np.float64], path: Path, numbers: NDArray[np.int6
         f"annotation {first if numbers is None else numbers[first]} (counted from 0) has area {areas[first]}"
         + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
         where=path,
-        allowed="square pixels, 0 and more, or no area but a segmentation",
+        allowed=f"square pixels, from 0 to {MOST_AREA:.0f} times the image, or no area but a segmentation",
     )

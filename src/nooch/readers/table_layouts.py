@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.limits import MOST_AREA
 from nooch.readers.sums import Entries
 from nooch.readers.table_rows import Seen
 
@@ -107,9 +108,10 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
             allowed="one value in each row",
             remedy="give a long table with a row for each (image, class), and --class",
         )
-    if distinct.dtype.is_float() and not (distinct.is_finite() & (distinct == distinct.round())).all():
+    # beyond 2^53 a float is no exact number
+    if distinct.dtype.is_float() and not ((distinct == distinct.round()) & (distinct.abs() <= 2**53)).all():
         raise InputError(
-            f"label {label} holds fractions, NaN or infinity",
+            f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53",
             where=path,
             allowed="0/1, or one value for each class",
         )
@@ -193,11 +195,11 @@ def _areas(table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path:
         values = table[column].cast(pl.Float64).to_numpy()
     except pl.exceptions.PolarsError as error:
         raise InputError(f"column {column} holds {table[column].dtype}", where=path, allowed="numbers") from error
-    wrong = np.flatnonzero((values < 0) | np.isinf(values))
+    wrong = np.flatnonzero((values < 0) | (values > MOST_AREA))
     if len(wrong):
         raise InputError(
             f"row {numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
             where=path,
-            allowed="fractions of the image, 0 and more; empty where unknown",
+            allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where unknown",
         )
     return values
