@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import CORE_COLUMNS, Dataset, check_file_names, identifiers, named_splits
+from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, identifiers, named_splits
 from nooch.errors import InputError, check_one_of
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.sums import Entries, summed
@@ -55,7 +55,7 @@ class Columns:
         """
         used = {self.id, self.split, *taken}
         kept = [c for c in names if c not in used] if self.attributes is None else [*dict.fromkeys(self.attributes)]
-        clash = [c for c in kept if c in CORE_COLUMNS and not (c == self.file_name == "file_name")]
+        clash = [c for c in kept if c in (*CORE_COLUMNS, *ANNOTATED) and not (c == self.file_name == "file_name")]
         if clash := [c for c in clash if c not in ("width", "height")]:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
