@@ -1,6 +1,7 @@
 """What was not annotated is not absent: labels, CE, its sets and sweeps against loops over images."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,9 +15,10 @@ from scipy.sparse import csr_array
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
 from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data.coverage import no_exceptions
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
-from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.published.as_suite import read_labels
 from nooch.report.site.rows import SplitImages
 from nooch.report.site.tasks import UNKNOWN, labels_of
@@ -319,3 +321,26 @@ def test_a_page_of_the_report_has_no_label_where_it_is_unknown():
 def test_published_sets_take_no_label_from_what_was_not_annotated(tmp_path):
     save_dataset(_boats(5, 6), tmp_path / "d")
     assert read_labels(tmp_path / "d").classes == ("boat", "car")
+
+
+def test_parts_say_the_same_of_what_was_annotated(tmp_path):
+    first, second = divide(dataset_of([{"a": 0.5}, {"b": 0.1}], ["a", "b"]), 2)
+    stated = Dataset.build(second.images, ["a", "b"], second.areas, unknown=np.array([[1, 0]]))
+    of_kind = Dataset.build(second.images, ["a", "b"], second.areas, kinds={"a": "thing"})
+    for other, text in (
+        (stated, "has other exceptions than part 0"),
+        (of_kind, "has other kinds of classes than part 0"),
+    ):
+        fails(lambda other=other: save_shards([first, other], tmp_path / "d"), InputError, text)
+    save_shards([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
+    again = load_dataset(tmp_path / "d")
+    assert again.unknown_labels("a").tolist() == [False, True]
+    assert open_shards(tmp_path / "d").load(1).unknown_labels("a").tolist() == [True]
+
+
+def test_a_fit_that_was_altered_is_none():
+    saved = CE().fit(_boats(5, 6).select("train")).to_json()
+    assert FittedCE.from_json(saved).left_out("boat") == (5, 10)
+    for known in ({**saved["known"], "counts": [[1]]}, {"own": saved["known"]["own"]}):
+        with pytest.raises(FormatError, match="is no fitted CE criterion"):
+            FittedCE.from_json({**saved, "known": known})

@@ -115,6 +115,9 @@ class Layout(Protocol):
     ) -> Entries:
         """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole table. Raises InputError."""
 
+    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: Any) -> Entries | None:
+        """Pairs that are stated as unknown, each with a 1; None where the table cannot state any."""
+
 
 def check_columns(columns: Columns, names: Sequence[str], path: Path) -> None:
     """Raise a ParameterError where a column is named that a table does not have."""
@@ -183,14 +186,19 @@ def put_together(
     rows = ids.to_frame().join(order, on="image_id", how="left", maintain_order="left")["row"].to_numpy()
     numbers = np.arange(table.height) if numbers is None else numbers
     names = layout.names_of(classes)
-    areas = summed(layout.entries(table, rows, numbers, classes, path), (frame.height, len(names)))
+    shape = frame.height, len(names)
+    areas, stated = (
+        summed(layout.entries(table, rows, numbers, classes, path), shape),
+        layout.unknown(table, rows, classes),
+    )
+    unknown = None if stated is None else summed(stated, shape)
     counts: dict[str, int] = {}
     if index is not None:
         files, counts["files"] = _located(frame, index)
         frame = frame.with_columns(files)
     root = None if index is None else str(index.root.resolve())
     try:
-        return Dataset.build(frame, names, areas, image_root=root), counts
+        return Dataset.build(frame, names, areas, image_root=root, unknown=unknown), counts
     except InputError as error:
         raise InputError(error.problem, where=path, allowed=error.allowed, remedy=error.remedy) from error
 
