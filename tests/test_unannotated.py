@@ -1,6 +1,7 @@
 """What was not annotated is not absent: labels, CE, its sets and sweeps against loops over images."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,10 +15,15 @@ from scipy.sparse import csr_array
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
 from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data.coverage import no_exceptions
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
-from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
+from nooch.published.as_suite import read_labels
+from nooch.report.site.rows import SplitImages
+from nooch.report.site.tasks import UNKNOWN, labels_of
 from nooch.study.finding import find
+from nooch.study.loss_sweeping import sweep_losses
 from nooch.study.sharded_finding import find_in_shards
 from nooch.study.sweeping import sweep_thresholds
 from nooch.training.environments import Environments
@@ -131,12 +137,12 @@ BOAT_SEA = {
 
 
 def _boats(n_train: int, n_test: int, **more) -> Dataset:
-    """10 boats on the sea and 10 images without in train and in test, the sea annotated in the first n boats and n others."""
+    """In train and test 10 boats on the sea and 10 others, 3 on the sea; the sea was annotated in the first n of either."""
     rows, splits, annotated = [], [], []
     for split, n in (("train", n_train), ("test", n_test)):
         for number in range(20):
             seen = number % 10 < n
-            rows.append(([0.1] if number < 10 else [0.0]) + ([0.6] if seen and number < 10 else [0.0]) + [0.0])
+            rows.append(([0.1] if number < 10 else [0.0]) + ([0.6] if seen and number < 13 else [0.0]) + [0.0])
             splits.append(split)
             annotated.append(seen)
     frame = pl.DataFrame({"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more})
@@ -198,7 +204,7 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
     data = _boats(5, 6)
     fails(lambda: data.labels("sea"), InputError, "whether sea is present is unknown in 18 of 40 images", "1")
     fails(lambda: data.area("sea"), InputError, "the area of sea is unknown")
-    assert data.labels("sea", unknown=True).sum() == 11 + 18
+    assert data.labels("sea", unknown=True).sum() == 11 + 6 + 18
     assert np.isnan(data.area("sea", unknown=np.nan)).sum() == 18
     assert data.unknown_labels("boat") is None
     assert data.labels("boat").sum() == 20
@@ -277,3 +283,64 @@ def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
     assert old.fingerprint == plain.fingerprint == header["fingerprint"]
     assert old.gaps is None
     assert open_shards(tmp_path / "d").load(0).fingerprint == plain.fingerprint
+
+
+def test_losses_are_swept_over_known_labels_alone():
+    data = _boats(5, 6)
+    part = data.select("test")
+    random = np.random.default_rng(0)
+    predictions = pl.DataFrame(
+        {"image_id": part.image_ids, "sea": random.normal(size=20), "boat": random.normal(size=20)}
+    )
+    swept = sweep_losses(
+        data, predictions, alpha=[0.05], beta=[0.1], tasks=["boat", "sea"], scale="logit", allow_unannotated=True
+    )
+    suite = find(data, {"ce": CE()}, tasks="boat")
+    row = swept.grid.filter(task="boat").row(0, named=True)
+    record = suite.record("ce", "boat", "test")
+    assert (row["hard_positives"], row["hard_negatives"]) == (record.hard_positives, record.hard_negatives)
+    nll = np.logaddexp(0, predictions["boat"].to_numpy())
+    hard = part.images["image_id"].is_in(suite.set("ce", "boat", "test").ids("hard_negative")).to_numpy()
+    assert hard.sum() == 3
+    assert row["loss_negative"] == pytest.approx(nll[hard].mean())
+    fails(
+        lambda: sweep_losses(_boats(4, 6), predictions, alpha=[0.05], beta=[0.1], tasks=["boat"], scale="logit"),
+        InputError,
+        "ce: boat (6 of 10)",
+    )
+
+
+def test_a_page_of_the_report_has_no_label_where_it_is_unknown():
+    data = _boats(5, 6)
+    suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
+    given = labels_of(suite, "sea", SplitImages.of(suite, "test", data))
+    assert (given == UNKNOWN).tolist() == data.select("test").unknown_labels("sea").tolist()
+    assert (given == 1).sum() == 9
+
+
+def test_published_sets_take_no_label_from_what_was_not_annotated(tmp_path):
+    save_dataset(_boats(5, 6), tmp_path / "d")
+    assert read_labels(tmp_path / "d").classes == ("boat", "car")
+
+
+def test_parts_say_the_same_of_what_was_annotated(tmp_path):
+    first, second = divide(dataset_of([{"a": 0.5}, {"b": 0.1}], ["a", "b"]), 2)
+    stated = Dataset.build(second.images, ["a", "b"], second.areas, unknown=np.array([[1, 0]]))
+    of_kind = Dataset.build(second.images, ["a", "b"], second.areas, kinds={"a": "thing"})
+    for other, text in (
+        (stated, "has other exceptions than part 0"),
+        (of_kind, "has other kinds of classes than part 0"),
+    ):
+        fails(lambda other=other: save_shards([first, other], tmp_path / "d"), InputError, text)
+    save_shards([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
+    again = load_dataset(tmp_path / "d")
+    assert again.unknown_labels("a").tolist() == [False, True]
+    assert open_shards(tmp_path / "d").load(1).unknown_labels("a").tolist() == [True]
+
+
+def test_a_fit_that_was_altered_is_none():
+    saved = CE().fit(_boats(5, 6).select("train")).to_json()
+    assert FittedCE.from_json(saved).left_out("boat") == (5, 10)
+    for known in ({**saved["known"], "counts": [[1]]}, {"own": saved["known"]["own"]}):
+        with pytest.raises(FormatError, match="is no fitted CE criterion"):
+            FittedCE.from_json({**saved, "known": known})

@@ -80,6 +80,7 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
     [
         ("image_id,place\n3,1\n", "has columns place already"),
         ("image_id,split\n3,train\n", "a name that nooch uses itself"),
+        ("image_id,annotated_stuff\n3,true\n", "a name that nooch uses itself"),
         ("image_id,a\n3,1\n3,2\n", "occurs more than once: 3"),
         ("image_id,a\n3,1\n,2\n", "1 rows have no image_id"),
         ("image_id\n3\n", "no column but the ids"),

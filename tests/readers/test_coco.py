@@ -112,6 +112,14 @@ def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     stuff = write(tmp_path / "s.json", document([image(2), image(3)], [_annotation(149, 8.0, 2)], STUFF))
     data = read_coco([things], [stuff])
     assert areas_of(data) == {1: {"person": 0.25}, 2: {"road": 0.5}, 3: {}}
+    assert data.images["annotated_things"].to_list() == [True, True, False]
+    assert data.images["annotated_stuff"].to_list() == [False, True, True]
+    assert {data.kinds[name] for name in ("person", "car")} == {"thing"}
+    assert {data.kinds[name] for name in ("road", "banner")} == {"stuff"}
+    assert data.attributes == ()
+    # absent where it was annotated, unknown elsewhere
+    assert data.unknown_labels("road").tolist() == [True, False, False]
+    assert data.unknown_labels("person").tolist() == [False, False, True]
     assert (
         "1 images are in no things file: their things were not annotated, and are unknown, not absent"
         in data.provenance["notes"]
@@ -258,6 +266,9 @@ def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
     assert areas_of(data) == {1: {"car": 0.25, "road": 0.75}, 2: {}}
     assert data.classes[:4] == tuple(name.replace(" ", "_") for name in THINGS.values())
     assert len(data.classes) == 4 + 91
+    assert data.images["annotated_stuff"].to_list() == [True, False]
+    assert data.unknown_labels("road").tolist() == [False, True]
+    assert data.unknown_labels("car") is None
     assert data.provenance["notes"] == [
         "1 images have no pixel map: their stuff was not annotated, and is unknown, not absent"
     ]
@@ -354,3 +365,12 @@ def test_genuine_captions(shared_data, tmp_path):
     assert data.select(image_ids=[first]).captions["caption"].to_list() == [
         a["caption"] for a in content["annotations"] if a["image_id"] == first
     ]
+
+
+def test_a_captions_file_says_which_images_were_captioned(tmp_path):
+    things = write(tmp_path / "t.json", document([image(1), image(2)]))
+    texts = {"images": [image(2)], "annotations": []}
+    data = read_coco([things], captions=[write(tmp_path / "c.json", texts)])
+    assert data.images["annotated_captions"].to_list() == [False, True]
+    assert data.unannotated("captions").tolist() == [True, False]
+    assert data.gaps is None

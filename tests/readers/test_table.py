@@ -4,6 +4,7 @@ import math
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from coco_files import areas_of, write
@@ -300,6 +301,17 @@ def test_a_table_without_any_class_has_images(tmp_path):
 
 def test_long_tables_of_numbers_as_classes_and_text_as_ids(tmp_path):
     assert areas_of(_long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")) == {"a": {"12": 1.0}, "b": {"3": 0.5}}
+
+
+def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_path):
+    text = "id,class,area\n1,sea,0.5\n1,boat,\n2,sea,unknown\n3,sea,0.25\n3,sea,unknown\n4,,\n"
+    data = _long(tmp_path, text)
+    assert data.unknown_labels("sea").tolist() == [False, True, False, False]
+    # in image 3 it is present, and not all of it has an area
+    assert data.unknown("sea").tolist() == [False, True, True, False]
+    assert data.labels("sea", unknown=False).tolist() == [True, False, True, False]
+    assert data.unknown("boat") is None
+    assert np.isnan(data.area("boat")[0])
 
 
 LONG = {

@@ -78,3 +78,39 @@ def test_a_label_that_training_does_not_tell():
     fails(
         lambda: plan_bench(data, suite, FEATURES[:9], config), "erm", "split train", "same label", kind=UndefinedError
     )
+
+
+def _partly(unknown, **more):
+    """The world in which some pairs of image and class were not annotated."""
+    pairs = np.zeros(DATA.areas.shape)
+    for row, name in unknown:
+        pairs[row, DATA.column(name)] = 1
+    return nooch.Dataset.build(DATA.images, DATA.classes, DATA.areas, unknown=pairs, **more)
+
+
+def test_an_unknown_label_is_not_trained_on_as_absent():
+    config = nooch.read_config({"methods": ["erm"], "seeds": [0]})
+    absent = np.flatnonzero(~DATA.labels("car") & ~DATA.labels("road"))
+    for split, refused in (("train", True), ("valid", True), ("test", False)):
+        row = next(row for row in absent if DATA.images["split"][int(row)] == split)
+        data = _partly([(row, "car")])
+        suite = nooch.find(data, CE, tasks=["car"])
+        if refused:
+            fails(
+                lambda data=data, suite=suite: plan_bench(data, suite, FEATURES, config),
+                "task car was not annotated in 1 images of train and valid",
+                "unknown_labels(task)",
+                kind=UndefinedError,
+            )
+        else:
+            plan_bench(data, suite, FEATURES, config)
+    # the cue alone: methods that need no environments are trained
+    data = _partly([(next(row for row in absent if DATA.images["split"][int(row)] == "train"), "road")])
+    suite = nooch.find(data, CE, tasks=["car"])
+    assert plan_bench(data, suite, FEATURES, config).training.environments == {}
+    fails(
+        lambda: plan_bench(data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})),
+        "method gdro",
+        "its cue road was not annotated in all images of train and valid",
+        kind=UndefinedError,
+    )

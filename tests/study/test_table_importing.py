@@ -46,7 +46,9 @@ def long_tables(draw):
     """Rows of images, classes and areas, in any order; attributes and splits are the same in all rows of an image."""
     ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, max_size=12))
     about = {i: {k: draw(v) for k, v in EXTRA.items()} | {"fold": draw(st.sampled_from(FOLDS))} for i in ids}
-    return [{"id": i, "class": draw(CLASSES), "area": draw(AREAS), **about[i]} for i in draw(st.permutations(ids * 3))]
+    # areas as text may also be stated as unknown
+    areas = draw(st.sampled_from([AREAS, st.sampled_from([None, "unknown", " Unknown", "0.25", "1"])]))
+    return [{"id": i, "class": draw(CLASSES), "area": draw(areas), **about[i]} for i in draw(st.permutations(ids * 3))]
 
 
 @st.composite

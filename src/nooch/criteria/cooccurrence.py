@@ -290,7 +290,8 @@ class FittedCE(SupportFitted):
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)
         square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
-        if any(part.shape != (n, n) for part in square) or state.counts.shape != (n,):
+        rows = [state.counts, *([] if known is None else [known.positives, known.missing[:, 0]])]
+        if any(part.shape != (n, n) for part in square) or any(part.shape != (n,) for part in rows):
             raise FormatError(f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}")
         return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,15 @@ class Gaps:
     kinds: NDArray[np.intp]
     pairs: csr_array | None
 
+    @cached_property
+    def _dense(self) -> NDArray[np.float64]:
+        return self.images.toarray()
+
     def at(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether pairs were not annotated, bool (n,)."""
         found = np.zeros(len(rows))
         kinds = self.kinds[columns]
-        dense = self.images.toarray()
-        found[kinds >= 0] = dense[rows[kinds >= 0], kinds[kinds >= 0]]
+        found[kinds >= 0] = self._dense[rows[kinds >= 0], kinds[kinds >= 0]]
         if self.pairs is not None and len(rows):
             found += np.asarray(self.pairs[rows, columns]).ravel()
         return found > 0

@@ -88,7 +88,7 @@ def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) 
         areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
         if data.captions is not None:
             data.captions.write_parquet(partial / "captions.parquet")
-        if data.exceptions is not None:
+        if data.exceptions is not None and data.exceptions.nnz:
             exceptions_table(data).write_parquet(partial / "exceptions.parquet", compression="lz4")
         for name, values in data.embeddings.items():
             save_embedding(partial, name, values)

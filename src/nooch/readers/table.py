@@ -52,7 +52,8 @@ def read_long_table(
         path: as for ``read_table_of_images``.
         columns: what the columns are.
         class_column: names of classes.
-        area_column: areas as fractions of the image; without it areas are unknown.
+        area_column: areas as fractions of the image; without it areas are unknown. The word ``unknown`` as an area states that the
+            class was not (completely) annotated in the image: it is neither present nor absent there.
         images: folder below which the images lie.
 
     Raises:

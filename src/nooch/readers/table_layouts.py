@@ -95,6 +95,10 @@ class TableOfImages:
         columns = np.repeat(np.arange(len(found)), [len(some) for some in found])
         return rows[which], columns, np.full(len(which), np.nan)
 
+    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: list[_Class]) -> None:
+        """Every row says of every class whether it is there."""
+        del table, rows, classes
+
 
 def _as_labels(values: pl.Series) -> pl.Series:
     return values.cast(pl.Int64) if values.dtype.is_float() else values
@@ -175,24 +179,53 @@ class LongTable:
         self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: list[str], path: Path
     ) -> Entries:
         """Rows that name a class, and their areas."""
+        stated = self._stated(table)
+        there, columns = self._named(table, classes, ~stated)
+        return rows[there], columns, _areas(table, self.area_column, numbers, path, stated)[there]
+
+    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: list[str]) -> Entries | None:
+        """Rows whose area is the word ``unknown``; None where areas are numbers."""
+        if self.area_column is None or table[self.area_column].dtype != pl.String:
+            return None
+        there, columns = self._named(table, classes, self._stated(table))
+        return rows[there], columns, np.ones(len(columns))
+
+    def _stated(self, table: pl.DataFrame) -> NDArray[np.bool_]:
+        """Rows that state their class as unknown."""
+        if self.area_column is None or table[self.area_column].dtype != pl.String:
+            return np.zeros(table.height, dtype=bool)
+        return (_text(table[self.area_column]).str.to_lowercase() == _UNKNOWN).fill_null(value=False).to_numpy()
+
+    def _named(
+        self, table: pl.DataFrame, classes: list[str], among: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Rows of some that name a class, bool (n_rows,), and the number of each one's class."""
         text = _text(table[self.class_column])
-        has_class = (text != "").fill_null(value=False)
-        named, there = text.filter(has_class), has_class.to_numpy()
+        has_class = (text != "").fill_null(value=False) & pl.Series(among)
+        named = text.filter(has_class)
         column = {name: i for i, name in enumerate(classes)}
         of_text = {t: column[class_name(t)] for t in named.unique().to_list()}
         columns = named.replace_strict(list(of_text), list(of_text.values()), return_dtype=pl.Int64).to_numpy()
-        return rows[there], columns, _areas(table, self.area_column, numbers, path)[there]
+        return has_class.to_numpy(), columns
+
+
+_UNKNOWN = "unknown"
+"""As an area: nobody looked for the class in this image, or not for all of it."""
 
 
 def _text(values: pl.Series) -> pl.Series:
     return values.cast(pl.String).str.strip_chars()
 
 
-def _areas(table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path: Path) -> NDArray[np.float64]:
+def _areas(
+    table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path: Path, stated: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Area of each row; NaN in those that are stated as unknown, and where there is none."""
     if column is None:
         return np.full(table.height, np.nan)
     try:
-        values = table[column].cast(pl.Float64).to_numpy()
+        given = table[column].set(pl.Series(stated), value=None) if stated.any() else table[column]
+        values = given.cast(pl.Float64).to_numpy()
     except pl.exceptions.PolarsError as error:
         raise InputError(f"column {column} holds {table[column].dtype}", where=path, allowed="numbers") from error
     wrong = np.flatnonzero((values < 0) | (values > MOST_AREA))
@@ -200,6 +233,7 @@ def _areas(table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path:
         raise InputError(
             f"row {numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
             where=path,
-            allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where unknown",
+            allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present with unknown "
+            "area; unknown where not annotated",
         )
     return values

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import CORE_COLUMNS, Dataset, check_file_names, identifiers, named_splits
+from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, identifiers, named_splits
 from nooch.errors import InputError, check_one_of
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.sums import Entries, summed
@@ -55,7 +55,7 @@ class Columns:
         """
         used = {self.id, self.split, *taken}
         kept = [c for c in names if c not in used] if self.attributes is None else [*dict.fromkeys(self.attributes)]
-        clash = [c for c in kept if c in CORE_COLUMNS and not (c == self.file_name == "file_name")]
+        clash = [c for c in kept if c in (*CORE_COLUMNS, *ANNOTATED) and not (c == self.file_name == "file_name")]
         if clash := [c for c in clash if c not in ("width", "height")]:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
@@ -114,6 +114,9 @@ class Layout(Protocol):
         self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: Any, path: Path
     ) -> Entries:
         """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole table. Raises InputError."""
+
+    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: Any) -> Entries | None:
+        """Pairs that are stated as unknown, each with a 1; None where the table cannot state any."""
 
 
 def check_columns(columns: Columns, names: Sequence[str], path: Path) -> None:
@@ -183,14 +186,19 @@ def put_together(
     rows = ids.to_frame().join(order, on="image_id", how="left", maintain_order="left")["row"].to_numpy()
     numbers = np.arange(table.height) if numbers is None else numbers
     names = layout.names_of(classes)
-    areas = summed(layout.entries(table, rows, numbers, classes, path), (frame.height, len(names)))
+    shape = frame.height, len(names)
+    areas, stated = (
+        summed(layout.entries(table, rows, numbers, classes, path), shape),
+        layout.unknown(table, rows, classes),
+    )
+    unknown = None if stated is None else summed(stated, shape)
     counts: dict[str, int] = {}
     if index is not None:
         files, counts["files"] = _located(frame, index)
         frame = frame.with_columns(files)
     root = None if index is None else str(index.root.resolve())
     try:
-        return Dataset.build(frame, names, areas, image_root=root), counts
+        return Dataset.build(frame, names, areas, image_root=root, unknown=unknown), counts
     except InputError as error:
         raise InputError(error.problem, where=path, allowed=error.allowed, remedy=error.remedy) from error
 

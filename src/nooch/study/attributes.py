@@ -9,6 +9,7 @@ import polars as pl
 
 from nooch.data import Dataset
 from nooch.data.checks import CORE_COLUMNS
+from nooch.data.coverage import ANNOTATED
 from nooch.errors import InputError, check_one_of, some_of
 
 __all__ = ["attribute_table", "with_attributes"]
@@ -32,7 +33,7 @@ def attribute_table(
     for name in (id, *(columns or ())):
         check_one_of("column", name, table.columns, owner=str(where or "the table"))
     names = [c for c in table.columns if c != id] if columns is None else list(dict.fromkeys(columns))
-    if clash := [name for name in names if name in CORE_COLUMNS]:
+    if clash := [name for name in names if name in (*CORE_COLUMNS, *ANNOTATED)]:
         raise InputError(
             f"columns {', '.join(clash)} have a name that nooch uses itself", where=where, remedy="rename them"
         )

@@ -1,0 +1,89 @@
+"""Stuff files that list a part of the images, as a user meets them: import, info, find, show, explain, sweep."""
+
+import json
+
+import pytest
+from generate_annotations import generate
+
+from nooch.challenge import load_suite
+from nooch.data import load_dataset
+
+
+@pytest.fixture(scope="module")
+def annotations(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("annotations")
+    generate(folder, 600, seed=1)
+    return folder
+
+
+def _import(run_cli, annotations, tmp_path, share, name="dataset"):
+    """The dataset with stuff for this share of the images."""
+    stuff = json.loads((annotations / "stuff.json").read_bytes())
+    kept = {image["id"] for image in stuff["images"] if image["id"] % 10 < 10 * share}
+    stuff["images"] = [image for image in stuff["images"] if image["id"] in kept]
+    stuff["annotations"] = [one for one in stuff["annotations"] if one["image_id"] in kept]
+    (tmp_path / f"{name}.json").write_text(json.dumps(stuff))
+    files = ["--things", annotations / "instances.json", "--stuff", tmp_path / f"{name}.json"]
+    done = run_cli("import", "coco", *files, "--split", "60/20/20", tmp_path / name)
+    assert done.code == 0, done.err
+    return tmp_path / name, len(kept)
+
+
+def _find(run_cli, dataset, out, *more):
+    return run_cli("find", dataset, "--tasks", "car,boat,cow,bowl", "--out", out, *more)
+
+
+def test_most_of_the_stuff_is_there(annotations, run_cli, tmp_path):
+    full, _ = _import(run_cli, annotations, tmp_path, 1.0, "full")
+    most, n = _import(run_cli, annotations, tmp_path, 0.7)
+    told = run_cli("info", most)
+    assert f"things in 600 of 600 images; stuff in {n} of 600 images" in " ".join(told.out.split())
+    facts = json.loads(run_cli("info", most, "--format", "json").out)["annotated"]
+    assert facts == {"images": {"things": 600, "stuff": n}, "unknown_pairs": 0, "verified_pairs": 0}
+    for dataset, name in ((full, "full-suite"), (most, "suite")):
+        found = _find(run_cli, dataset, tmp_path / name)
+        assert found.code == 0, found.err
+    of_full, of_most = load_suite(tmp_path / "full-suite"), load_suite(tmp_path / "suite")
+    assert "excluded_unknown" not in (tmp_path / "full-suite" / "suite.json").read_text()
+    # A is that of the annotated images alone, taken from the dataset in which all were
+    whole = load_dataset(full).select("train")
+    seen = whole.select(rows=(whole.image_ids % 10 < 7) & whole.labels("car"))
+    for cue, strength in of_most.header.criteria["ce"].cues["car"]:
+        assert strength == pytest.approx((seen.area(cue) - seen.area("car")).mean())
+    record = of_most.record("ce", "car", "test")
+    left = record.excluded_positives + record.excluded_negatives
+    assert 0 < left < 60
+    assert record.positives + record.negatives + left == 120
+    shown = run_cli("show", tmp_path / "suite").out
+    assert "Images without a verdict (test)" in shown
+    assert "Training positives left out, not annotated (ce)" in shown
+    data = json.loads(run_cli("show", tmp_path / "suite", "--format", "json").out)
+    assert data["criteria"]["ce"]["left_out"]["car"]["positives"] > 0
+    in_parts = _find(run_cli, most, tmp_path / "parts", "--engine", "local:1")
+    assert in_parts.code == 0, in_parts.err
+    assert load_suite(tmp_path / "parts").header.sets == of_most.header.sets
+    # an image that is left out says why
+    listed = set(of_most.set("ce", "car", "test").image_ids)
+    out = next(i for i in of_full.set("ce", "car", "test").image_ids if i not in listed)
+    why = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", out, "--dataset", most)
+    assert "it was not annotated how much" in why.out, why.out + why.err
+
+
+def test_little_of_the_stuff_is_there(annotations, run_cli, tmp_path):
+    few, _ = _import(run_cli, annotations, tmp_path, 0.2)
+    for engine in ((), ("--engine", "local:1")):
+        refused = _find(run_cli, few, tmp_path / "suite", *engine)
+        assert refused.code == 2
+        assert "training positives of 4 tasks would be left out" in refused.err
+        assert "allow_unannotated" in refused.err
+        assert not (tmp_path / "suite").exists()
+    allowed = _find(run_cli, few, tmp_path / "suite", "--allow-unannotated")
+    assert allowed.code == 0, allowed.err
+    record = load_suite(tmp_path / "suite").record("ce", "car", "test")
+    assert record.excluded_positives + record.excluded_negatives > 60
+    grid = ["--alpha", "0.05", "--beta", "0.1", "--tasks", "car"]
+    swept = run_cli("sweep-thresholds", few, *grid, "--out", tmp_path / "sweep")
+    assert swept.code == 2
+    assert "would be left out" in swept.err
+    swept = run_cli("sweep-thresholds", few, *grid, "--allow-unannotated", "--out", tmp_path / "sweep")
+    assert swept.code == 0, swept.err
