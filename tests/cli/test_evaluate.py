@@ -168,7 +168,7 @@ def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
         "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--bootstrap", "50", "--average", "uniform",
         "--metrics", "auc,nll,ece,error",
     )  # fmt: skip
-    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average "))]
+    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average of "))]
     assert rows
     assert all(line.count("[") == line.count("]") for line in rows)
 
