@@ -1,4 +1,4 @@
-"""Challenge sets against the truth: counts, precision, recall and AUC against loops; the contact sheet; the commands."""
+"""Challenge sets against the truth: counts, precision, recall and AUC against loops; the commands."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from PIL import Image
 from refusals import fails
 from sklearn.metrics import roc_auc_score
 
-from nooch import contact_sheet
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Combination
 from nooch.data import save_dataset
-from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.errors import InputError, OutputError, ParameterError
 from nooch.study.finding import find
 from nooch.study.truth import AVERAGE, find_score, load_truth, save_truth_scores
 
@@ -128,52 +126,6 @@ def test_files_of_scores(scores, tmp_path, ending):
     fails(lambda: save_truth_scores(scores, path), "exists already", kind=OutputError)
     save_truth_scores(scores, path, overwrite=True)
     fails(lambda: save_truth_scores(scores, tmp_path / "s.txt"), "is no ending", kind=ParameterError)
-
-
-def test_a_contact_sheet(suite, data, tmp_path):
-    out = contact_sheet(suite, data, ["car", "boat"], tmp_path / "sheet.png", split="train", per_row=6, cell=40)
-    with Image.open(out) as sheet:
-        assert sheet.size == (2 * 16 + 2 * (3 * 40 + 2 * 5) + 26, 2 * 16 + 2 * (30 + 45) + 5)
-        shown = np.asarray(sheet.convert("RGB")).astype(int)
-    # the first cell shows the first hard positive
-    image = data.images["file_name"][data.row(suite.set("ce", "car", "train").ids("hard_positive")[0])]
-    with Image.open(f"{data.image_root}/{image}") as original:
-        small = np.asarray(original.resize((40, 40), Image.Resampling.LANCZOS)).astype(int)
-    assert np.abs(shown[46:86, 16:56] - small).mean() < 3
-
-
-def test_sheets_that_are_refused(suite, data, tmp_path):
-    sheet = tmp_path / "sheet.jpg"
-    fails(lambda: contact_sheet(suite, data, ["car"], tmp_path / "a.gif"), "is no ending", kind=ParameterError)
-    fails(lambda: contact_sheet(suite, data, [], sheet), "of nothing", kind=ParameterError)
-    fails(lambda: contact_sheet(suite, data, ["cat"], sheet), "'cat' is no task", kind=ParameterError)
-    fails(lambda: contact_sheet(suite, data, ["car"], sheet, images=tmp_path), "image", kind=InputError)
-    sheet.write_text("mine")
-    fails(lambda: contact_sheet(suite, data, ["car"], sheet), "exists already", kind=OutputError)
-    easy = find(data.select("train"), {"ce": CE(beta=0)}, tasks=["car"], splits=["train"])
-    assert not easy.set("ce", "car", "train").ids("hard_positive")
-    broken = tmp_path / "images"
-    broken.mkdir()
-    for name in data.images["file_name"]:
-        (broken / name).write_text("no image")
-    fails(
-        lambda: contact_sheet(suite, data, ["car"], tmp_path / "b.jpg", images=broken, split="train"),
-        "is no image",
-        helps=False,
-    )
-
-
-def test_a_sheet_without_a_hard_image_is_undefined(data, tmp_path):
-    none = find(data, {"ce": CE(beta=1)}, tasks=["car"], splits=["test"])
-    rows = none.set("ce", "car", "test")
-    assert not rows.ids("hard_negative")
-    without = data.select(rows=~data.labels("car") | (data.images["split"] == "train").to_numpy())
-    fails(
-        lambda: contact_sheet(
-            find(without, {"ce": CE(beta=1)}, tasks=["car"], splits=["test"]), without, ["car"], tmp_path / "a.png"
-        ),
-        "none of these tasks has a hard image", kind=UndefinedError, helps=False,
-    )  # fmt: skip
 
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):

@@ -74,8 +74,6 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
-    "jpg": {},
-    "jpeg": {},
 }
 _LONGEST = 40
 
@@ -141,7 +139,7 @@ def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
     with mpl.rc_context(_SAVING), warnings.catch_warnings():
         # a name in letters that matplotlib's font lacks is no reason not to draw it
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA[format])
+        figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA.get(format))
     return buffer.getvalue()
 
 
