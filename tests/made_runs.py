@@ -30,11 +30,15 @@ def made_runs(
     criterion: str = "ce",
     lost: Callable[[Job], bool] = lambda job: False,
     diverged: Callable[[Job], bool] = lambda job: False,
+    losses: Callable[[Job], tuple[float | None, float | None]] = lambda job: (None, None),
+    training: Mapping[str, object] | None = None,
 ) -> RunsFolder:
     """A folder of runs of every task, method, setting and seed.
 
     Args:
         lost: whether a job is not done; ``diverged`` whether it has no predictions.
+        losses: a job's validation loss and that of the best constant, as recorded.
+        training: settings of the folder.
     """
     listed = [
         Job(task, method, parameters, seed, seed)
@@ -45,7 +49,7 @@ def made_runs(
     ]
     jobs = {f"job{number:04d}": job for number, job in enumerate(listed)}
     data = {"dataset": suite.header.dataset.fingerprint, "suite": identity_of(suite), "features": "made up"}
-    runs = RunsFolder.begin(path, RunsHeader("nooch-runs", 1, data, {}, jobs, [list(jobs)]))
+    runs = RunsFolder.begin(path, RunsHeader("nooch-runs", 1, data, dict(training or {}), jobs, [list(jobs)]))
     for number, (name, job) in enumerate(jobs.items()):
         if lost(job):
             continue
@@ -57,6 +61,6 @@ def made_runs(
             frame = pl.DataFrame({"image_id": challenge.image_ids, "logit": values})
             frames.append(frame.with_columns(split=pl.lit(split)))
         gone = diverged(job)
-        record = JobRecord(name, job, {}, data, list(job.kind.sees), 0 if gone else 1, 1, gone, [])
+        record = JobRecord(name, job, {}, data, list(job.kind.sees), 0 if gone else 1, 1, gone, [], *losses(job))
         runs.write_job(record, [], None if gone else pl.concat(frames))
     return runs

@@ -111,7 +111,12 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
         z = valid["logit"].to_numpy().astype(float)
         loss = np.mean(np.logaddexp(0, z) - labels * z)
         assert lines[record["best_epoch"] - 1]["nll"] == pytest.approx(loss, rel=1e-4)
+        assert record["nll"] == pytest.approx(loss, rel=1e-6)
+        share = labels.mean()
+        assert record["constant_nll"] == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share))
     assert len(seen) == N_JOBS
+    # what workers share while they train is gone
+    assert list((undisturbed / "passes").iterdir()) == []
 
 
 def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):

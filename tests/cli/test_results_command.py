@@ -171,3 +171,69 @@ def test_statements(world, run_cli):
     refused = run_cli("statements", "paper", "--only", "gist-is-easier")
     assert refused.code == 2
     assert "did you mean gist-is-harder" in words(refused.err)
+
+
+@pytest.fixture(scope="module")
+def rates(world):
+    """Two folders that differ in their rate, and one of another patience."""
+    suite = small_suite()
+    for name, rate in (("slow", 0.001), ("fast", 0.1)):
+        training = {"descent": {"lr": rate, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
+        made_runs(world / name, suite, training=training)
+    made_runs(world / "old", suite, training={"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 5})
+    return world
+
+
+def test_statements_over_a_setting(rates, run_cli):
+    words_of = ("statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr")
+    done = run_cli(*words_of)
+    assert done.code == 0, done.err
+    head = next(words(line) for line in done.out.splitlines() if "statement " in line)
+    assert head == "statement lr = 0.001 lr = 0.1 survives"
+    facts = run_cli(*words_of, "--format", "json").json
+    assert facts["over"] == "lr"
+    assert [row["name"] for row in facts["statements"]] == list(STATEMENTS)
+    one = run_cli("statements", rates / "fast", "--suite", rates / "suite", "--format", "json").json
+    for row, single in zip(facts["statements"], one, strict=True):
+        assert set(row["verdicts"]) == {"0.001", "0.1"}
+        assert row["verdicts"]["0.1"] == single["verdict"]
+        assert row["survives"] == (row["verdicts"]["0.001"] == row["verdicts"]["0.1"])
+    assert "| survives |" in run_cli(*words_of, "--format", "markdown").out
+
+
+def test_results_over_a_setting(rates, run_cli, tmp_path):
+    done = run_cli(
+        "results", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr", "--like", "table3,16",
+        "--out", tmp_path / "tables.csv",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    # titles are folded above narrow tables
+    titles = [words(text)[:200] for text in done.out.split("Table ")[1:]]
+    assert [title.partition(":")[0] for title in titles] == ["3", "3", "16", "16"]
+    assert ["lr = 0.001)" in title for title in titles] == [True, False] * 2
+    assert ["lr = 0.1)" in title for title in titles] == [False, True] * 2
+    cells = pl.read_csv(tmp_path / "tables.csv", schema_overrides={"lr": pl.String})
+    assert set(cells["lr"]) == {"0.001", "0.1"}
+    # an older folder has no condition
+    done = run_cli(
+        "results", rates / "old", rates / "fast", "--suite", rates / "suite", "--over", "condition", "--like", "table3"
+    )
+    assert "condition = none" in done.out
+    assert "condition = standardize" in done.out
+
+
+@pytest.mark.parametrize(
+    ("sources", "more", "told"),
+    [
+        (["slow"], ["--over", "lr"], "two or more"),
+        (["slow", "fast"], ["--over", "momentum"], "all differ"),
+        (["slow", "fast"], ["--over", "rate"], "setting"),
+        (["slow", "paper"], ["--over", "lr"], "runs.json"),
+        (["slow", "fast"], ["--over", "lr", "--paired", "erm"], "--paired"),
+    ],
+)
+def test_what_over_refuses(rates, run_cli, sources, more, told):
+    given = [source if source == "paper" else rates / source for source in sources]
+    done = run_cli("results", *given, "--suite", rates / "suite", "--like", "table3", *more)
+    assert done.code != 0
+    assert told in words(done.err)

@@ -3,6 +3,7 @@
 import math
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from refusals import fails
@@ -55,6 +56,51 @@ def test_online_gdro_three_steps():
     values = [float(objective(*BATCH)) for _ in range(3)]
     assert values == pytest.approx([0.79432517, 0.79990000, 0.80550903], abs=1e-6)
     assert float(objective.q.sum()) == pytest.approx(1)
+
+
+def test_online_gdro_adjusts_environments_that_the_batch_lacks():
+    """As kohpangwei/group_DRO does; an environment without training images has no adjustment."""
+    counts = TrainingCounts.of([90, 10], [64, 4, 16, 0])
+    objective = OBJECTIVES["online-gdro"](counts, eta=0.5, K=2.0)
+    z, y = torch.tensor([[0.3], [-0.2]], dtype=torch.float64), torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    environments = torch.tensor([[0], [0]])
+    q = np.full(4, 0.25)
+    for _ in range(3):
+        mean = np.array([np.mean([np.log1p(np.exp(-0.3)), np.log1p(np.exp(-0.2))]), 0, 0, 0])
+        adjusted = mean + 2.0 / np.sqrt([64, 4, 16, np.inf])
+        q = q * np.exp(0.5 * adjusted)
+        q /= q.sum()
+        assert float(objective(z, y, environments)) == pytest.approx(q @ adjusted)
+        assert objective.q[:, 0].numpy() == pytest.approx(q)
+        assert float(objective.measure(z, y, environments)) == pytest.approx(q @ adjusted)
+    # the rarest one's adjustment counts in every step
+    assert q[1] > 1 / 4 > q[3]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_what_training_lacks_counts_nothing_in_validation(alpha):
+    objective = OBJECTIVES["environment-reweight"](TrainingCounts.of([9, 1], [6, 2, 2, 0]), alpha=alpha)
+    z, y = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    found = float(objective.measure(z, y, torch.tensor([[1], [3]])))
+    assert found == pytest.approx((1 / 0.2) ** alpha * np.log(2) / 2)
+
+
+def test_sizes_of_gradients():
+    """The mean weight of training rows; environments and penalty; 1 for means over images."""
+    counts = TrainingCounts.of([90, 10], [80, 10, 10, 0])
+    sizes = {
+        name: OBJECTIVES[name](counts, **parameters).step_size().item()
+        for name, parameters in {
+            "erm": {}, "gdro": {"K": 5.0}, "cvar": {"p": 0.1}, "focal": {"gamma": 1.0}, "label-reweight": {"alpha": 1.0},
+            "environment-reweight": {"alpha": 2.0}, "irm": {"lambda_": 3.0}, "vrex": {"beta": 10.0},
+        }.items()
+    }  # fmt: skip
+    wanted = {
+        "erm": 1, "gdro": 1, "cvar": 1, "focal": 1, "label-reweight": 2, "environment-reweight": 1 / 0.8 + 20,
+        "irm": 12, "vrex": 11,
+    }  # fmt: skip
+    assert sizes == pytest.approx(wanted)
+    assert OBJECTIVES["irm"](counts, lambda_=3.0, variant="released").step_size().item() == pytest.approx(4)
 
 
 # hyperparameters that every objective is tried with; two heads never share one

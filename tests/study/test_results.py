@@ -214,6 +214,45 @@ def test_what_diverged_is_said(suite, tmp_path):
     assert sum("diverged" in note for note in found.notes) == 6 + 2
 
 
+def worse_on_bowls(job):
+    """Of GDRO's second setting alone, on one task."""
+    return (0.9, 0.5) if (job.task, job.setting) == ("car", "K=30") and job.seed else (0.4, 0.5)
+
+
+def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path):
+    chosen = {"erm": [()], "gdro": [(("K", 30.0),)]}
+    runs = made_runs(tmp_path / "runs", suite, settings=chosen, losses=worse_on_bowls)
+    found = read_results(runs.path, [suite])
+    assert any("2 of 12 jobs are worse than a constant" in text and "gdro K=30 2 of 6" in text for text in found.notes)
+    cells = found.cells.filter(metric="auc", subset="hard")
+    counts = {(task, method): n for task, method, n in cells.select("task", "method", "n_worse").rows()}
+    assert counts == {
+        ("car", "erm"): 0, ("fire_hydrant", "erm"): 0, ("average", "erm"): 0,
+        ("car", "gdro"): 2, ("fire_hydrant", "gdro"): 0, ("average", "gdro"): 2,
+    }  # fmt: skip
+    (table,), notes = like(found, ["table3"])
+    lines = {row[0]: row for row in shown(table).rows}
+    assert [cell.endswith("†") for cell in lines["car"][-2:]] == [False, True]
+    assert not any("†" in cell for cell in lines["fire_hydrant"])
+    assert any(text.startswith("†: ") for text in notes)
+    # collected, it is in both files, and the same comes out of them
+    scores, selected, _ = collect(runs, suite)
+    per_run = scores.table.select("run", "task", "worse_than_constant").unique()
+    assert sorted(per_run.filter("worse_than_constant").select("run", "task").rows()) == [
+        ("gdro/K=30/1", "car"), ("gdro/K=30/2", "car"),
+    ]  # fmt: skip
+    (tmp_path / "scores").mkdir()
+    save_scores(scores, tmp_path / "scores" / "scores.parquet")
+    selected.write_csv(tmp_path / "scores" / "selected.csv")
+    again = read_results(tmp_path / "scores", [suite]).cells
+    place = ["metric", "subset", "task", "method", "n_worse"]
+    assert_frame_equal(again.select(place), found.cells.select(place), check_row_order=False)
+    # folders of before say nothing of it
+    selected.drop("worse_than_constant").write_csv(tmp_path / "scores" / "selected.csv")
+    assert read_results(tmp_path / "scores", [suite]).cells["n_worse"].null_count() == again.height
+    assert results.cells["n_worse"].null_count() == results.cells.height
+
+
 def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     data = small_data()
     other = find(data, {"ce": CE(beta=0.2, cues={"car": ("road",), "fire_hydrant": ("road",)})}, tasks=list(TASKS))

@@ -287,7 +287,7 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
     }
     for name, each in given.items():
         mine = replace(settings, auxiliary=0.5 if name == "auxiliary" else 0.0)
-        for stop_on in ("objective", "nll"):
+        for stop_on in ("objective", "nll", "batches"):
             found = trained(resnet, [each], replace(mine, stop_on=stop_on))
             logits = torch.from_numpy(found.logits(valid)[0])
             values = losses(logits[:, :1], torch.from_numpy(Y[valid, None]).float())

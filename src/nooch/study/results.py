@@ -267,9 +267,9 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
             )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
     selected = selected.with_columns(pl.col("setting").cast(pl.String).fill_null(""))
-    if "worse_than_constant" not in selected.columns:
-        # collected before it was recorded
-        selected = selected.with_columns(worse_than_constant=pl.lit(None, pl.Int64))
+    # null where it was collected before it was recorded, and in CSV without a type then
+    worse = pl.col("worse_than_constant") if "worse_than_constant" in selected.columns else pl.lit(None)
+    selected = selected.with_columns(worse_than_constant=worse.cast(pl.Int64))
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
     tasks = plain.select("task").unique(maintain_order=True)
