@@ -26,6 +26,18 @@ settings.load_profile("repeatable")
 ROOT = Path(__file__).resolve().parent.parent
 
 
+SLOW = (Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split()
+"""Files and tests that ``make test-fast`` leaves out."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow: a whole folder or file, or a test with all its parameters."""
+    for item in items:
+        name = item.nodeid.partition("[")[0].removeprefix("tests/")
+        if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data; the test is skipped, saying so, where it is not there. Read in place, never written.

@@ -138,7 +138,7 @@ def test_workers_that_cannot_begin_are_an_error(tmp_path):
     # without the guard of multiprocessing, each worker would begin workers
     script = tmp_path / "unguarded.py"
     script.write_text("from nooch.engines import LocalEngine\nprint(list(LocalEngine(2).map(abs, range(4))))\n")
-    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert "was lost 4 times" in done.stderr
 

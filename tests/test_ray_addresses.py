@@ -4,13 +4,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from clusters import ray_cluster
 from refusals import fails
+from waiting import HANGS
 
 from nooch.engines import engine
 from nooch.errors import NoochError
@@ -33,7 +33,6 @@ def free_port():
 
 def test_nothing_listens(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    started = time.monotonic()
     address = f"127.0.0.1:{free_port()}"
     fails(
         lambda: engine(f"ray:{address}").map(abs, [1]), address, "cannot connect to Ray", "ray start", kind=NoochError
@@ -41,7 +40,6 @@ def test_nothing_listens(monkeypatch):
     fails(lambda: engine(f"ray:{address}").gpus_there(), address, kind=NoochError)
     monkeypatch.setenv("RAY_ADDRESS", address)
     fails(lambda: engine("ray").map(abs, [1]), address, kind=NoochError)
-    assert time.monotonic() - started < 10
 
 
 def test_ray_tries_once_where_something_else_listens(monkeypatch):
@@ -92,13 +90,13 @@ def test_a_cluster_begun_by_hand_on_the_loopback_address(token, tmp_path):
     try:
         done = subprocess.run(
             [sys.executable, "-c", _UNTIL_IT_LISTENS + SQUARES, f"ray:127.0.0.1:{port}"],
-            check=False, capture_output=True, text=True, timeout=90, env=home,
+            check=False, capture_output=True, text=True, timeout=HANGS, env=home,
         )  # fmt: skip
         assert done.stdout.strip() == "[1, 2, 3]", done.stderr
         if token:
             refused = subprocess.run(
                 [sys.executable, "-c", SQUARES, f"ray:127.0.0.1:{port}"],
-                check=False, capture_output=True, text=True, timeout=90, env={**home, "RAY_AUTH_MODE": "disabled"},
+                check=False, capture_output=True, text=True, timeout=HANGS, env={**home, "RAY_AUTH_MODE": "disabled"},
             )  # fmt: skip
             assert "the cluster asks for a token" in refused.stderr, refused.stderr
             assert "RAY_AUTH_MODE=token" in refused.stderr

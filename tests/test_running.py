@@ -5,7 +5,17 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+from conftest import SLOW
+
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_is_called_slow_is_there(name):
+    file, _, test = name.partition("::")
+    assert (ROOT / "tests" / file).exists()
+    assert not test or f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8")
 
 
 def test_results_can_be_written_as_junit_xml(tmp_path):

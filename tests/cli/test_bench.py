@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from generate_annotations import generate
 from small_world import GRID, N_JOBS
+from waiting import until
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset, save_dataset
@@ -169,9 +170,7 @@ def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, world, embe
     while kills < 3:
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # from the first checkpoint on, anywhere
-        deadline = time.monotonic() + 60
-        while not list((out / "passes").glob("*.npz")) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: list((out / "passes").glob("*.npz")), while_=lambda p=process: p.poll() is None)
         time.sleep(float(random.uniform(0, 0.5)))
         if process.poll() is not None:
             break

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import msgspec
 import numpy as np
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from pictures import CONFIG, picture_dataset
 from refusals import fails
 from scipy.sparse import csr_array
+from waiting import until
 
 import nooch
 from nooch.data import save_dataset
@@ -321,9 +321,7 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
     # killed, it goes on and ends with the same bytes
     words = [sys.executable, "-m", "nooch", *map(str, classes(small, tmp_path / "c"))]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / ".c.training.npz").exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until((tmp_path / ".c.training.npz").exists, while_=lambda: process.poll() is None)
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)
     process.wait()

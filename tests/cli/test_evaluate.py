@@ -5,13 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
 import pytest
 from scored import FORMS, TASKS, arrays_of, logits, small_data, small_suite
+from waiting import HANGS, until
 
 import nooch
 from nooch.challenge import save_suite
@@ -425,7 +425,9 @@ score = evaluating.score_task
 
 def slow(*words):
     Path("reached").write_text("")
-    time.sleep(1)
+    # until the signal was sent
+    while not Path("sent").exists():
+        time.sleep(0.01)
     return score(*words)
 
 evaluating.score_task = slow
@@ -450,11 +452,10 @@ def test_an_interrupt_leaves_no_file(here, number, code):
     process = subprocess.Popen(
         [sys.executable, "-c", _SLOW, *words], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    until = time.monotonic() + 60
-    while not (here / "reached").exists() and time.monotonic() < until:
-        time.sleep(0.02)
+    until((here / "reached").exists, while_=lambda: process.poll() is None)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    (here / "sent").touch()
+    out, err = process.communicate(timeout=HANGS)
     assert process.returncode == code, err
     assert b"Traceback" not in err
     assert out == b""

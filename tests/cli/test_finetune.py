@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from pictures import CONFIG, picture_dataset
+from waiting import until
 
 import nooch
 from nooch.data import load_dataset, save_dataset
@@ -92,11 +93,13 @@ def test_killed_three_times_it_ends_with_the_same_bytes(world, undisturbed, tmp_
     for _ in range(3):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         before = len(list((out / "jobs").iterdir())) if out.exists() else 0
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            if list((out / "passes").glob("*.npz")) or (out.exists() and len(list((out / "jobs").iterdir())) > before):
-                break
-            time.sleep(0.01)
+
+        def further(before=before):
+            return list((out / "passes").glob("*.npz")) or (
+                out.exists() and len(list((out / "jobs").iterdir())) > before
+            )
+
+        until(further, while_=lambda p=process: p.poll() is None)
         time.sleep(float(random.uniform(0, 0.2)))
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)

@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import polars as pl
 import pytest
 from coco_files import STUFF, areas_of, document, image, write
 from PIL import Image
+from waiting import HANGS, until
 
 from nooch.data import load_dataset
 
@@ -342,7 +342,7 @@ from pathlib import Path
 
 def wait(*_):
     Path(sys.argv[0]).touch()
-    time.sleep(60)
+    time.sleep(300)
 
 if {where!r} == "reading":
     import nooch.readers.coco_json
@@ -374,14 +374,11 @@ def paused(files, tmp_path):
             [sys.executable, "-c", command, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         try:
-            until = time.monotonic() + 60
-            while not ready.exists():
-                assert process.poll() is None, process.stderr.read().decode()
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            until(ready.exists, while_=lambda p=process: p.poll() is None)
+            assert process.poll() is None, process.stderr.read().decode()
             during = _left(tmp_path / "out")
             process.send_signal(number)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=HANGS)
         finally:
             process.kill()
             process.wait()

@@ -2,6 +2,7 @@
 
 import pytest
 from download_server import serving
+from waiting import HANGS
 
 from nooch.download import Collection, Patience, download
 
@@ -23,7 +24,14 @@ def waits():
 
 @pytest.fixture
 def patience(waits):
-    return Patience(connect=2, read=0.3, attempts=3, slowest=1000, window=0.4, wait=waits.append)
+    # so long that a good server is never too slow, whatever else this machine does
+    return Patience(connect=HANGS, read=HANGS, attempts=3, slowest=1, window=HANGS, wait=waits.append)
+
+
+@pytest.fixture
+def hasty(waits):
+    """Patience that a stall soon exhausts, tried again as often as it takes."""
+    return Patience(connect=HANGS, read=0.3, attempts=1000, slowest=1000, window=0.4, wait=waits.append)
 
 
 @pytest.fixture

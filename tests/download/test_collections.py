@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import filelock
 import msgspec
 import pytest
 from download_server import BODY, SIZE, cut, endless, left, remote, slowly, status, zipped
 from refusals import fails
+from waiting import HANGS, until
 
 from nooch.download import COLLECTIONS, Collection, collection, download
 from nooch.download.checking import RECORD
@@ -368,7 +368,7 @@ if len(sys.argv) > 3:
     ready = pathlib.Path(sys.argv[3])
     def wait():
         ready.touch()
-        time.sleep(60)
+        time.sleep(300)
     unpacking.os.sync = wait
 sys.argv = ["nooch", "download", "coco-stuff", sys.argv[2]]
 from nooch.cli import main
@@ -396,11 +396,8 @@ def started(root):
 
 
 def _until(condition, process):
-    end = time.monotonic() + 30
-    while not condition():
-        assert process.poll() is None, process.stderr.read().decode()
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(condition, while_=lambda: process.poll() is None)
+    assert condition(), process.stderr.read().decode()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
@@ -410,13 +407,13 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
     partial = root / ".file.bin.partial"
     _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=HANGS)
     assert process.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
     assert (out, b"Traceback" in err) == (b"", False)
     assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
     had = partial.stat().st_size
     process = started(files)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=HANGS)
     assert process.returncode == 0, err
     assert (root / "file.bin").read_bytes() == BODY
     assert left(root) == ["file.bin"]
@@ -432,7 +429,7 @@ def test_a_kill_while_unpacking_leaves_nothing_half(server, started, fetched, ro
     process = started(files, more=[str(root.parent / "ready")])
     _until((root.parent / "ready").exists, process)
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=HANGS)
     # an interruption has tidied up, a kill could not
     assert left(root) == [".some.zip.unpacking"] * (number == signal.SIGKILL) + ["some.zip"]
     assert _hows(fetched(files)) == ["there"]
@@ -445,12 +442,12 @@ def test_two_processes_at_once(server, started, fetched, root):
     first = started(files)
     _until((root / ".file.bin.partial").is_file, first)
     second = started(files)
-    _, err = second.communicate(timeout=20)
+    _, err = second.communicate(timeout=HANGS)
     assert second.returncode == 2
     assert err.decode().startswith("error: ")
     assert "another process is downloading into this folder" in err.decode()
     fails(lambda: fetched(files), "another process is downloading", "wait until it has ended", kind=OutputError)
-    first.communicate(timeout=20)
+    first.communicate(timeout=HANGS)
     assert first.returncode == 0
     assert (root / "file.bin").read_bytes() == BODY
     assert _hows(fetched(files)) == ["there"]

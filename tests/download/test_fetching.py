@@ -96,17 +96,18 @@ def test_a_cut_is_carried_on_by_range(server, fetched, root, waits, etag, modifi
 
 
 @pytest.mark.parametrize("act", [stall(2_000_000), trickle(0.05)], ids=["stalls", "trickles"])
-def test_a_stall_is_not_waited_for(server, fetched, root, act):
-    fetched(remote(server.put("/file.bin", BODY, act)))
+def test_a_stall_is_not_waited_for(server, fetched, root, act, hasty):
+    fetched(remote(server.put("/file.bin", BODY, act)), patience=hasty)
     _right(root)
-    assert len(server.requests) == 2
+    # on a busy machine a good answer may seem to stall, too
+    assert len(server.requests) >= 2
 
 
-def test_a_server_that_stalls_before_it_answers(server, fetched, root):
+def test_a_server_that_stalls_before_it_answers(server, fetched, root, hasty):
     def silent(handler, file):
         handler.server.over.wait(20)
 
-    fetched(remote(server.put("/file.bin", BODY, silent)))
+    fetched(remote(server.put("/file.bin", BODY, silent)), patience=hasty)
     _right(root)
 
 

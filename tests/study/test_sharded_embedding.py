@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 from refusals import fails
+from waiting import HANGS, until
 
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
@@ -222,15 +222,12 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
         )
         if pause != "0":
             wanted = len(list(_done(folder))) + 2
-            limit = time.monotonic() + 60
-            while len(list(_done(folder))) < wanted:
-                assert time.monotonic() < limit
-                assert process.poll() is None, process.stderr.read()
-                time.sleep(0.01)
+            until(lambda wanted=wanted: len(list(_done(folder))) >= wanted, while_=lambda p=process: p.poll() is None)
+            assert process.poll() is None, process.stderr.read()
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
             assert "slow" not in open_shards(folder).embeddings
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANGS)
     assert process.returncode == 0
     lines = own.read_text().splitlines()
     # a part that was under way when it was killed is begun again: two workers, two kills

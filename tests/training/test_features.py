@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from image_folders import image_dataset, smooth, tiny_resnet
 from refusals import fails
+from waiting import HANGS
 
 from nooch.errors import FormatError, InputError, NoochError, OutputError, ParameterError
 from nooch.readers.label_maps import read_label_maps
@@ -113,7 +114,7 @@ features.extract_features(image_dataset(folder, 23), backbone, folder / "f", bat
 
 def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
     assert (tmp_path / ".f.building").is_dir()
     sizes, original = [], features._forward
     monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))

@@ -17,6 +17,7 @@ from image_folders import image_dataset, smooth
 from PIL import Image
 from refusals import fails
 from scipy.sparse import csr_array
+from waiting import HANGS
 
 from nooch.data import Dataset
 from nooch.engines import LocalEngine
@@ -127,7 +128,7 @@ pixels.build_pixels(image_dataset(folder, 11), folder / "px", size=(24, 20), cod
 
 def _kill_half_way(tmp_path):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
     assert not (tmp_path / "px").exists()
     return tmp_path / ".px.building"
 
