@@ -210,7 +210,9 @@ def table(
         [], "--label", help="Label columns, by commas or repeated. The name is the task's."
     ),
     class_column: str = typer.Option(None, "--class", help="Long table: column of class names."),
-    area_column: str = typer.Option(None, "--area", help="Long table: column of areas as fractions of the image; unknown where not annotated."),
+    area_column: str = typer.Option(
+        None, "--area", help="Long table: column of areas as fractions of the image; unknown where not annotated."
+    ),
     attributes: list[str] = typer.Option(
         [], "--attributes", help="Columns to keep as attributes, by commas or repeated; by default all others."
     ),
