@@ -54,9 +54,9 @@ def test_most_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     left = record.excluded_positives + record.excluded_negatives
     assert 0 < left < 60
     assert record.positives + record.negatives + left == 120
-    shown = run_cli("show", tmp_path / "suite").out
+    shown = " ".join(run_cli("show", tmp_path / "suite").out.split())
     assert "Images without a verdict (test)" in shown
-    assert "Training positives left out, not annotated (ce)" in shown
+    assert "Not annotated, left out of the fit (ce)" in shown
     data = json.loads(run_cli("show", tmp_path / "suite", "--format", "json").out)
     assert data["criteria"]["ce"]["left_out"]["car"]["positives"] > 0
     in_parts = _find(run_cli, most, tmp_path / "parts", "--engine", "local:1")

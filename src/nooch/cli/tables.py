@@ -67,8 +67,8 @@ def print_left_out(suite: Suite) -> None:
     for name in suite.criteria:
         rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
         if rows:
-            title = f"Training positives left out, not annotated ({name})"
-            console().print(table(title, ["task", "left out", "of"], rows, left=1))
+            columns = ["task", "training positives", "of"]
+            console().print(table(f"Not annotated, left out of the fit ({name})", columns, rows, left=1))
 
 
 def print_thresholds(suite: Suite) -> None:
