@@ -112,9 +112,7 @@ def heads(out: Path, images: int) -> None:
     run(
         f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels --size 64 --out {out}/features"
     )
-    run(
-        f"nooch bench {out}/dataset {out}/suite --features {out}/features --set lr=0.01 --set epochs=20 --out {out}/runs"
-    )
+    run(f"nooch bench {out}/dataset {out}/suite --features {out}/features --out {out}/runs")
     quietly(f"nooch collect {out}/runs {out}/suite --out {out}/scores")
 
 
