@@ -62,7 +62,7 @@ def test_the_exact_forms(here, run_cli):
     scores = pl.read_parquet(here / "scores.parquet")
     assert scores.columns == [
         "run", "method", "seed", "criterion", "task", "split", "subset", "cue", "group", "metric", "value", "low", "high",
-        "n", "n_positive", "reason",
+        "interval", "n", "n_positive", "n_tasks", "averaged_tasks", "reason",
     ]  # fmt: skip
     assert set(scores["run"]) == {"predictions"}
     done = run_cli("evaluate", "suite", "a.parquet", "b.parquet", "--split", "test", "--format", "json", cwd=here)
@@ -147,7 +147,7 @@ def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
     [
         ("text", "Differences from a on ce challenge sets (test)"),
         ("markdown", "| task | run | hard pos |"),
-        ("latex", r"\begin{tabular}{llrrrrrrrr}"),
+        ("latex", r"\begin{tabular}{llrrrrrrrrr}"),
         ("csv", "run,method,seed,criterion"),
     ],
 )
@@ -168,7 +168,7 @@ def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
         "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--bootstrap", "50", "--average", "uniform",
         "--metrics", "auc,nll,ece,error",
     )  # fmt: skip
-    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average "))]
+    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average of "))]
     assert rows
     assert all(line.count("[") == line.count("]") for line in rows)
 

@@ -236,7 +236,9 @@ def test_no_error_among_48_images_is_not_certain():
 def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     """Averages next to each other are over the same tasks; strict, they are null with the reason."""
     random = np.random.default_rng(0)
-    images = [{c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5} for _ in range(80)]
+    images = [
+        {c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5} for _ in range(80)
+    ]
     # every B has its cue
     images = [{**image, "B": 0.05} if "A" in image else image for image in images]
     images = [{**image, "A": 0.3} if "B" in image else image for image in images]
@@ -254,7 +256,9 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     strict = evaluate(suite, runs, strict=True)
     assert not [text for text in strict.notes if "left out" in text]
     hard, everything = (
-        strict.table.row(by_predicate=(pl.col("task") == AVERAGE) & (pl.col("metric") == "auc") & (pl.col("subset") == s), named=True)
+        strict.table.row(
+            by_predicate=(pl.col("task") == AVERAGE) & (pl.col("metric") == "auc") & (pl.col("subset") == s), named=True
+        )
         for s in ("hard", "all")
     )
     assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")

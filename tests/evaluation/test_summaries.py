@@ -79,15 +79,19 @@ def cells_of(table):
 CELLS = st.fixed_dictionaries({(t, m): st.tuples(VALUE, VALUE) for t in TASKS for m in METHODS})
 
 
-@given(CELLS, st.sets(st.sampled_from([(t, m) for t in TASKS for m in METHODS]), max_size=3))
-def test_over_tasks(table, dropped):
+@given(CELLS, st.sets(st.sampled_from([(t, m) for t in TASKS for m in METHODS]), max_size=3), st.booleans())
+def test_over_tasks(table, dropped, strict):
     kept = {key: value for key, value in table.items() if key not in dropped}
-    found = {row["method"]: row for row in over_tasks(cells_of(kept)).to_dicts()}
-    tasks = {t for t, _ in kept}
+    found = {row["method"]: row for row in over_tasks(cells_of(kept), strict=strict).to_dicts()}
+    listed = list(dict.fromkeys(t for t, _ in kept))
+    # a task that no method has a value of is left out, unless there would be nothing to average
+    defined = [t for t in listed if any(kept.get((t, m), (None,))[0] is not None for m in METHODS)]
+    tasks = listed if strict or not defined else defined
     for method in {m for _, m in kept}:
         means = {t: kept[t, method][0] if (t, method) in kept else None for t in tasks}
         row = found[method]
         assert row["task"] == "average"
+        assert (row["n_tasks"], row["averaged_tasks"]) == (len(tasks), ", ".join(tasks))
         if None in means.values():
             assert row["mean"] is None
             assert row["std"] is None
@@ -101,6 +105,32 @@ def test_over_tasks(table, dropped):
         root = None if None in stds else math.sqrt(sum(s * s for s in stds)) / len(tasks)
         assert row["std"] == (None if root is None else pytest.approx(root, abs=1e-12))
         assert (row["n"], row["n_settings"], row["settings"]) == (4 * len(tasks), 2, 4)
+
+
+def block(table, subset):
+    return cells_of(table).with_columns(subset=pl.lit(subset))
+
+
+def test_averages_next_to_each_other_are_over_the_same_tasks():
+    """One task has no value on hard: the average on easy leaves it out too, and both say so."""
+    whole = {(t, m): (0.25 * i, 0.1) for i, t in enumerate(TASKS) for m in METHODS}
+    holed = {key: (None, None) if key[0] == "tie" else value for key, value in whole.items()}
+    cells = pl.concat([block(holed, "hard"), block(whole, "easy"), block(dict.fromkeys(whole, (None, None)), "none")])
+    found = {(r["subset"], r["method"]): r for r in over_tasks(cells).to_dicts()}
+    for method in METHODS:
+        for subset in ("hard", "easy"):
+            assert found[subset, method]["mean"] == pytest.approx(0.25)
+            assert (found[subset, method]["n_tasks"], found[subset, method]["averaged_tasks"]) == (2, "car, bowl")
+        # what no task has does not narrow the others
+        assert found["none", method]["mean"] is None
+        assert found["none", method]["n_tasks"] == 3
+    strict = {(r["subset"], r["method"]): r for r in over_tasks(cells, strict=True).to_dicts()}
+    assert (strict["hard", "erm"]["mean"], strict["hard", "erm"]["reason"]) == (None, "no value for tie")
+    assert strict["easy", "erm"]["n_tasks"] == 3
+    # without a task that has both, each is over its own
+    other = {key: value if key[0] == "tie" else (None, None) for key, value in whole.items()}
+    apart = {r["subset"]: r for r in over_tasks(pl.concat([block(holed, "hard"), block(other, "easy")])).to_dicts()}
+    assert (apart["hard"]["averaged_tasks"], apart["easy"]["averaged_tasks"]) == ("car, bowl", "tie")
 
 
 THOUSANDTH = st.one_of(st.none(), st.integers(0, 40).map(lambda n: n / 1000))

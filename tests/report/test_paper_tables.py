@@ -23,7 +23,8 @@ from nooch.report.paper_tables import (
 SCHEMA = {
     **dict.fromkeys(("block", "criterion", "metric", "subset", "task", "method", "sees", "reason"), pl.String),
     **dict.fromkeys(("mean", "std"), pl.Float64),
-    **dict.fromkeys(("n", "n_positive", "n_seeds", "seeds", "n_settings", "settings"), pl.Int64),
+    **dict.fromkeys(("n", "n_positive", "n_seeds", "seeds", "n_settings", "settings", "n_tasks"), pl.Int64),
+    "averaged_tasks": pl.String,
     "best": pl.Boolean,
 }
 
@@ -32,7 +33,7 @@ def row(task, method, mean, std=0.01, *, best=False, sees="nothing", **more):
     base = {
         "block": "AUC on hard", "criterion": "ce", "metric": "auc", "subset": "hard", "task": task, "method": method, "sees": sees,
         "mean": mean, "std": std, "n": 1234, "n_positive": 5, "n_seeds": 3, "seeds": 3, "n_settings": 4, "settings": 4, "best": best,
-        "reason": None,
+        "n_tasks": None, "averaged_tasks": None, "reason": None,
     }  # fmt: skip
     return {**base, **more}
 
@@ -46,8 +47,10 @@ def made(rows, **more):
 ROWS = [
     row("dining_table", "erm", 0.7),
     row("dining_table", "gdro", 0.8, best=True, sees="environments in training, environments in validation"),
-    row("average", "erm", None, None, reason="no value for tie"),
-    row("average", "gdro", 0.8, None, best=True, sees="environments in training, environments in validation"),
+    row("average", "erm", None, None, reason="no value for tie", n_tasks=1),
+    row(
+        "average", "gdro", 0.8, None, best=True, sees="environments in training, environments in validation", n_tasks=1
+    ),
 ]
 
 
@@ -56,7 +59,7 @@ def test_cells():
     assert list(table.columns) == ["task", "images", "positive", "erm", "gdro"]
     assert list(map(list, table.rows)) == [
         ["dining_table", "1,234", "5", "0.700 (0.010)", "0.800 (0.010) *"],
-        ["average", "1,234", "5", "–", "0.800 *"],
+        ["average of 1", "1,234", "5", "–", "0.800 *"],
     ]
     assert table.left == 1
 

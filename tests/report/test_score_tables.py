@@ -1,12 +1,15 @@
 """Scores as tables for people: the right numbers in the right cells, and no name that breaks them."""
 
 import re
+from dataclasses import replace
 
+import polars as pl
 import pytest
 from scored import logits, small_data, small_suite
 
 from nooch.evaluation import evaluate
 from nooch.report import latex, markdown, printable, tables_of
+from nooch.report.score_tables import average_label, is_average
 
 NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"
 
@@ -47,7 +50,7 @@ def test_which_tables_there_are(scores):
 def test_every_cell_is_a_value_of_the_table(scores, suite):
     table = tables_of(scores, ["auc", "nll", "ece"])[0]
     cells = _cells(table)
-    assert list(cells) == [(t, r) for t in ("car", "fire_hydrant", "average") for r in ("erm", "dro")]
+    assert list(cells) == [(t, r) for t in ("car", "fire_hydrant", "average of 2") for r in ("erm", "dro")]
     heads = {
         "AUC hard": ("auc", "hard"),
         "NLL hard neg": ("nll", "hard_negative"),
@@ -56,7 +59,7 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
     }
     for (task, run), row in cells.items():
         for head, (metric, subset) in heads.items():
-            wanted = scores.value(metric, subset, criterion="ce", task=task, run=run)
+            wanted = scores.value(metric, subset, criterion="ce", task=task.split(" of ")[0], run=run)
             assert float(row[head].split()[0]) == pytest.approx(wanted, abs=5e-4)
     counts = suite.record("ce", "car", "test")
     assert cells["car", "erm"]["hard pos"] == str(counts.hard_positives)
@@ -64,7 +67,7 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
 
 
 def test_intervals_hold_their_value_and_drop_leading_zeros(scores):
-    cell = _cells(tables_of(scores)[0])["car", "erm"]["NLL easy"]
+    cell = _cells(tables_of(scores)[0])["car", "erm"]["NLL easy neg"]
     value, low, high = map(float, re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups())
     assert low < value < high
 
@@ -78,7 +81,7 @@ def test_undefined_is_a_dash_and_never_zero(scores):
 
 def test_differences_have_signs(scores):
     table = tables_of(scores)[-2]
-    assert [row[:2] for row in table.rows] == [["car", "dro"], ["fire_hydrant", "dro"], ["average", "dro"]]
+    assert [row[:2] for row in table.rows] == [["car", "dro"], ["fire_hydrant", "dro"], ["average of 2", "dro"]]
     for cell in (cell for row in table.rows for cell in row[2:]):
         assert re.fullmatch(r"[+-]\d\.\d{3} \[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]|–|[+-]\d\.\d{3} \[.*\]", cell), cell
 
@@ -90,7 +93,31 @@ def test_one_run_needs_no_column(suite):
 
 def test_metrics_that_were_not_taken_are_not_shown(suite):
     (table, *_) = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
-    assert table.columns[3:] == ["error hard pos", "error hard neg", "error easy"]
+    assert table.columns[3:] == ["error hard pos", "error easy pos", "error hard neg", "error easy neg"]
+    # each hard side is beside the easy one of its label; the pooled easy, which mixes them, is not shown
+
+
+def test_one_line_is_over_the_same_tasks(suite):
+    """Averages that are over other tasks in the scores are taken over those that all columns have, and the line says so."""
+    scores = evaluate(suite, logits(suite), bootstrap=20)
+    short = scores.table.with_columns(
+        averaged_tasks=pl.when((pl.col("task") == "average") & (pl.col("subset") == "hard"))
+        .then(pl.lit("car"))
+        .otherwise("averaged_tasks")
+    )
+    table = tables_of(replace(scores, table=short), ["auc"])[0]
+    of = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert list(of) == ["car", "fire_hydrant", "average of 1 of 2"]
+    for head in ("AUC hard", "AUC easy"):
+        assert of["average of 1 of 2"][head] == of["car"][head].split()[0]
+
+
+def test_labels_of_averages():
+    assert average_label([7], 7) == "average of 7"
+    assert average_label([6, 6], 7) == "average of 6 of 7"
+    assert average_label([3, 6], 7) == "average of 3 to 6 of 7"
+    assert all(map(is_average, ("average of 7", "average of 6 of 7", "average of 3 to 6 of 7")))
+    assert not any(map(is_average, ("average", "car", "average of cars")))
 
 
 @pytest.fixture(scope="module")

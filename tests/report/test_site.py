@@ -19,7 +19,7 @@ from nooch.cli import reporting as command
 from nooch.criteria import CE
 from nooch.data import save_dataset
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.evaluation import read_predictions
+from nooch.evaluation import CELLS, read_predictions
 from nooch.metrics.pointwise import losses
 from nooch.report import save_scores
 from nooch.report.site.scripts import script
@@ -144,14 +144,23 @@ def test_results_are_those_of_nooch_results(made):
     tables = tables_of_page(done.path / "results.html")
     title = next(name for name in tables if name.startswith("Table 3"))
     head, *rows = tables[title]
+    assert rows[-1][0] == "average of 2"
     for row in rows:
+        task = row[0].split(" of ")[0]
         for method, text in zip(head[3:], row[3:], strict=True):
-            (cell,) = cells.filter(criterion="ce", metric="auc", subset="hard", task=row[0], method=method).to_dicts()
+            (cell,) = cells.filter(criterion="ce", metric="auc", subset="hard", task=task, method=method).to_dicts()
             assert text.startswith(f"{cell['mean']:.3f} ({cell['std']:.3f})")
     _, points = read_script(done.path / "data/results.js")
     frame = pl.DataFrame(points)
     both = frame.join(cells, on=["criterion", "metric", "subset", "task", "method"], how="left")
     assert both.height == frame.height > 100
+    # each hard side is drawn beside the easy one of its label, and averages say over how many tasks they are
+    assert set(frame.filter(metric="error")["subset"]) == set(CELLS)
+    assert set(frame.filter(task="average")["over"]) == {"average of 2"}
+    assert (
+        frame.filter(pl.col("task") != "average")["over"].null_count()
+        == frame.filter(pl.col("task") != "average").height
+    )
     assert (both["mean"] == both["mean_right"]).all()
     options = {"metrics": ["auc", "error", "nll", "ece"], "split": "test", "bootstrap": 20, "seed": 0}
     for criterion in ("ce", "gist"):

@@ -15,7 +15,7 @@ from scored import logits, small_data, small_suite
 
 import nooch
 from nooch.errors import FormatError, InputError, OutputError, ParameterError, UndefinedError
-from nooch.evaluation import Predictions
+from nooch.evaluation import CELLS, Predictions
 from nooch.published.results import paper_results
 from nooch.report import save_sweep
 from nooch.report.sweep_files import load_sweep
@@ -25,7 +25,21 @@ from nooch.study.results import paper_cells
 
 GRIDS = {"alpha": [0.0, 0.02], "beta": [0.05, 0.1, 0.16], "tau": [-0.25, 0.0, 0.25]}
 
-_LEVELS = ["source", "criterion", "metric", "subset", "method", "value", "low", "high", "bar", "tasks", "seeds"]
+_LEVELS = [
+    "source",
+    "criterion",
+    "metric",
+    "subset",
+    "method",
+    "value",
+    "low",
+    "high",
+    "bar",
+    "tasks",
+    "of_tasks",
+    "averaged_tasks",
+    "seeds",
+]
 # name -> columns of its data
 COLUMNS = {
     "fig3": ["criterion", "side", "task", "all", "hard", "n", "n_hard", "runs"],
@@ -122,7 +136,7 @@ def test_all_draws_what_can_be_drawn(sources, tmp_path):
 
 def test_the_papers_own_numbers():
     paper = paper_results()
-    for name, metric in (("fig4", "auc"), ("fig5", "error"), ("fig6", "nll"), ("fig7", "ece")):
+    for name, metric in (("fig4", "auc"), ("fig5", "error"), ("fig6", "nll"), ("fig7", "ece_paper")):
         data = figure_data(name, Sources(paper=True))
         assert set(data["criterion"]) == {"ce", "gist"}
         assert data.height == 2 * 9 * data["subset"].n_unique()
@@ -133,7 +147,32 @@ def test_the_papers_own_numbers():
             ).row(0, named=True)  # fmt: skip
             assert row["value"] == told["mean"]
             assert row["high"] - row["low"] == pytest.approx(2 * told["std"])
-            assert (row["tasks"], row["source"]) == (12, "paper")
+            assert (row["tasks"], row["of_tasks"], row["source"]) == (12, 12, "paper")
+
+
+def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
+    suite = small_suite()
+    runs = made_runs(tmp_path / "runs", suite)
+    alone = figure_data("fig7", Sources(suite=suite, runs=runs.path))
+    assert alone["metric"].unique().to_list() == ["ece"]
+    both = Sources(suite=suite, runs=runs.path, paper=True)
+    beside = figure_data("fig7", both)
+    assert beside["metric"].unique().to_list() == ["ece_paper"]
+    assert set(beside["source"]) == {"here", "paper"}
+    assert "the paper's ECE" in FIGURES["fig7"].draw(beside).get_suptitle()
+    # scores from before there was such a metric are not drawn as another one
+    earlier = replace(both.results, cells=both.results.cells.filter(pl.col("metric") != "ece_paper"))
+    object.__setattr__(both, "results", earlier)
+    fails(lambda: figure_data("fig7", both), "no ece_paper", "collect again", kind=UndefinedError)
+
+
+def test_sides_are_compared_with_their_own_side(sources):
+    """A hard side is beside the easy one of its label; beside the paper, which pools them, the figure says so."""
+    for name in ("fig5", "fig6"):
+        assert set(figure_data(name, sources)["subset"]) == set(CELLS)
+        paper = figure_data(name, Sources(paper=True))
+        assert set(paper["subset"]) == {"hard_positive", "hard_negative", "easy"}
+        assert "positives and negatives together" in FIGURES[name].draw(paper).get_suptitle()
 
 
 def test_runs_beside_the_paper(tmp_path):
@@ -265,7 +304,7 @@ def test_any_level_can_be_drawn(value, other):
         {
             "source": ["here"] * 2, "criterion": ["ce"] * 2, "metric": ["error"] * 2, "subset": ["hard_positive", "easy"],
             "method": ["erm"] * 2, "value": [value, other], "low": [None, other - 0.1], "high": [None, other + 0.1], "bar": ["sd"] * 2,
-            "tasks": [1, 1], "seeds": [1, 1],
+            "tasks": [1, 1], "of_tasks": [1, 1], "seeds": [1, 1],
         }
     )  # fmt: skip
     (ax,) = FIGURES["fig5"].draw(points).axes

@@ -16,6 +16,7 @@ from scored import TASKS, small_data, small_suite
 from nooch.criteria import CE, Attribute
 from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.report import save_scores
+from nooch.report.paper_tables import shown
 from nooch.study.collecting import collect
 from nooch.study.finding import find
 from nooch.study.pairing import paired_results
@@ -155,6 +156,49 @@ def test_a_missing_task_has_no_average(suite, tmp_path):
     one = found.select(tasks=["fire_hydrant"])
     (average,) = one.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro", task="average").to_dicts()
     assert average["mean"] == pytest.approx(rows["fire_hydrant"]["mean"])
+
+
+def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_path):
+    """Averages are over the other task, in every table, with the count in the line; strict, there is none."""
+    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    lost = (pl.col("task") == "car") & pl.col("subset").is_in(["hard", "hard_positive"]) & (pl.col("split") == "test")
+    table = scores.table.with_columns(
+        value=pl.when(~lost).then("value"), reason=pl.when(lost).then(pl.lit("no image")).otherwise("reason")
+    )
+    save_scores(replace(scores, table=table), tmp_path / "scores.parquet")
+    selected.write_csv(tmp_path / "selected.csv")
+    found = read_results(tmp_path, [suite])
+    assert [n for n in found.averages if "under ce " in n] == [
+        "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because a value is undefined: car"
+    ]
+    for name in ("table9", "table10", "table14", "table16"):
+        (table,), notes = like(found, [name])
+        average, known = (table.rows.filter(task=task) for task in ("average", "fire_hydrant"))
+        assert average["mean"].to_list() == pytest.approx(known["mean"].to_list())
+        assert shown(table).rows[-1][0] == "average of 1 of 2"
+        assert any("averages under ce are over 1 of 2 tasks" in note for note in notes)
+    assert any("averages leave these tasks out" in note for note in like(found, ["table9"])[1])
+    strict = read_results(tmp_path, [suite], strict=True)
+    assert strict.averages == []
+    (hard,), notes = like(strict, ["table9"])
+    assert hard.rows.filter(task="average")["mean"].null_count() == 3
+    assert set(hard.rows.filter(task="average")["reason"]) == {"no value for car"}
+    assert any("no average over tasks there" in note for note in notes)
+    assert like(strict, ["table10"])[0][0].rows.filter(task="average")["n_tasks"].to_list() == [2, 2, 2]
+
+
+def test_earlier_scores_have_no_paper_ece_and_say_so(suite, runs, tmp_path):
+    """Scores from before there were easy sides, named averages and ``ece_paper`` stay readable."""
+    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    earlier = scores.table.filter(
+        (pl.col("metric") != "ece_paper") & ~pl.col("subset").is_in(["easy_positive", "easy_negative"])
+    ).drop("interval", "n_tasks", "averaged_tasks")
+    save_scores(replace(scores, table=earlier), tmp_path / "scores.parquet")
+    selected.write_csv(tmp_path / "selected.csv")
+    found = read_results(tmp_path, [suite])
+    tables, notes = like(found, ["table10", "table18"])
+    assert [table.name for table in tables] == ["table10"]
+    assert any("table18: no ece_paper under ce" in note and "nooch collect again" in note for note in notes)
 
 
 def test_what_diverged_is_said(suite, tmp_path):

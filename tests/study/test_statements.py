@@ -10,6 +10,7 @@ from refusals import fails
 from scipy.stats import spearmanr
 
 from nooch.errors import ParameterError
+from nooch.study.cells import with_averages
 from nooch.study.results import Results, paper_cells
 from nooch.study.statement_checks import ENVIRONMENT, OTHERS, PAPER
 from nooch.study.statements import STATEMENTS, finding_tables, judge_statements
@@ -85,8 +86,8 @@ PLANTED = {
     "sides-trade-off": (at(metric="nll", criterion="ce", subset="hard_negative"), pl.col("std")),
     "erm-best-on-easy": (at(metric="error", subset="easy", method="erm"), 0.5),
     "focal-between": (at(metric="nll", subset="hard_positive", method="focal"), 1.9),
-    "erm-and-undersampling-calibrated": (at(metric="ece", subset="easy", method="label-undersample"), 0.5),
-    "cvar-worst-calibrated": (at(metric="ece", subset="easy", method="cvar"), 0.0),
+    "erm-and-undersampling-calibrated": (at(metric="ece_paper", subset="easy", method="label-undersample"), 0.5),
+    "cvar-worst-calibrated": (at(metric="ece_paper", subset="easy", method="cvar"), 0.0),
     "waterbirds-lead-larger": (at(**AUC_HARD, criterion="attribute", method=list(ENVIRONMENT)), 0.7),
 }
 
@@ -132,12 +133,46 @@ def test_one_criterion_alone_is_judged_and_said():
     assert ["CVaR is worst calibrated on easy images.", "holds (ce alone)", OPEN] in tables[0].rows
 
 
-def test_averages_over_other_tasks_are_not_compared():
+def test_criteria_are_compared_over_the_tasks_that_both_have():
     cells = paper_cells().cells
-    less = Results(cells.filter(~((pl.col("criterion") == "gist") & (pl.col("task") == "kite"))), [], "less")
-    (finding,) = judge_statements(less, ["gist-is-harder"])
-    assert finding.verdict == OPEN
-    assert "kite" in finding.checks[0].numbers
+    part = cells.filter(pl.col("task") != "average")
+    less = with_averages(part.filter(~((pl.col("criterion") == "gist") & (pl.col("task") == "kite"))))
+    for name, place in (("gist-is-harder", 0), ("lead-shrinks-under-gist", 0)):
+        (finding,) = judge_statements(Results(less, [], "less"), [name])
+        same = with_averages(part.filter(pl.col("task") != "kite"))
+        (wanted,) = judge_statements(Results(same, [], "same"), [name])
+        assert finding.verdict == wanted.verdict
+        assert finding.checks[place].numbers == wanted.checks[place].numbers
+        assert "(over car, " in finding.checks[place].what
+        assert "kite" not in finding.checks[place].what
+    (whole,) = judge_statements(paper_cells(), ["lead-shrinks-under-gist"])
+    assert whole.checks[0].what.endswith("is larger under ce than under gist")
+
+
+def test_a_task_without_hard_positives_leaves_verdicts_on_the_others():
+    cells = paper_cells().cells.filter(pl.col("task") != "average")
+    lost = (pl.col("task") == "kite") & pl.col("subset").is_in(["hard", "hard_positive"])
+    holed = cells.with_columns(pl.when(~lost).then(pl.col(name)).alias(name) for name in ("mean", "std"))
+    found = judge_statements(Results(with_averages(holed), [], "holed"))
+    same = judge_statements(Results(with_averages(cells.filter(pl.col("task") != "kite")), [], "same"))
+    assert [(f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in found] == [
+        (f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in same
+    ]
+    strict = judge_statements(Results(with_averages(holed, strict=True), [], "strict"), ["environments-lead-ce"])
+    assert strict[0].verdict == OPEN
+    assert "no average of" in strict[0].checks[0].numbers
+
+
+def test_calibration_is_judged_by_a_named_ece():
+    names = ["erm-and-undersampling-calibrated", "cvar-worst-calibrated"]
+    for metric, text in (
+        ("ece_paper", "the paper's ECE (ece_paper)"),
+        ("ece", "ECE of the positive probability (ece)"),
+    ):
+        cells = paper_cells().cells.with_columns(pl.col("metric").replace({"ece_paper": metric}))
+        for finding in judge_statements(Results(cells, [], metric), names):
+            assert finding.verdict == OPEN
+            assert all(check.what.endswith(text) for check in finding.checks)
 
 
 def test_one_seed_says_nothing():

@@ -46,7 +46,9 @@ def evaluate_command(
     ),
     split: str = typer.Option(None, help="Splits to score, separated by commas; test by default."),
     out: Path = typer.Option(None, "--out", help="File of scores: .parquet, .csv, .json, .md or .tex."),
-    bootstrap: int = typer.Option(0, min=0, help="Resamples for 95 % intervals; 1000 is usual."),
+    bootstrap: int = typer.Option(
+        0, min=0, help="Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one: Wilson's."
+    ),
     seed: int = typer.Option(0, min=0, help="Seed of the resamples."),
     fail_if: list[str] = typer.Option(
         [], "--fail-if", help='Exit code 1 if this holds or is undefined anywhere, such as "auc@hard[ce,car]<0.85".'
@@ -72,6 +74,11 @@ def evaluate_command(
     baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
     ignore_unknown: bool = typer.Option(
         False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
+    ),
+    strict: bool = typer.Option(
+        False,
+        "--strict",
+        help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
     ),
     threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
@@ -110,6 +117,7 @@ def evaluate_command(
             attributes=_attributes(found, suite, dataset) if by else None,
             scale=scale,
             ignore_unknown=ignore_unknown,
+            strict=strict,
             threads=threads,
             progress=update,
         )

@@ -62,6 +62,11 @@ def figure_command(
     methods: str = MethodsOption,
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
+    strict: bool = typer.Option(
+        False,
+        "--strict",
+        help="fig4 to fig7: no average of a value that is undefined for a task; else such tasks are left out.",
+    ),
     rule: str = typer.Option("worst-hard", help="Of runs: which hyperparameters, as for nooch collect."),
     method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),
     criteria: str = typer.Option(
@@ -83,7 +88,6 @@ def figure_command(
     grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
     roles = parse_pairs(criteria, "--criteria", "ce=mine")
     from nooch.challenge import load_suite
-    from nooch.published.results import ALTERED
     from nooch.report.sweep_files import load_sweep
     from nooch.study.figure_sheets import SHEETS
     from nooch.study.figures import ALL_FIGURES, Sources, save_figures
@@ -101,6 +105,7 @@ def figure_command(
             rule=rule,
             roles=roles,
             tasks=split_names(tasks) or None,
+            strict=strict,
             method=method,
             methods=split_names(methods) or None,
             images=images,
@@ -121,8 +126,6 @@ def figure_command(
         return
     if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
         note(f"left out, for what they need is not given: {', '.join(left)}")
-    if paper and "fig7" in drawn:
-        note(ALTERED["ece"])
     for name in drawn:
         console().print(f"{name}: {ALL_FIGURES[name].shows}", markup=False)
     console().print(f"{out}: {', '.join(file.name for file in files)}", style="dim", markup=False)

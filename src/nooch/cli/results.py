@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -39,6 +39,11 @@ _SUITES = typer.Option(
 _RULE = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect.")
 _SPLIT = typer.Option("test", help="Split whose scores are taken.")
 _CRITERIA = typer.Option(None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute.")
+_STRICT = typer.Option(
+    False,
+    "--strict",
+    help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
+)
 _TASKS = typer.Option(None, help="Tasks, separated by commas; averages are over these. All by default.")
 
 
@@ -64,6 +69,7 @@ def results_command(
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
+    strict: bool = _STRICT,
     methods: str = typer.Option(None, help="Methods, separated by commas; all by default."),
     compare: str = typer.Option(None, help="paper: put the published number beside each."),
     by_sight: bool = typer.Option(
@@ -91,13 +97,14 @@ def results_command(
     check_result_files(out, overwrite=overwrite, differences=paired is not None)
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
     with progress() as update:
-        found = _read(sources, suites, rule, split, roles, update).select(
+        choice = {"rule": rule, "split": split, "roles": roles, "strict": strict}
+        found = _read(sources, suites, update, **choice).select(
             split_names(tasks) or None, split_names(methods) or None
         )
         tables, notes = tables_like(found, names, compare=compare is not None, by_sight=by_sight)
         rows = pl.concat([one.rows for one in tables])
         metrics, asked = (rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion"))
-        options = {"metrics": metrics, "split": split, "bootstrap": bootstrap, "seed": seed}
+        options = {"metrics": metrics, "split": split, "bootstrap": bootstrap, "seed": seed, "strict": strict}
         pairs = (
             paired_results(sources, suites, found, asked, baseline=paired, roles=roles, progress=update, **options)
             if paired is not None
@@ -119,6 +126,7 @@ def statements_command(
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
+    strict: bool = _STRICT,
     format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
 ) -> None:
     """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
@@ -128,9 +136,10 @@ def statements_command(
     wanted = [check_one_of("statement", name, STATEMENTS) for name in split_names(only)] or None
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
     with progress() as update:
-        found = _read(sources, suites, rule, split, roles, update).select(split_names(tasks) or None)
+        choice = {"rule": rule, "split": split, "roles": roles, "strict": strict}
+        found = _read(sources, suites, update, **choice).select(split_names(tasks) or None)
     findings, of_paper = judge_statements(found, wanted), judge_statements(paper_cells(), wanted)
-    for text in found.notes:
+    for text in [*found.notes, *found.averages]:
         note(text)
     if format is StatementFormat.json:
         paper = {f.statement.name: f.verdict for f in of_paper}
@@ -163,18 +172,14 @@ def _suites(paths: Sequence[Path]) -> list[Suite]:
 def _read(
     sources: Sequence[str],
     suites: Sequence[Suite],
-    rule: str,
-    split: str,
-    roles: dict[str, str],
     update: Callable[[str, int, int], None],
+    **choice: Any,
 ) -> Results:
     from nooch.study.results import merge, paper_cells, read_results
 
     return merge(
         [
-            paper_cells()
-            if source == PAPER
-            else read_results(source, suites, rule=rule, split=split, roles=roles, progress=update)
+            paper_cells() if source == PAPER else read_results(source, suites, progress=update, **choice)
             for source in sources
         ]
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from nooch.challenge import Suite
@@ -16,13 +17,13 @@ _MOST = 12
 """Tasks that a note names."""
 
 
-def comparable(defined: Mapping[str, Set[T]]) -> list[str]:
+def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
     """Tasks that have everything that any task has; all tasks where no task has.
 
     Args:
         defined: task -> what is defined for it: cells that have images, or (metric, subset) that have a value.
     """
-    needed = set().union(*defined.values())
+    needed: set[T] = set().union(*defined.values())
     return [task for task, has in defined.items() if has >= needed] or list(defined)
 
 

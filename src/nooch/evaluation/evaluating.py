@@ -156,9 +156,7 @@ class _Split:
             progress("scoring tasks", done, len(tasks))
         return blocks + averages.blocks(self._metrics, self._baseline)
 
-    def _results(
-        self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int
-    ) -> Iterator[_Scored]:
+    def _results(self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read here, a few tasks ahead of those being scored."""
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()

@@ -69,9 +69,7 @@ def intervals(replicates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return bounds[0], bounds[1], defined.reshape(shape)
 
 
-def wilson(
-    shares: NDArray[np.float64], n: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def wilson(shares: NDArray[np.float64], n: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1], never equal.
 
     Args:

@@ -150,7 +150,9 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     def numbers(of: Any) -> Any:
         return np.concatenate([of(b).reshape(-1) for b in blocks]) if blocks else []
 
-    over = [t for b in blocks for t in (b.over or [None] * b.values.size)]
+    over: list[tuple[str, ...] | None] = []
+    for block in blocks:
+        over += block.over if block.over is not None else [None] * block.values.size
     frame = pl.DataFrame(
         {
             "run": names(lambda b, _: b.run),

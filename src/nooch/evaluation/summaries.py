@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from nooch.evaluation.averaging import comparable
 from nooch.evaluation.scoring import AVERAGE
 
 __all__ = ["LARGER_IS_BETTER", "WORST_HARD", "over_seeds", "over_tasks", "with_best", "with_worst_hard"]
@@ -14,7 +15,8 @@ WORST_HARD = "worst_hard"
 LARGER_IS_BETTER = frozenset({"auc", "auprc"})
 """Metrics of which more is better; of the others, less."""
 
-_WHERE = ["criterion", "metric", "subset", "task"]
+_BLOCK = ["criterion", "metric", "subset"]
+_WHERE = [*_BLOCK, "task"]
 _ROUNDING = 1e-9
 
 
@@ -59,37 +61,65 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def over_tasks(cells: pl.DataFrame) -> pl.DataFrame:
+def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """The unweighted mean over tasks for each criterion, metric, subset and method, as rows of task ``average``.
 
+    All averages of a criterion are over the same tasks: those for which every metric and subset that has a value for some task has one, of at
+    least one method. Where there is no such task, each average is over the tasks that have its own metric and subset.
+
     Args:
-        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that the average is over; counts ``n, n_positive, n_seeds, seeds,
-            n_settings, settings``.
+        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that there could be a value of; counts ``n, n_positive,
+            n_seeds, seeds, n_settings, settings``.
+        strict: averages are over all tasks, and null where a value is undefined for one of them.
 
     Returns:
-        The same columns and ``reason``. ``std`` is sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is null
-        where it is for any task: ``reason`` names them. Of the counts of images the sum, of the others the smallest.
+        The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is sqrt(sum of squared deviations) / number of tasks,
+        null where one of them is. ``mean`` is null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
+        images the sum, of the others the smallest.
     """
-    block = ["criterion", "metric", "subset"]
     # a task that a method has no row of is missing as well
     methods = cells.select("criterion", "method").unique(maintain_order=True)
-    full = (
-        cells.select([*block, "task"]).unique(maintain_order=True).join(methods, on="criterion", maintain_order="left")
+    places = cells.select([*_BLOCK, "task"]).unique(maintain_order=True)
+    places = (
+        places if strict else places.join(_averaged(cells), on=[*_BLOCK, "task"], how="semi", maintain_order="left")
     )
-    rows = full.join(cells, on=[*block, "task", "method"], how="left", maintain_order="left")
+    full = places.join(methods, on="criterion", maintain_order="left")
+    rows = full.join(cells, on=[*_BLOCK, "task", "method"], how="left", maintain_order="left")
     missing = pl.col("task").filter(pl.col("mean").is_null())
     whole = pl.col("mean").null_count() == 0
     counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
-    found = rows.group_by([*block, "method"], maintain_order=True).agg(
+    found = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
         pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
         pl.when(whole & (pl.col("std").null_count() == 0))
         .then((pl.col("std") ** 2).sum().sqrt() / pl.len())
         .alias("std"),
         pl.col("n", "n_positive").sum(),
         *counts,
+        n_tasks=pl.len().cast(pl.Int64),
+        averaged_tasks=pl.col("task").str.join(", "),
         reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),
     )
     return found.with_columns(task=pl.lit(AVERAGE))
+
+
+def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
+    """``criterion, metric, subset, task`` that averages are over; of a metric and subset without any value, all tasks."""
+    known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
+    parts = []
+    for (criterion,), part in cells.partition_by(["criterion"], as_dict=True, maintain_order=True).items():
+        own = known.filter(criterion=criterion)
+        defined = {
+            t: set(own.filter(task=t).select("metric", "subset").rows())
+            for t in part["task"].unique(maintain_order=True)
+        }
+        tasks = comparable(defined)
+        everything = part.select([*_BLOCK, "task"]).unique(maintain_order=True)
+        has = everything.join(own, on=_BLOCK, how="semi", maintain_order="left")
+        without = everything.join(own, on=_BLOCK, how="anti", maintain_order="left")
+        own_tasks = has.join(own, on=[*_BLOCK, "task"], how="semi", maintain_order="left")
+        # where tasks have everything in common, these have every known metric and subset
+        parts += [own_tasks.filter(pl.col("task").is_in(tasks)), without]
+    return pl.concat(parts) if parts else known
 
 
 def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,44 +15,60 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LEVELS", "draw_levels", "level_points", "levels", "points_of_scores"]
+__all__ = ["LEVELS", "PAPER_LEVELS", "draw_levels", "level_points", "levels", "points_of_scores"]
 
+SIDES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
 LEVELS = {
     "auc": ("hard", "easy"),
-    "error": ("hard_positive", "hard_negative", "easy"),
-    "nll": ("hard_positive", "hard_negative", "easy"),
+    "error": SIDES,
+    "nll": SIDES,
     "ece": ("hard", "easy"),
+    "ece_paper": ("hard", "easy"),
 }
-"""Metric -> the subsets that the paper sets against one another, in Figs. 4 to 7 in this order."""
+"""Metric -> the subsets that are set against one another, in Figs. 4 to 7 in this order: a hard side against the easy one of its label."""
+
+PAPER_LEVELS = {**LEVELS, **dict.fromkeys(("error", "nll"), ("hard_positive", "hard_negative", "easy"))}
+"""The same as the paper has them: it gives no easy side, only both together."""
 
 SCHEMA = {
     "source": pl.String, "criterion": pl.String, "metric": pl.String, "subset": pl.String, "method": pl.String,
-    "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "bar": pl.String, "tasks": pl.Int64, "seeds": pl.Int64,
+    "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "bar": pl.String,
+    "tasks": pl.Int64, "of_tasks": pl.Int64, "averaged_tasks": pl.String, "seeds": pl.Int64,
 }  # fmt: skip
-_NAMES = {"auc": "AUC", "error": "error", "nll": "NLL", "ece": "ECE"}
+_NAMES = {
+    "auc": "AUC", "error": "error", "nll": "NLL", "ece": "ECE of the positive probability",
+    "ece_paper": "the paper's ECE (top label's, times the subset's share)",
+}  # fmt: skip
 _LOOKS = {
     "hard": (ORANGE, "o"),
     "hard_positive": (ORANGE, "o"),
+    "easy_positive": (BLUE, "o"),
     "hard_negative": (PURPLE, "D"),
+    "easy_negative": (BLUE, "D"),
     "easy": (BLUE, "s"),
 }
 _SOURCE = "here"
+_BARS = {"bootstrap": "95 % bootstrap interval", "wilson": "95 % Wilson interval"}
 
 
-def level_points(cells: pl.DataFrame, metric: str, source: str = _SOURCE) -> pl.DataFrame:
+def level_points(
+    cells: pl.DataFrame, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
+) -> pl.DataFrame:
     """The points of Figs. 4 to 7, from the cells of results (``nooch.study.results.Results``).
 
     Args:
         cells: of methods with their chosen settings; the rows of task ``average`` are taken.
         metric: one of ``LEVELS``.
         source: whose numbers these are, in a word.
+        subsets: those of ``LEVELS`` by default.
 
     Returns:
         ``source, criterion, metric, subset, method, value`` (mean over tasks and seeds) ``, low, high`` (one standard deviation
-        to each side; null of one seed) ``, bar`` (what low and high are) ``, tasks, seeds``. Methods without a value are left out.
+        to each side; null of one seed) ``, bar`` (what low and high are) ``, tasks`` (how many the mean is over) ``, of_tasks`` (how many
+        there are) ``, averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
     """
-    mine = cells.filter(pl.col("subset").is_in(LEVELS[metric]), metric=metric)
-    n = mine.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(tasks=pl.col("task").n_unique())
+    mine = cells.filter(pl.col("subset").is_in(subsets or LEVELS[metric]), metric=metric)
+    n = mine.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(of_tasks=pl.col("task").n_unique())
     rows = mine.filter(pl.col("task") == AVERAGE).drop_nulls("mean")
     return rows.join(n, on="criterion", how="left", maintain_order="left").select(
         pl.lit(source).alias("source"),
@@ -63,21 +80,28 @@ def level_points(cells: pl.DataFrame, metric: str, source: str = _SOURCE) -> pl.
         (pl.col("mean") - pl.col("std")).alias("low"),
         (pl.col("mean") + pl.col("std")).alias("high"),
         pl.lit("sd over seeds").alias("bar"),
-        pl.col("tasks").fill_null(1),
+        pl.col("n_tasks").alias("tasks"),
+        pl.col("of_tasks").fill_null(1),
+        "averaged_tasks",
         pl.col("n_seeds").alias("seeds"),
     ).cast(SCHEMA)  # type: ignore[arg-type] # fmt: skip
 
 
-def points_of_scores(scores: Scores, metric: str, source: str = _SOURCE) -> pl.DataFrame:
-    """The same from scores of single runs: a row for each run, low and high bound its 95 % bootstrap interval.
+def points_of_scores(
+    scores: Scores, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
+) -> pl.DataFrame:
+    """The same from scores of single runs: a row for each run, low and high bound its 95 % interval (``bar`` says which).
 
     One split is taken: the scores must be of one. Averages over tasks are taken where there are several tasks.
     """
     plain = scores.table.filter(
-        pl.col("subset").is_in(LEVELS[metric]), pl.col("cue").is_null(), pl.col("group").is_null(), metric=metric
+        pl.col("subset").is_in(subsets or LEVELS[metric]),
+        pl.col("cue").is_null(),
+        pl.col("group").is_null(),
+        metric=metric,
     )
     single = plain.filter(pl.col("task") != AVERAGE)
-    n = single.group_by("criterion", "run").agg(tasks=pl.col("task").n_unique())
+    n = single.group_by("criterion", "run").agg(of_tasks=pl.col("task").n_unique())
     averaged = plain.filter(pl.col("task") == AVERAGE)
     # of one task there is no average
     rest = single.join(averaged, on=["criterion", "run"], how="anti", maintain_order="left")
@@ -91,8 +115,10 @@ def points_of_scores(scores: Scores, metric: str, source: str = _SOURCE) -> pl.D
         "value",
         "low",
         "high",
-        pl.lit("95 % bootstrap interval").alias("bar"),
-        "tasks",
+        pl.col("interval").replace_strict(_BARS, default=None, return_dtype=pl.String).alias("bar"),
+        pl.col("n_tasks").fill_null(1).alias("tasks"),
+        "of_tasks",
+        pl.col("averaged_tasks").fill_null(pl.col("task")),
         pl.lit(1).alias("seeds"),
     ).cast(SCHEMA)  # type: ignore[arg-type] # fmt: skip
 
@@ -151,17 +177,20 @@ def draw_levels(points: pl.DataFrame) -> Figure:
 
 def _title(points: pl.DataFrame) -> str:
     """What is shown, over how many tasks, and what the bars are: a line each, so that one panel is wide enough."""
-    counts = points.group_by("source", maintain_order=True).agg("tasks").rows()
-    over = [f"{_range(tasks)} ({worded(source)})" if len(counts) > 1 else _range(tasks) for source, tasks in counts]
+    counts = points.group_by("source", maintain_order=True).agg("tasks", "of_tasks").rows()
+    over = [_range(*counted) + (f" ({worded(source)})" if len(counts) > 1 else "") for source, *counted in counts]
     bars = points.drop_nulls("low")["bar"].unique(maintain_order=True)
     lines = [f"{_NAMES[points['metric'][0]]} on hard and easy images", f"mean over {', '.join(over)}"]
+    if "easy" in points["subset"] and "hard_positive" in points["subset"]:
+        lines.append("easy: positives and negatives together, as the paper has it")
     return "\n".join([*lines, *([f"bars: {', '.join(bars)}"] if len(bars) else [])])
 
 
-def _range(counts: list[int]) -> str:
-    """How many tasks are averaged, which may differ between criteria."""
-    few, many = min(counts), max(counts)
-    return f"{few} to {many} tasks" if few < many else f"{few} task{'' if few == 1 else 's'}"
+def _range(counts: list[int], tasks: list[int]) -> str:
+    """How many tasks are averaged, of how many; both may differ between criteria."""
+    few, many, whole = min(counts), max(counts), max(tasks)
+    over = f"{few} to {many}" if few < many else f"{few}"
+    return f"{over} of {whole} tasks" if few < whole else f"{over} task{'' if many == 1 else 's'}"
 
 
 def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:

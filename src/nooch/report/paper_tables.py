@@ -12,9 +12,10 @@ import polars as pl
 
 from nooch.data import parquet_bytes
 from nooch.errors import check_one_of
+from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
 from nooch.report.score_files import write_file
-from nooch.report.score_tables import Shown, latex, markdown, printable
+from nooch.report.score_tables import Shown, average_label, latex, markdown, printable
 
 __all__ = [
     "RESULT_FILES", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
@@ -35,7 +36,8 @@ class ResultTable:
         title: what it shows.
         label: name of the column that tells blocks apart, or None where there is one block.
         rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive, mean, std, n_seeds, seeds, n_settings,
-            settings, best, reason``; and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In order: blocks, tasks,
+            settings, best, n_tasks, averaged_tasks, reason``;
+            and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In order: blocks, tasks,
             methods.
         by_sight: whether methods are grouped by what they may see.
     """
@@ -73,7 +75,9 @@ def shown(table: ResultTable, mark: Mark = lambda text: f"{text} *") -> Shown:
         lines.append(["sees", *[""] * (left - 1 + len(counts)), *(_sight(sees[method]) for method in methods)])
     for (block, task), group in table.rows.partition_by(["block", "task"], as_dict=True, maintain_order=True).items():
         cells = {row["method"]: row for row in group.iter_rows(named=True)}
-        names = [_plain(str(name)) for name in ((task, block) if table.label else (task,))]
+        tasks = table.rows.filter(pl.col("task") != AVERAGE, block=block)["task"].n_unique()
+        first = average_label(group["n_tasks"].drop_nulls().to_list(), tasks) if task == AVERAGE else task
+        names = [_plain(str(name)) for name in ((first, block) if table.label else (first,))]
         n = [_count(group[column].drop_nulls()) for column in ("n", "n_positive")] if counted else []
         lines.append(
             [*names, *(["here"] if paper else []), *n, *(_cell(cells.get(method), mark) for method in methods)]

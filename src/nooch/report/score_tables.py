@@ -5,27 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from nooch.evaluation import AVERAGE, Scores
 
-__all__ = ["Shown", "latex", "markdown", "printable", "tables_of"]
+__all__ = ["Shown", "average_label", "is_average", "latex", "markdown", "printable", "tables_of"]
 
 _COLUMNS = {
-    # AUC where both classes are, the loss on each side: what the paper shows
+    # AUC where both classes are; the loss on each side, hard against easy of the same label
     "auc": ("hard", "easy", "all"),
     "auprc": ("hard", "easy", "all"),
-    "nll": ("hard_positive", "hard_negative", "easy"),
-    "error": ("hard_positive", "hard_negative", "easy"),
+    "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
+    "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
     "ece": ("hard", "easy"),
     "ece_top": ("hard", "easy"),
+    "ece_paper": ("hard", "easy"),
 }
-_NAMES = {"auc": "AUC", "auprc": "AUPRC", "nll": "NLL", "error": "error", "ece": "ECE", "ece_top": "ECE top"}
-_SHORT = {"hard_positive": "hard pos", "hard_negative": "hard neg"}
+_NAMES = {
+    "auc": "AUC", "auprc": "AUPRC", "nll": "NLL", "error": "error", "ece": "ECE", "ece_top": "ECE top", "ece_paper": "paper's ECE",
+}  # fmt: skip
+_COUNTED = ("hard_positive", "hard_negative")
+_SHORT = {
+    "hard_positive": "hard pos",
+    "easy_positive": "easy pos",
+    "hard_negative": "hard neg",
+    "easy_negative": "easy neg",
+}
+_AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
 
 # what moves a terminal's cursor, ends a line, or turns the direction of text
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -106,22 +120,59 @@ def _table(
 ) -> list[Shown]:
     """A line for each value of the keys: the counts of hard images, unless these are differences, and the values wanted."""
     listed = []
+    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].n_unique()
     for names, group in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
         cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
         n = {subset: row["n"] for (_, subset), row in cells.items()}
-        counts = [] if differences else [f"{n[side]:,}" for side in _SHORT]
-        listed.append([*map(str, names), *counts, *(_cell(cells.get(key), signed=differences) for key in wanted)])
+        counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
+        first, *others = map(str, names)
+        average = first == AVERAGE
+        if average:
+            like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
+            cells, counted = _alike(cells, wanted, rows.filter(pl.col("task") != AVERAGE, *like))
+            first = average_label(counted, tasks)
+        values = [_cell(cells.get(key), signed=differences) for key in wanted]
+        listed.append((average, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
-    listed.sort(key=lambda row: row[0] == AVERAGE)
-    columns = [*keys, *([] if differences else _SHORT.values()), *(_head(m, s) for m, s in wanted)]
-    return [Shown(title, columns, listed, len(keys))] if listed else []
+    listed.sort(key=lambda row: row[0])
+    columns = [*keys, *([] if differences else [_SHORT[side] for side in _COUNTED]), *(_head(m, s) for m, s in wanted)]
+    return [Shown(title, columns, [row for _, row in listed], len(keys))] if listed else []
+
+
+def _alike(
+    cells: dict[tuple[str, str], Row], wanted: Sequence[tuple[str, str]], of_tasks: pl.DataFrame
+) -> tuple[dict[tuple[str, str], Row], list[int]]:
+    """Averages that stand in one line, over the same tasks, and how many these are.
+
+    Where they are over others, their values are taken over the tasks that all of them have, without intervals.
+    """
+    known = [cells[key] for key in wanted if key in cells and cells[key]["averaged_tasks"]]
+    lists = {row["averaged_tasks"]: set(row["averaged_tasks"].split(", ")) for row in known}
+    if len(lists) < 2:
+        return cells, [row["n_tasks"] for row in known]
+    common = set.intersection(*lists.values())
+    means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset").agg(pl.col("value").mean())
+    values = {(metric, subset): value for metric, subset, value in means.rows()}
+    return {key: {**row, "value": values.get(key), "low": None} for key, row in cells.items()}, [len(common)]
+
+
+def average_label(counts: Sequence[int], tasks: int) -> str:
+    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` where numbers of a line are over other tasks."""
+    few, many = (choose(counts, default=tasks) for choose in (min, max))
+    over = f"{few}" if few == many else f"{few} to {many}"
+    return f"{AVERAGE} of {over}" + (f" of {tasks}" if few < tasks else "")
+
+
+def is_average(cell: str) -> bool:
+    """Whether the first cell of a line is that of an average."""
+    return _AVERAGE.fullmatch(cell) is not None
 
 
 def _head(metric: str, subset: str) -> str:
     return f"{_NAMES[metric]} {_SHORT.get(subset, subset)}"
 
 
-def _cell(row: dict[str, float | None] | None, *, signed: bool = False) -> str:
+def _cell(row: Row | None, *, signed: bool = False) -> str:
     """The value with three decimals and its interval, or a dash."""
     if row is None or row["value"] is None:
         return "–"
@@ -182,7 +233,7 @@ def _latex(table: Shown) -> str:
 
     spec = "l" * table.left + "r" * (len(table.columns) - table.left)
     body = [line(row) for row in table.rows]
-    at = next((i for i, row in enumerate(table.rows) if row[0] == AVERAGE), 0)
+    at = next((i for i, row in enumerate(table.rows) if is_average(row[0])), 0)
     body[at:at] = [r"\midrule"] if at else []
     head = [
         r"\begin{table}",

@@ -12,13 +12,13 @@ from nooch.evaluation.summaries import over_seeds, over_tasks, with_worst_hard
 from nooch.published.results import PAPER_NAMES
 from nooch.training.methods import METHODS
 
-__all__ = ["CELLS", "cells_of", "in_order", "missing_note", "sight", "with_averages", "with_setting"]
+__all__ = ["CELLS", "averages_note", "cells_of", "in_order", "missing_note", "sight", "with_averages", "with_setting"]
 
 CELLS = {
     "criterion": pl.String, "metric": pl.String, "subset": pl.String, "task": pl.String, "method": pl.String,
     "sees": pl.String, "setting": pl.String, "n": pl.Int64, "n_positive": pl.Int64, "mean": pl.Float64, "std": pl.Float64,
     "n_seeds": pl.Int64, "seeds": pl.Int64, "n_settings": pl.Int64,
-    "settings": pl.Int64, "reason": pl.String,
+    "settings": pl.Int64, "n_tasks": pl.Int64, "averaged_tasks": pl.String, "reason": pl.String,
 }  # fmt: skip
 """Columns of cells; ``nooch.study.results.Results`` says what they hold."""
 
@@ -36,6 +36,7 @@ def cells_of(
     rule: str,
     split: str,
     sees: Mapping[str, str],
+    strict: bool = False,
 ) -> pl.DataFrame:
     """Cells of all planned tasks and methods, whether there are runs or not, and their averages.
 
@@ -47,6 +48,7 @@ def cells_of(
         rule: whose choice counts.
         split: whose scores.
         sees: method -> what it may see, in words; of others, what ``METHODS`` says.
+        strict: see ``nooch.evaluation.summaries.over_tasks``.
 
     Raises:
         UndefinedError: the rule chose nothing at all.
@@ -77,8 +79,13 @@ def cells_of(
     known = {name: sees.get(name) or _known_sight(name) for name in planned["method"].unique()}
     return with_averages(
         cells.with_columns(
-            pl.col("n_seeds").fill_null(0), reason=_why(rule), sees=pl.col("method").replace_strict(known)
-        ).select(list(CELLS))
+            pl.col("n_seeds").fill_null(0),
+            reason=_why(rule),
+            sees=pl.col("method").replace_strict(known),
+            n_tasks=pl.lit(None, pl.Int64),
+            averaged_tasks=pl.lit(None, pl.String),
+        ).select(list(CELLS)),
+        strict=strict,
     )
 
 
@@ -108,12 +115,35 @@ def _plan(planned: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_averages(cells: pl.DataFrame) -> pl.DataFrame:
-    """Cells of tasks, and rows of task ``average`` below them."""
+def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
+    """Cells of tasks, and rows of task ``average`` below them; ``strict`` as in ``nooch.evaluation.summaries.over_tasks``."""
     about = cells.select("method", "sees").unique()
-    averages = over_tasks(cells).join(about, on="method", how="left", maintain_order="left")
+    averages = over_tasks(cells, strict=strict).join(about, on="method", how="left", maintain_order="left")
     averages = averages.with_columns(setting=pl.lit(None, pl.String))
     return pl.concat([cells, averages.select(list(CELLS))])
+
+
+def averages_note(cells: pl.DataFrame) -> list[str]:
+    """For each criterion whose averages leave out tasks: which tasks they are over, and which not."""
+    notes = []
+    for (criterion,), part in cells.partition_by(["criterion"], as_dict=True, maintain_order=True).items():
+        own = part.filter(pl.col("task") != AVERAGE).drop_nulls("mean").select("metric", "subset").unique()
+        tasks = part.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True).to_list()
+        rows = part.filter(task=AVERAGE).join(own, on=["metric", "subset"], how="semi").drop_nulls("averaged_tasks")
+        lists = rows["averaged_tasks"].unique(maintain_order=True).to_list()
+        few, many = (f(rows["n_tasks"].to_list(), default=len(tasks)) for f in (min, max))
+        if few < many:
+            notes.append(
+                f"averages under {criterion} are over {few} to {many} of {len(tasks)} tasks: no task has all values"
+            )
+        elif few < len(tasks):
+            kept = lists[0].split(", ")
+            rest = [task for task in tasks if task not in kept]
+            notes.append(
+                f"averages under {criterion} are over {few} of {len(tasks)} tasks: {some_of(kept, 12)}; "
+                f"left out, because a value is undefined: {some_of(rest, 12)}"
+            )
+    return notes
 
 
 def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:

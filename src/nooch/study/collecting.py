@@ -11,7 +11,8 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, UndefinedError
-from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
+from nooch.report.score_tables import average_label
 from nooch.selection import select
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
@@ -113,7 +114,7 @@ def chosen_scores(
     """For each rule and criterion a table: AUC on hard and easy images of the chosen settings, mean (sd) over seeds by task and method.
 
     Returns:
-        (title, columns, rows); the last row is the mean over tasks.
+        (title, columns, rows); the last row is the mean over those tasks in which every method has both values, the same ones for both tables.
     """
     found = []
     plain = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null(), metric="auc", split=split)
@@ -123,11 +124,20 @@ def chosen_scores(
         runs = plain.with_columns(setting=_setting_of(pl.col("run"))).join(
             chosen, on=["criterion", "task", "method", "setting"], how="semi"
         )
+        there = runs["method"].unique(maintain_order=True).to_list()
+        own = runs.filter(pl.col("subset").is_in(["hard", "easy"]), criterion=criterion)
+        values = own.group_by("task", "method", "subset", maintain_order=True).agg(
+            known=pl.col("value").null_count() == 0
+        )
+        counted = (
+            values.filter("known").group_by("task", maintain_order=True).len().filter(pl.col("len") == 2 * len(there))
+        )
+        averaged = counted["task"].to_list()
+        n_tasks = plain.filter(pl.col("task") != AVERAGE, criterion=criterion)["task"].n_unique()
         for subset in ("hard", "easy"):
             means = runs.filter(subset=subset, criterion=criterion).group_by("task", "method", maintain_order=True).agg(
                 pl.col("value").mean(), sd=pl.col("value").std(ddof=1)
             )  # fmt: skip
-            there = list(dict.fromkeys(means["method"].to_list()))
             # a method of one's own is in no table; it comes last
             methods = sorted(there, key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS))
             cells = {(task, method): (value, sd) for task, method, value, sd in means.rows()}
@@ -135,8 +145,9 @@ def chosen_scores(
             rows: list[list[Any]] = [
                 [task, *(_mean_sd(cells.get((task, method))) for method in methods)] for task in tasks
             ]
-            averages = [[cells[task, m][0] for task in tasks if (task, m) in cells] for m in methods]
-            rows.append(["average", *(_mean_sd((float(np.mean(a)), None)) if None not in a else "–" for a in averages)])
+            averages = [[cells[task, m][0] for task in averaged] for m in methods]
+            means_of = (_mean_sd((float(np.mean(a)), None)) if averaged else "–" for a in averages)
+            rows.append([average_label([len(averaged)], n_tasks), *means_of])
             found.append(
                 (f"AUC on {subset} {criterion} images ({split}), settings chosen by {rule}", ["task", *methods], rows)
             )

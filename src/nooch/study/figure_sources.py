@@ -13,11 +13,11 @@ import polars as pl
 
 from nooch.challenge import Suite, Sweep
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate
 from nooch.evaluation.hard_losses import LossSweep
 from nooch.evaluation.reading import as_runs
-from nooch.report.level_figures import level_points, points_of_scores
+from nooch.report.level_figures import LEVELS, PAPER_LEVELS, level_points, points_of_scores
 from nooch.study.cells import in_order
 from nooch.study.choosing import losses_by_class
 from nooch.study.loss_sweeping import sweep_losses
@@ -55,6 +55,7 @@ class Sources:
         rule: which hyperparameters of runs; out of ``nooch.selection.RULES``.
         roles: kind of criterion -> name of the criterion that stands for it in results of runs.
         tasks: names; all that are there by default.
+        strict: averages over all tasks: a value that is undefined for one of them has none. By default such tasks are left out.
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
         methods: for image sheets: the methods to compare, the baseline first; by default ERM and the one with the best average
             AUC on hard images.
@@ -81,6 +82,7 @@ class Sources:
     rule: str = "worst-hard"
     roles: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[str] | None = None
+    strict: bool = False
     method: str = "erm"
     methods: Sequence[str] | None = None
     images: str | Path | None = None
@@ -126,7 +128,13 @@ class Sources:
             return None
         suites = [] if self.suite is None else [self.suite]
         found = read_results(
-            self.runs, suites, rule=self.rule, split=self.split, roles=self.roles, progress=self.progress
+            self.runs,
+            suites,
+            rule=self.rule,
+            split=self.split,
+            roles=self.roles,
+            strict=self.strict,
+            progress=self.progress,
         )
         return found.select(self.tasks)
 
@@ -142,6 +150,7 @@ class Sources:
             bootstrap=self.bootstrap,
             seed=self.seed,
             ignore_unknown=True,
+            strict=self.strict,
             progress=self.progress,
         )
 
@@ -166,14 +175,22 @@ class Sources:
         return baseline_of(known, pair), rival_of(self.results, criterion, known, pair)
 
     def levels(self, metric: str) -> pl.DataFrame:
-        """Points of Figs. 4 to 7, methods in the paper's order."""
-        parts = []
-        if self.results is not None:
-            parts.append(level_points(self.results.cells, metric))
-        elif self.suite is not None and self.predictions is not None:
-            parts.append(points_of_scores(self.scores, metric))
+        """Points of Figs. 4 to 7, methods in the paper's order; beside the paper, its own kind of ECE and its own subsets.
+
+        Raises:
+            UndefinedError: scores that were collected without the metric.
+        """
+        parts, subsets = [], LEVELS[metric]
         if self.paper:
-            of_paper = level_points(paper_cells().cells.filter(pl.col("criterion") != "attribute"), metric, _PAPER)
+            metric, subsets = ("ece_paper" if metric == "ece" else metric), PAPER_LEVELS[metric]
+        if self.results is not None:
+            _check_scored(self.results.cells, metric)
+            parts.append(level_points(self.results.cells, metric, subsets=subsets))
+        elif self.suite is not None and self.predictions is not None:
+            parts.append(points_of_scores(self.scores, metric, subsets=subsets))
+        if self.paper:
+            published = paper_cells().cells.filter(pl.col("criterion") != "attribute")
+            of_paper = level_points(published, metric, _PAPER, subsets)
             shown = parts[0]["criterion"] if parts and parts[0].height else of_paper["criterion"]
             parts.append(of_paper.filter(pl.col("criterion").is_in(shown.implode())))
         points = pl.concat(parts)
@@ -294,6 +311,13 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
     }
 )
 """What figures need."""
+
+
+def _check_scored(cells: pl.DataFrame, metric: str) -> None:
+    """Raise UndefinedError where results that were collected earlier lack a metric altogether."""
+    if metric not in cells["metric"].unique():
+        known = cells["metric"].unique(maintain_order=True)
+        raise UndefinedError(f"the results have no {metric}", allowed=some_of(known), remedy="run nooch collect again")
 
 
 def _of_tasks(runs: Sequence[Predictions], tasks: Sequence[str]) -> list[Predictions]:

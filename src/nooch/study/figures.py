@@ -76,9 +76,9 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             draw_losses,
         ),
         "fig4": _levels("auc", "AUC on hard and easy images"),
-        "fig5": _levels("error", "error on hard positives, hard negatives and easy images"),
-        "fig6": _levels("nll", "NLL on hard positives, hard negatives and easy images"),
-        "fig7": _levels("ece", "calibration error on hard and easy images"),
+        "fig5": _levels("error", "error on hard and easy positives, hard and easy negatives"),
+        "fig6": _levels("nll", "NLL on hard and easy positives, hard and easy negatives"),
+        "fig7": _levels("ece", "calibration error on hard and easy images (with the paper, its own kind)"),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
             ("area sweep",),

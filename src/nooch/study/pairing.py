@@ -35,6 +35,7 @@ def paired_runs(
     split: str = "test",
     bootstrap: int = 1000,
     seed: int = 0,
+    strict: bool = False,
     progress: Progress = lambda _w, _d, _t: None,
 ) -> Scores:
     """Paired bootstrap between the methods of results, each with the settings that these say.
@@ -50,6 +51,7 @@ def paired_runs(
         split: whose images; that of the results.
         bootstrap: number of resamples.
         seed: of the resamples.
+        strict: of averages, as for the others.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
@@ -76,6 +78,7 @@ def paired_runs(
         split=split,
         bootstrap=bootstrap,
         seed=seed,
+        strict=strict,
         progress=progress,
     )
 

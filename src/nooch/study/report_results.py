@@ -11,10 +11,11 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import UndefinedError
-from nooch.evaluation import Scores
+from nooch.evaluation import AVERAGE, Scores
 from nooch.published.results import PAPER_TABLES
+from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
-from nooch.report.score_tables import Shown, tables_of
+from nooch.report.score_tables import Shown, average_label, tables_of
 from nooch.study.cells import in_order
 from nooch.study.method_pairs import baseline_of
 from nooch.study.pairing import paired_results
@@ -30,10 +31,8 @@ Progress = Callable[[str, int, int], None]
 BEST = "\ue000"
 """What a best cell's text begins with on its way to the page."""
 
-_SIDES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
-FIGURES = {"auc": ("hard", "easy"), "error": _SIDES, "nll": _SIDES, "ece": ("hard", "easy")}
-"""Metric -> subsets of the charts: the paper's Figs. 4 to 7, each hard side next to the easy images of its own side."""
-
+FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
+"""Metric -> subsets that Figs. 4 to 7 set against one another."""
 
 _OLD_SCORES = (
     "These scores were collected without easy positives and easy negatives: there is no easy side to compare errors and NLL"
@@ -52,7 +51,8 @@ class ResultsView:
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
-        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, low, high, n``.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n, over, low, high``; ``over`` says of an
+            average over how many tasks it is, else it is null.
         intervals: what ``low`` and ``high`` are, in words.
         scored: tables of ``nooch evaluate``, of predictions that were given.
     """
@@ -182,12 +182,26 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
         schema={"metric": pl.String, "subset": pl.String}, orient="row",
     )  # fmt: skip
     cells = results.cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
-    cells = cells.select(*keys, "mean", "std", "n")
+    tasks = dict(
+        results.cells.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(pl.col("task").n_unique()).rows()
+    )
+    over = [
+        None if n is None else average_label([n], tasks[criterion])
+        for criterion, n in cells.select("criterion", "n_tasks").rows()
+    ]
+    cells = cells.with_columns(over=pl.Series(over, dtype=pl.String))
+    cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by its name
     places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
     roles = roles_of(places, [suite], {})
-    bounds = [scores.table.select(pl.col("criterion").replace(roles), *keys[1:], "low", "high") for scores in pairs]
+    bounds = [
+        scores.table.select(pl.col("criterion").replace(roles), *keys[1:], "averaged_tasks", "low", "high")
+        for scores in pairs
+    ]
     if bounds:
-        return cells.join(pl.concat(bounds).unique(keys), on=keys, how="left", maintain_order="left")
+        # the interval of an average is one over the same tasks
+        on = [*keys, "averaged_tasks"]
+        bounded = pl.concat(bounds).unique(on)
+        return cells.join(bounded, on=on, how="left", nulls_equal=True, maintain_order="left").drop("averaged_tasks")
     reach = pl.col("std")
-    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach)
+    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach).drop("averaged_tasks")

@@ -15,7 +15,7 @@ from nooch.evaluation import AVERAGE
 from nooch.html import html_table
 from nooch.published.results import PAPER_NAMES, paper_results
 from nooch.selection import RULES
-from nooch.study.cells import CELLS, cells_of, in_order, missing_note, sight, with_averages, with_setting
+from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_note, sight, with_averages, with_setting
 from nooch.study.collecting import collect
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
@@ -33,6 +33,7 @@ _SCORES = {
 }  # fmt: skip
 _CHOSEN = {"rule", "criterion", "task", "method", "setting"}
 _PLACE = ["criterion", "task"]
+_TASKS = pl.col("task").filter(pl.col("task") != AVERAGE)
 _RUN = ["task", "method", "setting", "seed"]
 
 
@@ -44,14 +45,17 @@ class Results:
         cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``, ``gist`` or ``attribute`` where it is of that
             kind, else its name), ``sees``, ``setting``, ``n`` images and ``n_positive`` of them, ``mean`` and ``std`` over seeds (ddof = 1),
             ``n_seeds`` of ``seeds`` that were planned, ``n_settings`` of ``settings`` that have all their seeds, ``reason`` where mean is
-            null. Task ``average`` is the mean over all tasks of the criterion.
+            null. Task ``average`` is the mean over ``n_tasks`` tasks of the criterion, which ``averaged_tasks`` names: the same for all metrics and
+            subsets (``nooch.evaluation.summaries.over_tasks``).
         notes: what a reader should know: what is missing.
         about: what the numbers are of, in words.
+        strict: whether averages are over all tasks, and null where a value is undefined for one.
     """
 
     cells: pl.DataFrame
     notes: Sequence[str]
     about: str
+    strict: bool = False
 
     def _repr_html_(self) -> str:
         shown = self.cells.filter(metric="auc", subset="hard")
@@ -61,7 +65,12 @@ class Results:
         methods = in_order(wide.columns[2:])
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select("criterion", "task", *methods).rows()
         title = f"AUC on hard images, mean (sd over seeds): {self.about}"
-        return html_table(title, ["criterion", "task", *methods], rows, left=2, notes=self.notes)
+        return html_table(title, ["criterion", "task", *methods], rows, left=2, notes=[*self.notes, *self.averages])
+
+    @property
+    def averages(self) -> list[str]:
+        """Notes on averages that leave out tasks."""
+        return averages_note(self.cells)
 
     def select(self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None) -> Results:
         """Some tasks and methods alone; averages are over these tasks.
@@ -78,7 +87,7 @@ class Results:
                 check_one_of(column, name, known, owner="the results")
             if names is not None:
                 kept = kept.filter(pl.col(column).is_in(list(names)))
-        return Results(with_averages(kept), self.notes, self.about)
+        return Results(with_averages(kept, strict=self.strict), self.notes, self.about, self.strict)
 
 
 def _in_words(mean: float | None, std: float | None) -> str | None:
@@ -94,6 +103,7 @@ def read_results(
     rule: str = "worst-hard",
     split: str = "test",
     roles: Mapping[str, str] | None = None,
+    strict: bool = False,
     progress: Progress = lambda _w, _d, _t: None,
 ) -> Results:
     """Results of a folder of runs, or of one that ``nooch collect`` wrote.
@@ -104,6 +114,7 @@ def read_results(
         rule: which hyperparameters; out of ``nooch.selection.RULES``.
         split: whose scores.
         roles: kind of criterion -> name of the criterion that stands for it, where that is not plain.
+        strict: averages over all tasks, null where a value is undefined for one of them.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
@@ -111,11 +122,11 @@ def read_results(
         ParameterError: no suite or another one than was trained for, a rule that was not collected.
     """
     source = Path(source)
-    check_one_of("rule", rule, RULES)
+    choice = _Choice(check_one_of("rule", rule, RULES), split, roles or {}, strict)
     if (source / RUNS_MARKER).is_file():
-        return _of_runs(RunsFolder.open(source), suites, rule, split, roles or {}, progress)
+        return _of_runs(RunsFolder.open(source), suites, choice, progress)
     if (source / "scores.parquet").is_file() and (source / "selected.csv").is_file():
-        return _of_collected(source, suites, rule, split, roles or {})
+        return _of_collected(source, suites, choice)
     raise InputError(
         "holds no results",
         where=source,
@@ -131,6 +142,14 @@ def paper_cells() -> Results:
         *(
             pl.lit(None, CELLS[name]).alias(name)
             for name in ("setting", "n", "n_positive", "n_settings", "settings", "reason")
+        ),
+        # its averages are over all its tasks
+        *(
+            pl.when(pl.col("task") == AVERAGE).then(of.over("criterion")).alias(name)
+            for name, of in (
+                ("n_tasks", _TASKS.n_unique().cast(pl.Int64)),
+                ("averaged_tasks", _TASKS.unique(maintain_order=True).str.join(", ")),
+            )
         ),
         # of Table 5 the paper does not say how many
         *(pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64)).alias(name) for name in ("n_seeds", "seeds")),
@@ -155,7 +174,8 @@ def merge(results: Sequence[Results]) -> Results:
                 )
             seen[criterion] = one.about
     cells = pl.concat([one.cells for one in results])
-    return Results(cells, [text for one in results for text in one.notes], "; ".join(one.about for one in results))
+    notes, about = [text for one in results for text in one.notes], "; ".join(one.about for one in results)
+    return Results(cells, notes, about, any(one.strict for one in results))
 
 
 def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
@@ -180,10 +200,32 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
     raise ParameterError("; ".join(problems), where=runs.path, allowed="the suite that was trained for")
 
 
-def _of_runs(
-    runs: RunsFolder, suites: Sequence[Suite], rule: str, split: str, roles: Mapping[str, str], progress: Progress
-) -> Results:
-    suite = suite_of(runs, suites)
+@dataclass(frozen=True)
+class _Choice:
+    """Whose numbers results are, and how they are averaged; see ``read_results``."""
+
+    rule: str
+    split: str
+    roles: Mapping[str, str]
+    strict: bool
+
+    def results(
+        self,
+        frames: Mapping[str, pl.DataFrame],
+        sees: Mapping[str, str],
+        suites: Sequence[Suite],
+        name: str,
+        notes: Sequence[str],
+    ) -> Results:
+        """Cells of ``table, selected, planned, places``, criteria called as they are in tables."""
+        cells = cells_of(**frames, rule=self.rule, split=self.split, sees=sees, strict=self.strict)
+        cells = _renamed(cells, roles_of(frames["places"], suites, self.roles))
+        about = f"{name}, {self.split} images, settings chosen by {self.rule}"
+        return Results(cells, [*notes, *missing_note(frames["planned"])], about, self.strict)
+
+
+def _of_runs(runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progress: Progress) -> Results:
+    suite, rule, split = suite_of(runs, suites), choice.rule, choice.split
     check_one_of("split", split, [name for name in ("valid", "test") if name in suite.splits], owner="runs")
     done, sees = set(runs.done()), {}
     for name in done:
@@ -208,14 +250,12 @@ def _of_runs(
         schema=dict.fromkeys(_PLACE, pl.String),
         orient="row",
     )
-    cells = cells_of(scores.table, selected, planned, places, rule=rule, split=split, sees=sees)
-    cells = _renamed(cells, roles_of(places, [suite], roles))
-    return Results(
-        cells, [*notes, *missing_note(planned)], f"{runs.path.name}, {split} images, settings chosen by {rule}"
-    )
+    frames = {"table": scores.table, "selected": selected, "planned": planned, "places": places}
+    return choice.results(frames, sees, [suite], runs.path.name, notes)
 
 
-def _of_collected(source: Path, suites: Sequence[Suite], rule: str, split: str, roles: Mapping[str, str]) -> Results:
+def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Results:
+    split = choice.split
     table, selected = read_table(source / "scores.parquet"), read_table(source / "selected.csv")
     for name, frame, needed in (("scores.parquet", table, _SCORES), ("selected.csv", selected, _CHOSEN)):
         if missing := sorted(needed - set(frame.columns)):
@@ -231,9 +271,8 @@ def _of_collected(source: Path, suites: Sequence[Suite], rule: str, split: str, 
     planned = tasks.join(grid, how="cross").join(there, on=_RUN, how="left", maintain_order="left")
     planned = planned.with_columns(pl.col("done").fill_null(value=False))
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
-    cells = cells_of(table, selected, planned, places, rule=rule, split=split, sees={})
-    cells = _renamed(cells, roles_of(places, suites, roles))
-    return Results(cells, missing_note(planned), f"{source.name}, {split} images, settings chosen by {rule}")
+    frames = {"table": table, "selected": selected, "planned": planned, "places": places}
+    return choice.results(frames, {}, suites, source.name, [])
 
 
 def _renamed(cells: pl.DataFrame, roles: Mapping[str, str]) -> pl.DataFrame:

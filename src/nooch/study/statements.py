@@ -174,13 +174,14 @@ _LISTED = (
     Statement(
         "erm-and-undersampling-calibrated",
         "ERM and undersampling are best calibrated, on hard and easy images.",
-        "The largest average ECE of ERM and undersampling by label and by environment is below the smallest of the other six methods.",
+        "The largest average ECE of ERM and undersampling by label and by environment is below the smallest of the other six methods. The ECE is the "
+        "paper's (ece_paper) where the results have it, else that of the positive probability (ece); each check names it.",
         _each(calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
     ),
     Statement(
         "cvar-worst-calibrated",
         "CVaR is worst calibrated on easy images.",
-        "Its average ECE on easy is above that of the next worst of the nine methods.",
+        "Its average ECE on easy is above that of the next worst of the nine methods; the paper's ECE (ece_paper) where the results have it, else ece.",
         _each(worst_calibrated, *((c,) for c in _BOTH)),
     ),
     Statement(

@@ -10,14 +10,14 @@ from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.summaries import WORST_HARD, with_best
 from nooch.published.beside import beside_paper
-from nooch.published.results import ALTERED, PAPER_TABLES, Panel, PaperTable
+from nooch.published.results import PAPER_TABLES, Panel, PaperTable
 from nooch.report.paper_tables import ResultTable
 from nooch.study.cells import in_order
 from nooch.study.results import Results
 
 __all__ = ["legend", "like", "table_names"]
 
-_METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece": "ECE"}
+_METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece_paper": "the paper's ECE"}
 _SUBSETS = {
     "hard": "on hard",
     "easy": "on easy",
@@ -63,20 +63,18 @@ def like(
     cells = with_best(results.cells, by=("sees",) if by_sight else ())
     cells = beside_paper(cells) if compare else cells
     tables: list[ResultTable] = []
-    notes = list(results.notes)
+    notes = [*results.notes, *results.averages]
     for name in names:
         spec = PAPER_TABLES[name]
         blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
-        without = dict.fromkeys(panel.criterion for panel, rows in blocks if not rows.height)
-        notes += [f"{name}: no results under {criterion}" for criterion in without]
+        without = dict.fromkeys((panel.criterion, panel.metric) for panel, rows in blocks if not rows.height)
+        notes += [f"{name}: {_absent(results, *of)}" for of in without]
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
         groups = [blocks] if spec.stacked else [[block] for block in blocks]
         tables += [_table(results, spec, group, by_sight) for group in groups if group]
     if not tables:
         known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
         raise UndefinedError("there are no results for these tables", where=results.about, allowed=f"tables of {known}")
-    if compare:
-        notes += [text for metric, text in ALTERED.items() if any(metric in table.rows["metric"] for table in tables)]
     return tables, notes + _gaps(tables)
 
 
@@ -85,8 +83,17 @@ def legend(*, by_sight: bool) -> str:
     among = "its row among methods that see the same" if by_sight else "its row"
     return (
         f"mean (sd over seeds, ddof = 1); best: the deviation overlaps that of the best mean of {among}; "
-        "average: the mean over tasks, its sd = sqrt(sum of sd^2) / number of tasks"
+        "average of k of n: the mean over the k tasks in which no metric or subset lacks a value that others have; "
+        "its sd = sqrt(sum of sd^2) / k"
     )
+
+
+def _absent(results: Results, criterion: str, metric: str) -> str:
+    """Why a block has no row."""
+    known = results.cells.filter(criterion=criterion)["metric"].unique()
+    if known.is_empty() or metric in known:
+        return f"no results under {criterion}"
+    return f"no {metric} under {criterion}: these scores were collected without it; run nooch collect again"
 
 
 def _block(cells: pl.DataFrame, panel: Panel) -> pl.DataFrame:
@@ -117,16 +124,20 @@ def _table(
 def _gaps(tables: Sequence[ResultTable]) -> list[str]:
     """Why cells have no value: a note for each table and reason."""
     notes = []
+    key = ["criterion", "metric", "subset", "method"]
     for table in tables:
+        unaveraged = table.rows.filter(pl.col("mean").is_null(), task=AVERAGE).select(key)
         empty = table.rows.filter(pl.col("mean").is_null() & (pl.col("task") != AVERAGE))
         for (criterion, reason), rows in empty.partition_by(
             ["criterion", "reason"], as_dict=True, maintain_order=True
         ).items():
+            lost = rows.join(unaveraged, on=key, how="semi").height
             places = [
                 f"{task} ({', '.join(methods)})"
                 for task, methods in rows.group_by("task", maintain_order=True).agg("method").rows()
             ]
             notes.append(
-                f"{table.name}, {criterion}: no value for {some_of(places)}: {reason}; no average over tasks there"
+                f"{table.name}, {criterion}: no value for {some_of(places)}: {reason}; "
+                + ("no average over tasks there" if lost else "averages leave these tasks out")
             )
     return list(dict.fromkeys(notes))

@@ -11,6 +11,7 @@ import polars as pl
 
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.summaries import LARGER_IS_BETTER
+from nooch.study.cells import with_averages
 
 __all__ = [
     "VERDICTS",
@@ -121,11 +122,33 @@ class Numbers:
     """Results looked up by what they are of.
 
     Args:
-        cells: ``criterion, metric, subset, task, method, mean, std``; task ``average`` is the mean over tasks.
+        cells: ``criterion, metric, subset, task, method, mean, std`` and the other columns of results; task ``average`` is the mean over
+            tasks.
     """
 
     def __init__(self, cells: pl.DataFrame) -> None:
         self._cells = cells
+
+    def alike(self, criteria: Sequence[str]) -> tuple[Numbers, str]:
+        """Numbers whose averages under several criteria are over the same tasks, and which tasks, where these are fewer.
+
+        Averages are taken anew, over the tasks that those under each criterion are over.
+        """
+        rows = self._cells.filter(
+            pl.col("criterion").is_in(list(criteria)) & pl.col("mean").is_not_null(), task=AVERAGE
+        )
+        lists = rows.filter(metric="auc", subset="hard")["averaged_tasks"].unique(maintain_order=True).drop_nulls()
+        if len(lists) < 2:
+            return self, ""
+        first, *others = (over.split(", ") for over in lists)
+        common = [task for task in first if all(task in other for other in others)]
+        kept = self._cells.filter(pl.col("task").is_in(common) & pl.col("criterion").is_in(list(criteria)))
+        over = f" (over {', '.join(common)})" if common else " (no task is averaged under both)"
+        return Numbers(with_averages(kept)), over
+
+    def has(self, criterion: str, metric: str) -> bool:
+        """Whether there is any value of a metric under a criterion."""
+        return bool(self._cells.filter(pl.col("mean").is_not_null(), criterion=criterion, metric=metric).height)
 
     @cached_property
     def _of(self) -> Mapping[tuple[str, ...], tuple[float, float | None]]:

@@ -241,13 +241,13 @@
     const box = $("loss-panel"), methods = site.methods.filter((m) => marks.losses(task, state.criterion, m));
     box.hidden = !methods.length || Boolean(found.reason);
     if (box.hidden) return;
-    const rows = methods.map((m) => [m, marks.means(found.marks, marks.losses(task, state.criterion, m))]);
-    const best = [0, 1, 2].map((k) => Math.min(...rows.map(([, v]) => v[k] ?? Infinity)));
+    const rows = methods.map((m) => [m, marks.means(found.marks, task.labels, marks.losses(task, state.criterion, m))]);
+    const best = [0, 1, 2, 3].map((k) => Math.min(...rows.map(([, v]) => v[k] ?? Infinity)));
     const cell = (v, k) => el("td", { class: v === best[k] ? "number best" : "number" }, v === null ? "–" : v.toFixed(3));
     box.replaceChildren(
       el("h2", {}, "Mean NLL at these thresholds"),
       nooch.tableBox("Mean NLL at these thresholds", el("table", { id: "losses" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), ...["hard positives", "hard negatives", "easy"].map((t) => el("th", { scope: "col", class: "number" }, t)))),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), ...["hard positives", "easy positives", "hard negatives", "easy negatives"].map((t) => el("th", { scope: "col", class: "number" }, t)))),
         el("tbody", {}, rows.map(([m, v]) => el("tr", {}, el("th", { scope: "row" }, plain(m)), v.map(cell)))))),
       el("p", { class: "hint" }, "Settings as chosen on the suite's own sets; seeds averaged; the lowest of each column in bold.")
     );

@@ -141,13 +141,14 @@ nooch.marks = (() => {
     return place === undefined ? null : task.losses[place];
   }
 
-  // mean of values on each subset, null where there is no image
-  function means(marks, values) {
-    const sums = [0, 0, 0], n = [0, 0, 0];
+  // mean of values on hard positives, easy positives, hard negatives, easy negatives; null where there is no image
+  function means(marks, labels, values) {
+    const sums = [0, 0, 0, 0], n = [0, 0, 0, 0];
     for (let i = 0; i < marks.length; i++) {
       if (marks[i] === NONE || Number.isNaN(values[i])) continue;
-      sums[marks[i]] += values[i];
-      n[marks[i]]++;
+      const cell = (labels[i] === 1 ? 0 : 2) + (marks[i] === EASY ? 1 : 0);
+      sums[cell] += values[i];
+      n[cell]++;
     }
     return sums.map((sum, i) => (n[i] ? sum / n[i] : null));
   }

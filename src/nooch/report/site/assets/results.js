@@ -21,7 +21,9 @@ nooch.load("results").then((data) => {
         const part = rows.filter((row) => row.metric === metric && row.criterion === criterion && row.task === select.value);
         const subsets = [...new Set(part.map((row) => row.subset))].sort((a, b) => Object.keys(series).indexOf(a) - Object.keys(series).indexOf(b));
         const methods = [...new Set(part.map((row) => row.method))].map((method) => ({ name: plain(method), points: subsets.map((s) => part.find((row) => row.method === method && row.subset === s) || null) }));
-        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.column(box))));
+        // over how many tasks an average is
+        const over = part.length && part[0].over ? `, ${part[0].over} tasks` : "";
+        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}${over}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.column(box))));
       }
     box.replaceChildren(...(figures.length ? figures : [el("p", { class: "hint" }, "There are no numbers to draw.")]));
   }
