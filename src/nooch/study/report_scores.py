@@ -1,4 +1,4 @@
-"""Predictions of models that nooch did not train -> what the report's page of results shows of them."""
+"""Predictions of any model -> what the report's page of results shows of them."""
 
 from __future__ import annotations
 
