@@ -29,8 +29,9 @@ COLUMNS = {
     "AUC hard": ("auc", "hard"),
     "AUC easy": ("auc", "easy"),
     "NLL hard pos": ("nll", "hard_positive"),
+    "NLL easy pos": ("nll", "easy_positive"),
     "NLL hard neg": ("nll", "hard_negative"),
-    "NLL easy": ("nll", "easy"),
+    "NLL easy neg": ("nll", "easy_negative"),
 }
 
 
@@ -149,14 +150,17 @@ def conclusions(out: Path, *, full: bool) -> None:
 
 def print_summary(name: str, scores: Path, suite: Path) -> None:
     """A row for each method and criterion."""
-    cells = nooch.read_results(scores, [nooch.load_suite(suite)]).cells.filter(pl.col("task") == "average")
+    results = nooch.read_results(scores, [nooch.load_suite(suite)])
+    for text in results.averages:
+        print(text)
+    cells = results.cells.filter(pl.col("task") == "average")
     table = Table("method", "criterion", *COLUMNS, title=name, title_justify="left")
     for criterion in ("ce", "gist"):
         for method in cells["method"].unique(maintain_order=True):
             mine = cells.filter(method=method, criterion=criterion)
             values = [mine.filter(metric=metric, subset=subset)["mean"] for metric, subset in COLUMNS.values()]
             table.add_row(method, criterion, *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values))
-    Console(width=110).print(table)
+    Console(width=120).print(table)
 
 
 _steps = iter(range(1, 100))

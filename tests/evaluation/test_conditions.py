@@ -33,6 +33,8 @@ def _judged(scores, suite, *texts):
         ("auc@hard[ce,average]<=.5", ("auc", "hard", "ce", "average", "<=", 0.5)),
         ("auc@hard[ce & ~gist,*]>1e-3", ("auc", "hard", "ce & ~gist", None, ">", 0.001)),
         (" ece_top @ easy [ ce , car ] > -1 ", ("ece_top", "easy", "ce", "car", ">", -1.0)),
+        ("error@easy_positive[ce,car]>0.2", ("error", "easy_positive", "ce", "car", ">", 0.2)),
+        ("ece_paper@easy<1", ("ece_paper", "easy", None, None, "<", 1.0)),
         ("auc@avg:uniform[]<1", ("auc", "avg:uniform", None, None, "<", 1.0)),
     ],
 )
@@ -154,3 +156,10 @@ def test_cues_and_groups_are_not_judged(suite):
     scores = evaluate(suite, logits(suite), by=["half"], attributes=groups)
     assert scores.table["group"].n_unique() > 1
     assert len(_judged(scores, suite, "auc@all<0")) == 4
+
+
+def test_easy_sides_are_judged(suite, scores):
+    found = _judged(scores, suite, "error@easy_positive[ce,car]>=0", "error@easy_negative[ce,car]<0")
+    assert [v.fired for v in found] == [True, True, False, False]
+    for verdict in found[:2]:
+        assert verdict.value == scores.value("error", "easy_positive", criterion="ce", task="car", run=verdict.run)

@@ -156,7 +156,9 @@ def test_results_are_those_of_nooch_results(made):
     assert both.height == frame.height > 100
     # each hard side is drawn beside the easy one of its label, and averages say over how many tasks they are
     assert set(frame.filter(metric="error")["subset"]) == set(CELLS)
-    assert set(frame.filter(task="average")["over"]) == {"average of 2"}
+    said = both.filter(task="average").select("over", "n_tasks").unique().rows()
+    assert ("average of 2", 2) in said
+    assert all(text == "average of 2" if n == 2 else text == f"average of {n} of 2" for text, n in said)
     assert (
         frame.filter(pl.col("task") != "average")["over"].null_count()
         == frame.filter(pl.col("task") != "average").height

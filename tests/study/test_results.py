@@ -17,7 +17,7 @@ from nooch.criteria import CE, Attribute
 from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.report import save_scores
 from nooch.report.paper_tables import shown
-from nooch.study.collecting import collect
+from nooch.study.collecting import chosen_scores, collect
 from nooch.study.finding import find
 from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
@@ -185,6 +185,23 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     assert set(hard.rows.filter(task="average")["reason"]) == {"no value for car"}
     assert any("no average over tasks there" in note for note in notes)
     assert like(strict, ["table10"])[0][0].rows.filter(task="average")["n_tasks"].to_list() == [2, 2, 2]
+
+
+def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs):
+    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    lost = (pl.col("task") == "car") & (pl.col("subset") == "hard") & (pl.col("method") == "gdro")
+    holed = replace(scores, table=scores.table.with_columns(value=pl.when(~lost).then("value")))
+    for given, label in ((scores, "average of 2"), (holed, "average of 1 of 2")):
+        tables = {title: (head, rows) for title, head, rows in chosen_scores(given, selected)}
+        for subset in ("hard", "easy"):
+            (title,) = [
+                name for name in tables if name.startswith(f"AUC on {subset} ce images") and "worst-hard" in name
+            ]
+            head, rows = tables[title]
+            assert [row[0] for row in rows] == ["car", "fire_hydrant", label]
+            for place in range(1, len(head)):
+                known = [float(row[place].split()[0]) for row in rows[:2] if label == "average of 2" or row[0] != "car"]
+                assert float(rows[2][place]) == pytest.approx(sum(known) / len(known), abs=0.0011)
 
 
 def test_earlier_scores_have_no_paper_ece_and_say_so(suite, runs, tmp_path):

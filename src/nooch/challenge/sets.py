@@ -90,6 +90,8 @@ class ChallengeSet:
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
 
     def ids(self, subset: str) -> list[Any]:
-        """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, or ``hard`` (both), ascending."""
-        wanted = self.subset != SUBSETS.index("easy") if subset == "hard" else self.subset == SUBSETS.index(subset)
+        """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive`` and ``easy_negative``, or ``hard`` (both), ascending."""
+        easy = self.subset == SUBSETS.index("easy")
+        sides = {"hard": ~easy, "easy_positive": easy & self.labels, "easy_negative": easy & ~self.labels}
+        wanted = sides[subset] if subset in sides else self.subset == SUBSETS.index(subset)
         return self.image_ids.filter(pl.Series(wanted)).to_list()

@@ -39,7 +39,8 @@ def export_command(
         False, "--no-annotations", help="coco: images and categories alone, without annotation files."
     ),
     subsets: str = typer.Option(
-        None, help="coco, fiftyone: of hard_positive,hard_negative,easy; by default the hard ones."
+        None,
+        help="coco, fiftyone: of hard_positive,hard_negative,easy,easy_positive,easy_negative; by default the hard ones.",
     ),
     id_field: str = typer.Option(
         None, help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path."

@@ -24,6 +24,7 @@ Key = tuple[str, str, str]
 """(criterion, task, split)."""
 
 HARD_SUBSETS = ("hard_positive", "hard_negative")
+_EASY_SIDES = ("easy_positive", "easy_negative")
 MARKER = "nooch-export.json"
 """The file that tells a folder as an export of nooch; it is written last."""
 
@@ -109,11 +110,16 @@ class Exported:
 
 
 def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
-    """Names of subsets, each once. Raises ParameterError for others and for none."""
+    """Names of subsets, each once. Raises ParameterError for others, for none, and for easy images beside one of their sides."""
+    known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
-        check_one_of("subset", name, SUBSETS)
+        check_one_of("subset", name, known)
     if not subsets:
-        raise ParameterError("no subset is named", allowed=", ".join(SUBSETS))
+        raise ParameterError("no subset is named", allowed=", ".join(known))
+    if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
+        raise ParameterError(
+            "easy holds its own sides", where="subsets", allowed=f"easy, or {' and '.join(_EASY_SIDES)}"
+        )
     return tuple(dict.fromkeys(subsets))
 
 

@@ -43,7 +43,7 @@ def export_coco(
         annotations: the instances and stuff files to take images and annotations from. One that has the name of a file
             that the dataset was imported from must be that file.
         no_annotations: write images and categories alone, from the dataset.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``.
+        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides ``easy_positive`` and ``easy_negative``.
 
     Raises:
         ParameterError: neither or both of ``annotations`` and ``no_annotations``; an unknown subset.

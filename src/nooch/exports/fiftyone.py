@@ -48,7 +48,7 @@ def export_fiftyone(
         content: what is exported.
         out: name of a FiftyOne dataset that exists.
         overwrite: replace tags of the same names.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``.
+        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides ``easy_positive`` and ``easy_negative``.
         id_field: field of the samples that holds image ids.
 
     Raises:
