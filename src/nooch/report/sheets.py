@@ -1,4 +1,4 @@
-"""Image sheets: panels of images with a title above and a few lines below each, cues shaded, as a matplotlib figure."""
+"""Image sheets as matplotlib figures: panels of images with titles, numbers and shaded cues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILL = 0.4
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """One image: its file, lines of text below it, and classes to shade with their masks, bool (height, width)."""
+    """One image: its file, the lines below it, and classes to shade with masks, bool (height, width)."""
 
     path: Path
     words: Sequence[str] = ()
@@ -43,7 +43,7 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Images that belong together; ``note`` stands below the title, or says why there is no image."""
+    """Images that belong together; ``note`` is below the title, or says why there is no image."""
 
     title: str
     tiles: Sequence[Tile] = ()
@@ -79,7 +79,7 @@ class Layout:
 
 @styled
 def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Figure:
-    """Panels row by row; images keep their shape, text is broken where it would reach into the next image.
+    """Draw panels row by row; images keep their shape, text wraps at the width of its image.
 
     Args:
         panels: in order.
@@ -199,7 +199,7 @@ class _Placed:
             y -= self._tall(row)
 
     def _draw_legend(self, pen: _Pen, left: float, y: float) -> None:
-        """Names of the shaded classes, each in its colour; where they take several lines, all in grey."""
+        """Names of the shaded classes, each in its colour; all in gray where they need several lines."""
         lines = _lines(self._legend, _WORDS, self.layout.width)
         if len(lines) > 1:
             for number, line in enumerate(lines):
@@ -230,7 +230,7 @@ def _width(text: str, size: float, bold: bool = False) -> float:
 
 
 def _lines(text: str, size: float, most: float, *, bold: bool = False) -> list[str]:
-    """A text on lines of at most so many inches: broken after spaces, hyphens and underscores, else anywhere."""
+    """A text on lines of at most so many inches, broken after spaces, hyphens and underscores if possible."""
     found = [""]
     for piece in re.findall(r"[^-_ ]*[-_ ]?", printable(text)):
         for part in piece if _width(piece.rstrip(), size, bold) > most else [piece]:

@@ -1,4 +1,4 @@
-"""The paper's figures that show images: Figs. 1, 2, 8, 9 and 15 to 26, as presets of the image sheet."""
+"""The paper's figures of images, Figs. 1, 2, 8, 9 and 15 to 26, as presets of the image sheet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sheet:
         """What is shown, and how it is laid out.
 
         Raises:
-            ParameterError: another number of tasks, tasks that the suite does not have, methods without losses.
+            ParameterError: another number of tasks, unknown tasks, methods without losses.
             UndefinedError: there is no such image.
         """
         tasks = tuple(of.tasks or self.tasks)
@@ -103,7 +103,7 @@ def _hardest(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
 
 
 def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -> list[Group]:
-    """Figs. 2 and 9: hard by one criterion and easy by the other, in both directions, a side for each task."""
+    """Figs. 2 and 9: hard by one criterion and easy by the other, both ways, a side for each task."""
     ce, gist = _criterion(source, "ce"), _criterion(source, "gist")
     found = []
     for task, side in zip(tasks, sides, strict=True):
@@ -114,7 +114,7 @@ def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -
 
 
 def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[Group]:
-    """Figs. 8 and 26: where one of two methods is furthest ahead; ``ahead`` is 0 for the baseline and 1 for the other."""
+    """Figs. 8 and 26: where a method is furthest ahead; ``ahead`` 0 is the baseline, 1 the other."""
     ce = _criterion(source, "ce")
     methods = _methods(source, ce)
     found = source.groups(tasks[0], ce, 1)
@@ -127,7 +127,7 @@ def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[Group]:
 
 
 def _extremes(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
-    """Figs. 15 to 25: the highest losses on hard images, the lowest on easy positives (Appendix D.1)."""
+    """Figs. 15 to 25: highest losses on hard images, lowest on easy positives (Appendix D.1)."""
     ce = _criterion(source, "ce")
     found = source.groups(tasks[0], ce, 1)
     return [

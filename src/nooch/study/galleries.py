@@ -1,4 +1,4 @@
-"""Image sheets of challenge sets: which images a sheet shows, the numbers below them, and the files."""
+"""Image sheets of challenge sets: which images a sheet shows, and the numbers below them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_SHADED = "cues are not shaded: name the COCO files that the dataset was made
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Images of one panel: a task, what was chosen, and the methods whose NLL stands below each image."""
+    """Images of one panel: a task, what was chosen, and the methods whose NLL is shown."""
 
     view: TaskView
     chosen: Chosen
@@ -91,7 +91,7 @@ class SheetSource:
         return chosen_examples(self.view(task), criteria, baseline, rivals, n)
 
     def table(self, groups: Sequence[Group]) -> pl.DataFrame:
-        """What the sheet shows: a row for each image and method (one without a method where there is no loss)."""
+        """What the sheet shows: a row for each image and method; without losses the method is null."""
         rows = []
         ids, names = self.images.ids, self.images.file_names
         for panel, group in enumerate(groups, 1):
@@ -113,7 +113,7 @@ class SheetSource:
         """Panels to draw; image files are looked up, not opened.
 
         Raises:
-            InputError: an image without a file below the folder, annotations that are not the dataset's.
+            InputError: an image without a file below the folder, annotations of another dataset.
         """
         rows = sorted({int(row) for group in groups for row in group.chosen.rows})
         paths = dict(zip(rows, self._paths(rows), strict=True)) if rows else {}
@@ -122,7 +122,7 @@ class SheetSource:
 
     @cached_property
     def annotations(self) -> list[Path]:
-        """Files to shade cues from: those that were named, else those that the dataset records where they lie near the images."""
+        """Files to shade cues from: those named, else the recorded ones if they are near the images."""
         if self.sources.annotations:
             return [Path(p) for p in self.sources.annotations]
         root = self.index.root
@@ -176,7 +176,7 @@ def _around(task: str, subset: str, cues: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """A sheet that was written: its file, what it shows (see ``SheetSource.table``), and what a person should know."""
+    """A sheet that was written: its file, what it shows (see ``SheetSource.table``), and notes."""
 
     path: Path
     table: pl.DataFrame
@@ -194,9 +194,10 @@ def save_gallery(
     dpi: int = 200,
     overwrite: bool = False,
 ) -> Gallery:
-    """Write one picture: for each task its hardest hard positives on the left and hard negatives on the right, cues shaded.
+    """Write one picture: of each task hard positives on the left, hard negatives on the right.
 
-    Hard images are ordered by the loss of the baseline where there are runs or predictions, else by support.
+    They are ordered by the loss of the baseline where there are runs or predictions, else by
+    support. Context cues are shaded where annotations are there.
 
     Args:
         tasks: which to show, from the top down.
@@ -252,7 +253,7 @@ def contact_sheet(
     cell: int = 112,
     overwrite: bool = False,
 ) -> Path:
-    """``save_gallery`` in pixels: ``per_row`` images of ``cell`` pixels in a row, half of them hard positives, in so many rows."""
+    """``save_gallery`` in pixels: rows of ``per_row`` images of ``cell`` pixels, half of them positives."""
     if per_row < 2 or rows < 1:
         raise ParameterError(
             "an image sheet of nothing", where="image sheet", allowed="2 images in a row and 1 row at least"

@@ -1,4 +1,4 @@
-"""Which two methods are compared image by image: the baseline, and the one that is held against it."""
+"""Which two methods are compared image by image: the baseline and its rival."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["baseline_of", "checked_pair", "rival_of"]
 
 
 def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[str, str] | None:
-    """The two methods to compare, or None where none are named: the baseline, and the one held against it.
+    """The two methods to compare, the baseline first, or None where none are named.
 
     Raises:
         ParameterError: not two different methods that have losses of images.
@@ -28,7 +28,7 @@ def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[st
 
 
 def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
-    """The method that others are compared with: of a pair the first; ERM where it is there, else the first."""
+    """The method that others are compared with: the first of a pair; else ERM, if there, or the first."""
     if pair is not None:
         return pair[0]
     return "erm" if "erm" in methods else methods[0] if methods else None
@@ -37,7 +37,7 @@ def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> 
 def rival_of(
     results: Results | None, criterion: str, methods: Sequence[str], pair: tuple[str, str] | None = None
 ) -> str | None:
-    """The method to hold against the baseline: of all others, that of the best average AUC on hard images under a criterion."""
+    """The second of a pair; else the method with the best average AUC on hard images of a criterion."""
     if pair is not None:
         return pair[1]
     baseline = baseline_of(methods)

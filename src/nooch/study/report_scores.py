@@ -1,4 +1,4 @@
-"""Predictions of models that nooch did not train -> what the report's page of results shows of them."""
+"""Predictions of any model -> what the report's page of results shows of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import NoochError
-from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.report.score_tables import Shown, tables_of
+from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
+from nooch.report.score_tables import Shown, average_label, tables_of
 from nooch.study.report_results import FIGURES, ResultsView
 
 __all__ = ["PredictionScores", "score_predictions", "scored_view"]
@@ -82,6 +82,10 @@ def _points(scores: Scores) -> pl.DataFrame:
     wanted = [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets]
     place = pl.DataFrame(wanted, schema={"metric": pl.String, "subset": pl.String}, orient="row")
     rows = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    return rows.join(place, on=["metric", "subset"], how="semi", maintain_order="left").select(
-        "criterion", "metric", "subset", "task", "low", "high", "n", method="run", mean="value"
-    )
+    rows = rows.join(place, on=["metric", "subset"], how="semi", maintain_order="left")
+    tasks = dict(rows.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(pl.col("task").n_unique()).rows())
+    over = [None if n is None else average_label([n], tasks[c]) for c, n in rows.select("criterion", "n_tasks").rows()]
+    return rows.select(
+        "criterion", "metric", "subset", "task", "low", "high", "n", method="run", mean="value",
+        over=pl.Series(over, dtype=pl.String),
+    )  # fmt: skip

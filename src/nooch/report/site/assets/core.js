@@ -117,5 +117,17 @@ const nooch = (() => {
   // a table that is wider than its place scrolls, with the keyboard too
   const tableBox = (label, table) => el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": label }, table);
 
-  return { put, load, tableBox, drop, unpack, el, plain, words, count, short, percent, fill, bar };
+  // what the address leaves open is chosen so that there is a set: the last split, the first criterion, the first task
+  function opening(site, given) {
+    const splits = [...site.splits].reverse(), criteria = site.criteria.map((one) => one.name);
+    const usual = { task: given.task || site.tasks[0], split: given.split || splits[0], criterion: given.criterion || criteria[0] };
+    const there = new Set(site.sets.map((one) => one.join("\n")));
+    for (const split of given.split ? [given.split] : splits)
+      for (const criterion of given.criterion ? [given.criterion] : criteria)
+        for (const task of given.task ? [given.task] : site.tasks)
+          if (there.has([criterion, task, split].join("\n"))) return { task, split, criterion };
+    return usual;
+  }
+
+  return { put, load, tableBox, opening, drop, unpack, el, plain, words, count, short, percent, fill, bar };
 })();

@@ -21,7 +21,7 @@
   function read() {
     const given = new URLSearchParams(location.hash.slice(1));
     const pick = (name, options, rest) => (options.includes(given.get(name)) ? given.get(name) : rest);
-    Object.assign(state, opening({
+    Object.assign(state, nooch.opening(site, {
       task: pick("task", site.tasks, ""),
       split: pick("split", site.splits, ""),
       criterion: pick("criterion", site.criteria.map((one) => one.name), ""),
@@ -42,18 +42,6 @@
       const mode = given.get(`${one.name}.mode`);
       if (one.kind === "gist" && (mode === "tau" || (mode === "matched" && one.match))) settings[one.name].mode = mode;
     }
-  }
-
-  // what the address leaves open is chosen so that there is a set: the last split, the first criterion, the first task
-  function opening(given) {
-    const splits = [...site.splits].reverse(), criteria = site.criteria.map((one) => one.name);
-    const usual = { task: given.task || site.tasks[0], split: given.split || splits[0], criterion: given.criterion || criteria[0] };
-    const there = new Set(site.sets.map((one) => one.join("\n")));
-    for (const split of given.split ? [given.split] : splits)
-      for (const criterion of given.criterion ? [given.criterion] : criteria)
-        for (const task of given.task ? [given.task] : site.tasks)
-          if (there.has([criterion, task, split].join("\n"))) return { task, split, criterion };
-    return usual;
   }
 
   function address() {
