@@ -65,7 +65,8 @@ class Features:
 def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
     """Rates of one run after another until the time is over, the first one, a warm-up, left out; one at least."""
     run()
-    found, started = [], time.perf_counter()
+    found: list[float] = []
+    started = time.perf_counter()
     while not found or time.perf_counter() - started < seconds:
         found.append(run())
     return found
