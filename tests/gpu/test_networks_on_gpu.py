@@ -19,7 +19,7 @@ from nooch.training.tuning import TuneSettings
 DATA = pictures(n_train=56, n_other=40)
 SETTINGS = TuneSettings(lr=0.002, batch=16, epochs=2, patience=5)
 FAST = replace(SETTINGS, precision="bf16", channels_last=True)
-FEW = [job for job in jobs_of(["erm", "gdro", "irm"]) if job.setting in {"", "K=5", "lambda=1"}]
+FEW = [jobs_of([name])[0] for name in ("erm", "gdro", "irm")]
 
 
 def trained(device, source, settings, jobs, *, interrupted=False, data=DATA):
