@@ -400,9 +400,25 @@ def _until(condition, process):
     assert condition(), process.stderr.read().decode()
 
 
+@pytest.fixture
+def held():
+    """An act that sends 1.5 MB, and the rest when ``held.event`` is set."""
+    event = threading.Event()
+
+    def act(handler, file):
+        body = handler.begin(file)
+        handler.send(body[:1_500_000])
+        event.wait(HANGS)
+        handler.send(body[1_500_000:])
+
+    act.event = event
+    yield act
+    event.set()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_killed_download_continues_where_it_was(server, started, fetched, root, number):
-    files = remote(server.put("/file.bin", BODY, slowly(50_000, 0.01)))
+def test_a_killed_download_continues_where_it_was(server, started, fetched, root, number, held):
+    files = remote(server.put("/file.bin", BODY, held))
     process = started(files)
     partial = root / ".file.bin.partial"
     _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
@@ -437,8 +453,8 @@ def test_a_kill_while_unpacking_leaves_nothing_half(server, started, fetched, ro
     assert len(server.requests) == 1
 
 
-def test_two_processes_at_once(server, started, fetched, root):
-    files = remote(server.put("/file.bin", BODY, slowly(50_000, 0.01)))
+def test_two_processes_at_once(server, started, fetched, root, held):
+    files = remote(server.put("/file.bin", BODY, held))
     first = started(files)
     _until((root / ".file.bin.partial").is_file, first)
     second = started(files)
@@ -447,6 +463,7 @@ def test_two_processes_at_once(server, started, fetched, root):
     assert err.decode().startswith("error: ")
     assert "another process is downloading into this folder" in err.decode()
     fails(lambda: fetched(files), "another process is downloading", "wait until it has ended", kind=OutputError)
+    held.event.set()
     first.communicate(timeout=HANGS)
     assert first.returncode == 0
     assert (root / "file.bin").read_bytes() == BODY
