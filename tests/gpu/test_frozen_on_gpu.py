@@ -70,8 +70,8 @@ def test_embeddings(device, tmp_path):
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (nooch[gist])")
     folder, random = sentence_model(tmp_path), np.random.default_rng(0)
     sentences = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(200)]
-    theirs = SbertEncoder(folder, "fp32", "cpu").encode(sentences)
-    assert apart(SbertEncoder(folder, "fp32", device).encode(sentences), theirs) < 1e-4
+    theirs = SbertEncoder(folder, "float32", "cpu").encode(sentences)
+    assert apart(SbertEncoder(folder, "float32", device).encode(sentences), theirs) < 1e-4
     assert apart(SbertEncoder(folder, "bf16", device).encode(sentences), theirs) < 0.03
 
 
