@@ -22,6 +22,7 @@ from measuring import Spread, machine, ratios, write_json
 
 from nooch.objectives import TrainingCounts
 from nooch.training.heads import Descent, HeadState
+from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
 from nooch.training.probe import HeadPass
 from nooch.training.tasks import TrainingData
