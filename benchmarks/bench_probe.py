@@ -21,7 +21,7 @@ from bench_criteria import timed
 from measuring import Spread, machine, ratios, write_json
 
 from nooch.objectives import TrainingCounts
-from nooch.training.heads import HeadState
+from nooch.training.heads import Descent, HeadState
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
 from nooch.training.probe import HeadPass
@@ -38,7 +38,8 @@ VALUES = {
     "online-gdro": (0.001, 0.01, 0.05, 0.1),
 }
 SEEDS = 12
-SETTINGS = ProbeSettings(epochs=1)
+# the plain loops beside it take features as they are
+SETTINGS = ProbeSettings(Descent(), "none", epochs=1)
 
 
 def made_up(n: int, d: int) -> TrainingData:
