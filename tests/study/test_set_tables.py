@@ -200,3 +200,11 @@ def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, case):
     assert done.code == 2
     assert message in " ".join(done.err.split())
     assert not (tmp_path / "r.md").exists()
+
+
+def test_the_suite_of_the_package_is_a_source(run_cli):
+    ran = run_cli("results", "nooch-coco", "--like", "table2", "--compare", "paper", "--format", "json")
+    assert ran.code == 0, ran.err
+    rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
+    assert [row["task"] for row in rows] == list(NOOCH_TASKS)
+    assert {row[f"difference_{name}"] for row in rows for name in ("hard_positives", "hard_negatives")} == {0}

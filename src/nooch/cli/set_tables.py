@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nooch.challenge import Suite, load_suite
+from nooch.challenge import Suite, is_shipped, load_suite
 from nooch.errors import InputError, ParameterError
 from nooch.files import SUITE_MARKER
 from nooch.report.set_tables import SetsShown
@@ -18,8 +18,8 @@ _PAPER = "paper"
 
 
 def is_suite(source: str) -> bool:
-    """Whether a source is a suite folder."""
-    return (Path(source) / SUITE_MARKER).is_file()
+    """Whether a source is a suite: a folder, or one that comes with the package."""
+    return is_shipped(source) or (Path(source) / SUITE_MARKER).is_file()
 
 
 def tables_of_sets(
@@ -34,7 +34,7 @@ def tables_of_sets(
         options: of ``nooch.study.set_tables.set_tables``.
     """
     for source in sources:
-        if source != _PAPER and not Path(source).is_dir():
+        if source != _PAPER and not is_suite(source) and not Path(source).is_dir():
             raise InputError("no such folder", where=source, allowed="a suite, a folder of runs or of scores, or paper")
     suites = {source: load_suite(source) for source in sources if is_suite(source)} | dict(given)
     if not suites and _PAPER not in sources:

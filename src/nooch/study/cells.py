@@ -121,8 +121,11 @@ def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     about = cells.select("method", "sees").unique()
     averages = over_tasks(cells, strict=strict).join(about, on="method", how="left", maintain_order="left")
     block = ["criterion", "metric", "subset", "method"]
+    # of the tasks that the average is over
+    over = averages.select(*block, task=pl.col("averaged_tasks").str.split(", ")).explode("task")
     known = pl.col("n_worse").count() > 0
-    worse = cells.group_by(block).agg(n_worse=pl.when(known).then(pl.col("n_worse").sum()))
+    counted = cells.join(over, on=[*block, "task"], how="semi").group_by(block)
+    worse = counted.agg(n_worse=pl.when(known).then(pl.col("n_worse").sum()))
     averages = averages.join(worse, on=block, how="left", maintain_order="left")
     averages = averages.with_columns(setting=pl.lit(None, pl.String))
     return pl.concat([cells, averages.select(list(CELLS))])
