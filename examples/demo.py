@@ -177,7 +177,7 @@ def print_summary(name: str, scores: Path, suite: Path) -> None:
             mine = cells.filter(method=method, criterion=criterion)
             values = [mine.filter(metric=metric, subset=subset)["mean"] for metric, subset in COLUMNS.values()]
             table.add_row(method, criterion, *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values))
-    Console(width=120).print(table)
+    Console(width=126).print(table)
 
 
 _steps = iter(range(1, 100))

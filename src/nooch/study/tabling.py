@@ -70,7 +70,7 @@ def like(
         spec = PAPER_TABLES[name]
         blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
         without = dict.fromkeys((panel.criterion, panel.metric) for panel, rows in blocks if not rows.height)
-        notes += [f"{name}: {_absent(results, *of)}" for of in without]
+        notes += dict.fromkeys(f"{name}: {_absent(results, *of)}" for of in without)
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
         groups = [blocks] if spec.stacked else [[block] for block in blocks]
         tables += [_table(results, spec, group, by_sight) for group in groups if group]
