@@ -131,7 +131,7 @@ REFUSED = {
     "a broken pair": (["--criteria", "gist"], "'gist' is no pair"),
     "a criterion that is not there": (["--criteria", "gist=mine"], "'mine' is no criterion"),
     "an ending": (["--out", "table.docx"], "'.docx' is no ending"),
-    "no results under it": (["--like", "table4"], "no results for these tables"),
+    "no results under it": (["--like", "table4"], "no table can be made: table4: no results under gist"),
 }
 
 

@@ -1,5 +1,6 @@
 """Plans: what jobs are trained on, and what is refused before any training."""
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -7,8 +8,10 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 import nooch
+from nooch.challenge import Suite
+from nooch.challenge.suite import SuiteHeader
 from nooch.errors import InputError, ParameterError, UndefinedError
-from nooch.study.planning import plan_bench, plan_finetune
+from nooch.study.planning import identity_of, plan_bench, plan_finetune
 
 pytest.importorskip("torch")
 
@@ -114,3 +117,23 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
         "its cue road was not annotated in all images of train and valid",
         kind=UndefinedError,
     )
+
+
+def test_a_suite_of_an_earlier_version_keeps_its_identity():
+    """Runs name the suite that they were trained for: a field that is new must not change that name."""
+    ce = {"alpha": 0.05, "beta": 0.1, "cues": {}}
+    content = {
+        "criteria": {"ce": {"kind": "ce", "parameters": ce, "fitted": None, "cues": {"car": [["road", 0.3]]}}},
+        "dataset": {"fingerprint": "0", "n_images": 10, "splits": {"test": 10}, "area": None, "path": None},
+        "sets": [
+            {
+                "criterion": "ce", "task": "car", "split": "test", "positives": 3, "negatives": 4, "hard_positives": 2,
+                "hard_negatives": 2, "excluded_positives": 0, "excluded_negatives": 0, "threshold_positive": 0.1,
+                "threshold_negative": 0.1, "tied_positive": False, "tied_negative": False, "missing_positives": 0,
+                "missing_negatives": 0,
+            }
+        ],
+        "skipped": [], "splits": ["test"], "tasks": ["car"],
+    }  # fmt: skip
+    header = msgspec.convert(content, SuiteHeader)
+    assert identity_of(Suite(header, lambda *_: pytest.fail("no set is read"))) == "a51856cefe0110c6e00e7733b453e765"

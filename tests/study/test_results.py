@@ -330,7 +330,7 @@ def test_blocks_without_results_are_said(results):
     tables, notes = like(results, ["table9"])
     assert [t.rows["criterion"].unique().to_list() for t in tables] == [["ce"]]
     assert "table9: no results under gist" in notes
-    fails(lambda: like(results, ["table4"]), "no results for these tables", kind=UndefinedError)
+    fails(lambda: like(results, ["table4"]), "no table can be made: table4: no results under gist", kind=UndefinedError)
 
 
 def test_the_papers_tables_are_its_own():

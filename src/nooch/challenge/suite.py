@@ -82,7 +82,7 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class SuiteHeader(msgspec.Struct, frozen=True):
+class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything of a suite but the rows of its sets.
 
     ``hard_only`` says that the sets hold hard images alone, so that nothing is known of the others.

@@ -76,7 +76,8 @@ def like(
         tables += [_table(results, spec, group, by_sight) for group in groups if group]
     if not tables:
         known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
-        raise UndefinedError("there are no results for these tables", where=results.about, allowed=f"tables of {known}")
+        why = "; ".join(notes[len(results.notes) + len(results.averages) :])
+        raise UndefinedError(f"no table can be made: {why}", where=results.about, allowed=f"tables of {known}")
     return tables, notes + _worse(tables) + _gaps(tables)
 
 
