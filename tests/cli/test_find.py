@@ -140,7 +140,7 @@ def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path)
         assert f"road covers {area:.3g} %" in told.out
     elsewhere = shutil.move(dataset, tmp_path / "elsewhere")
     told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", image)
-    assert "only supports are told" in told.err
+    assert "only subsets and supports are told" in told.err
     told = run_cli(
         "explain", tmp_path / "suite", "--task", "car", "--image", image, "--dataset", elsewhere, "--format", "json"
     )

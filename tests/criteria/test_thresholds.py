@@ -67,7 +67,8 @@ def test_a_suite_keeps_them_and_its_fitted_criterion_gives_the_same_sets(data, t
     first = find(data, {"gist": Gist("e", PAIRS)}, tasks=["car", "cup"])
     save_suite(first, tmp_path / "suite")
     record = load_suite(tmp_path / "suite").header.criteria["gist"]
-    assert record.parameters == {"embedding": "e", "tau": {"car": [0.6, -0.2], "cup": [-0.1, 0.3]}}
+    tau = {"car": [0.6, -0.2], "cup": [-0.1, 0.3]}
+    assert record.parameters == {"embedding": "e", "precision": "unknown", "tau": tau}
     fitted = FittedGist.from_json(record.fitted)
     assert fitted.criterion == Gist("e", PAIRS)
     again = find(data, {"gist": fitted}, tasks=["cup"])
@@ -94,7 +95,7 @@ def test_a_threshold_of_valid_is_carried_to_test(data):
     matched = find(data, {"ce": CE(cues=CUES), "gist": Gist("e")}, match="ce")
     assert "car" not in {s.task for s in matched.header.skipped}
     recorded = suite_thresholds(matched)
-    assert recorded.support == {"embedding": "e"}
+    assert recorded.support == {"embedding": "e", "precision": "unknown"}
     assert set(recorded.tau) == set(CLASSES)
     assert recorded.tau["rare"] is None
     assert recorded.notes == ("no threshold of valid, so no gist set here: road, rare",)

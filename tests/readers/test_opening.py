@@ -12,8 +12,8 @@ from nooch.errors import InputError
 from nooch.readers import maps, opening
 from nooch.readers.image_files import IMAGE_ENDINGS
 from nooch.readers.opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
+from nooch.report.sheets import Layout, Panel, Tile, draw_sheet
 from nooch.report.site import pictures
-from nooch.scenes import sheet
 from nooch.study import composing
 
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
@@ -69,7 +69,7 @@ def _decoded(codec):
 READS = {
     "the function": _plain,
     "a label map": maps._count,
-    "a sheet of scenes": sheet._opened,
+    "a sheet of images": lambda path: draw_sheet([Panel("title", [Tile(path)])], Layout(1, 1)),
     "a picture of the report": _drawn,
     "a Waterbirds montage": _composed,
     "pixels": _decoded("pil"),

@@ -169,7 +169,7 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     selected.write_csv(tmp_path / "selected.csv")
     found = read_results(tmp_path, [suite])
     assert [n for n in found.averages if "under ce " in n] == [
-        "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because a value is undefined: car"
+        "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because they lack a value: car"
     ]
     for name in ("table9", "table10", "table14", "table16"):
         (table,), notes = like(found, [name])

@@ -12,7 +12,7 @@ from refusals import fails
 from shortcuts import jobs_of
 
 from nooch.errors import FormatError, InputError, ParameterError
-from nooch.training.jobs import plain
+from nooch.training.jobs import recorded
 from nooch.training.kinds import load_task_model
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
@@ -211,9 +211,9 @@ def test_settings_of_earlier_versions_keep_their_identity():
     (job,) = jobs_of(["erm"])
     named = {normalize: job.identity(replace(SETTINGS, normalize=normalize), {}) for normalize in (None, True, False)}
     assert len(set(named.values())) == 3
-    assert "normalize" not in plain(SETTINGS)
+    assert "normalize" not in recorded(SETTINGS)
     # as version 0.1.0 computed it
-    content = {"code": 1, "job": msgspec.to_builtins(job), "settings": plain(SETTINGS), "data": {}}
+    content = {"code": 1, "job": msgspec.to_builtins(job), "settings": recorded(SETTINGS), "data": {}}
     assert named[None] == sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 

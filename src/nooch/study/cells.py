@@ -149,7 +149,7 @@ def averages_note(cells: pl.DataFrame) -> list[str]:
             rest = [task for task in tasks if task not in kept]
             notes.append(
                 f"averages under {criterion} are over {few} of {len(tasks)} tasks: {some_of(kept, 12)}; "
-                f"left out, because a value is undefined: {some_of(rest, 12)}"
+                f"left out, because they lack a value: {some_of(rest, 12)}"
             )
     return notes
 
