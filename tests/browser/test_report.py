@@ -311,7 +311,8 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
         )
         for i in range(9)
     ]
-    write_report(suite, tmp_path / "site", data=data, predictions=runs)
+    # the pages are what is tested, and a thousand resamples of nine runs take minutes
+    write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=5)
     began = time.perf_counter()
     open_page(page, tmp_path / "site", task="class0", criterion="ce")
     first = time.perf_counter() - began
