@@ -39,6 +39,9 @@ def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
     assert (tmp_path / "suite" / "challenge_sets.parquet").read_bytes() == (
         tmp_path / "parts" / "challenge_sets.parquet"
     ).read_bytes()
+    # pages say that there are several, and none for all tasks
+    assert run_cli("report", tmp_path / "suite", "--dataset", world / "dataset", "--out", tmp_path / "site").code == 0
+    assert "τ by task" in (tmp_path / "site" / "index.html").read_text()
     # fitted elsewhere, with other thresholds
     again = ["find", world / "dataset", "--criterion", "gist", "--fitted", tmp_path / "suite", "--tasks", "car"]
     assert run_cli(*again, "--tau", "0.2", "--out", tmp_path / "b").code == 0

@@ -173,6 +173,16 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     told = run_cli("explain", tmp_path / "hard", "--task", "car", "--image", only[0])
     assert "gist: no verdict: the image is not hard, and the suite holds hard images alone" in told.out
     assert run_cli("report", tmp_path / "hard", "--out", tmp_path / "site").code == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "The suite holds hard images alone" in page
+    # 1,539 hard positives under CE and under gist, and not a third time as all positives
+    assert page.count(">1,539<") == 2
+    tabled = run_cli("results", tmp_path / "hard", "--like", "table2", "--compare", "paper", "--out", tmp_path / "t.csv")
+    assert tabled.code == 0, tabled.err
+    assert "how many positives there are is not known" in " ".join(tabled.err.split())
+    counts = pl.read_csv(tmp_path / "t.csv")
+    assert counts["positives"].null_count() == counts["difference_positives"].null_count() == counts.height == 24
+    assert counts["difference_hard_positives"].to_list() == [0] * 24
     for refused in (
         ["evaluate", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--average", "test"],
         ["class-losses", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--split", "test"],

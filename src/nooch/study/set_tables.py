@@ -16,6 +16,7 @@ __all__ = ["paper_set_tables", "set_tables"]
 
 _PAPER_DECIMALS, _DECIMALS = 2, 3
 _TIED = "(tied): images on both sides of the cut have this support, so that ids decided"
+_HARD_ONLY = "the suite holds hard images alone: how many positives there are is not known"
 _ROUNDED = "the paper gives thresholds to two decimals, for its own caption embeddings"
 
 
@@ -59,6 +60,7 @@ def set_tables(
         for kind in spec.criteria:
             rows = _rows(suite, spec, called.get(kind, kind), of, suite.tasks if tasks is None else tasks)
             notes += _gaps(name, kind, rows)
+            notes += [_HARD_ONLY] if suite.header.hard_only and not spec.of_thresholds else []
             if rows["reason"].null_count() == 0:
                 continue
             if compare and of != spec.split:
@@ -116,6 +118,9 @@ def _rows(suite: Suite, spec: SetTable, criterion: str, split: str, tasks: Seque
         if (criterion, task, split) in suite.keys:
             record = suite.record(criterion, task, split)
             values = {column: _value(record, column) for column in spec.columns}
+            if suite.header.hard_only and "positives" in values:
+                # the set's positives are the hard ones
+                values["positives"] = None
             gone = None if any(value is not None for value in values.values()) else "its set has no threshold"
             rows.append({"task": task, **values, **{tie: getattr(record, tie) for tie in ties}, "reason": gone})
         else:
