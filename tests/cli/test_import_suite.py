@@ -177,7 +177,9 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     assert "The suite holds hard images alone" in page
     # 1,539 hard positives under CE and under gist, and not a third time as all positives
     assert page.count(">1,539<") == 2
-    tabled = run_cli("results", tmp_path / "hard", "--like", "table2", "--compare", "paper", "--out", tmp_path / "t.csv")
+    tabled = run_cli(
+        "results", tmp_path / "hard", "--like", "table2", "--compare", "paper", "--out", tmp_path / "t.csv"
+    )
     assert tabled.code == 0, tabled.err
     assert "how many positives there are is not known" in " ".join(tabled.err.split())
     counts = pl.read_csv(tmp_path / "t.csv")
