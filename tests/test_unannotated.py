@@ -192,6 +192,12 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
     # a sweep refuses the same
     for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):
         fails(lambda data=data: sweep_thresholds(data, alpha=[0.05], beta=[0.1], tasks="boat"), InputError, text)
+    # nor does a sweep of the gist count where the class itself is unknown in most images; here 14 of 20
+    gist = _boats(10, 3).with_embedding("e", np.random.default_rng(0).normal(size=(40, 3)))
+    fails(lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"), InputError, "gist: sea, test (14 of 20)")
+    fails(lambda: sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea"), InputError, "sea (14 of 20)")
+    swept = sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea", allow_unannotated=True)
+    assert swept.tau.filter(task="sea").select(pl.sum_horizontal("positives", "negatives")).item() == 6
     # also without a cue: the kind that was not annotated could have been one
     none = _boats(0, 10)
     fails(lambda: find(none, {"ce": CE()}, tasks="car,boat"), InputError, "ce: boat (10 of 10)")

@@ -92,6 +92,10 @@ def sweep_thresholds(
     if len(taus) and embedding is not None:
         gist = Gist(embedding).fit(train, names)
         defined = [task for task in names if gist.undefined(task) is None]
+        if not allow_unannotated:
+            for split, part in parts.items():
+                unknown = [0 if (mask := part.unknown_labels(task)) is None else int(mask.sum()) for task in defined]
+                check_counted(defined, split, len(part) - np.array(unknown, dtype=np.int64), len(part))
         tau_table = pl.concat(
             _table(defined, split, {"tau": taus}, _by_threshold(gist, part, defined, taus))
             for split, part in parts.items()
