@@ -259,6 +259,17 @@ def test_a_sweep_that_cannot_be_read(tmp_path):
     fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
 
 
+def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(sources):
+    data = sources.data
+    few = pl.Series(np.arange(len(data)) % 4 == 0)
+    known = data.images.with_columns(annotated_things=few)
+    data = replace(data, images=known, kinds=dict.fromkeys(data.classes, "thing"))
+    with_suite, without = (replace(sources, data=data, suite=suite) for suite in (sources.suite, None))
+    for name in ("fig12", "fig13"):
+        assert figure_data(name, with_suite).height > 0
+        fails(lambda name=name: figure_data(name, without), "would be left out", kind=InputError)
+
+
 def test_embeddings_are_named_where_there_are_several(sources):
     two = replace(sources, data=sources.data.with_embedding("f", np.ones((len(sources.data), 2))))
     fails(lambda: figure_data("fig14", two), "2 embeddings", "--embedding", kind=ParameterError)

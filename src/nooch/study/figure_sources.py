@@ -226,7 +226,14 @@ class Sources:
     def _swept(self, **grids: Any) -> Sweep:
         tasks = "all" if self.tasks is None else list(self.tasks)
         data = _there(self.data, "dataset")
-        return sweep_thresholds(data, **grids, tasks=tasks, splits=[self.split], progress=self.progress)
+        return sweep_thresholds(
+            data,
+            **grids,
+            tasks=tasks,
+            splits=[self.split],
+            allow_unannotated=self._allow_unannotated,
+            progress=self.progress,
+        )
 
     def _losses(self, **grids: Any) -> LossSweep:
         return sweep_losses(
@@ -236,8 +243,14 @@ class Sources:
             tasks=self.tasks,
             split=self.split,
             scale=self.scale,
+            allow_unannotated=self._allow_unannotated,
             progress=self.progress,
         )
+
+    @property
+    def _allow_unannotated(self) -> bool:
+        """A dataset with a suite was checked when the suite was found, at its thresholds and not at all of the grid's."""
+        return self.suite is not None
 
     def _embedding(self) -> str:
         names = list(_there(self.data, "dataset").embeddings)
