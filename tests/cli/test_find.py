@@ -320,6 +320,7 @@ def test_a_criterion_of_ones_own(dataset, tmp_path):
         (["--cues", "car=car"], "other classes"),
         (["--splits", "validation"], "'validation' is no split"),
         (["--fitted", "nowhere"], "is no suite"),
+        (["--fitted", "nooch-coco"], "ce of the suite was not fitted"),
     ],
 )
 def test_wrong_options_end_with_code_2_and_leave_nothing(dataset, run_cli, tmp_path, words, message):

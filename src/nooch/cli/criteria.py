@@ -63,7 +63,13 @@ class Options:
             ]
             if ":" in name:
                 return _own_fitted(name, record)
-            fitted = fitted_from_json(record.kind, record.fitted or {})
+            if record.fitted is None:
+                raise ParameterError(
+                    f"{name} of the suite was not fitted: its sets were imported",
+                    where="--fitted",
+                    allowed="a suite of nooch find",
+                )
+            fitted = fitted_from_json(record.kind, record.fitted)
             if isinstance(fitted, FittedGist):
                 tau = self._tau_for("embedding", fitted.criterion.embedding)
                 return fitted if tau is None else fitted.with_tau(tau)
