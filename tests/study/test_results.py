@@ -261,13 +261,27 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
     (tmp_path / "scores").mkdir()
     save_scores(scores, tmp_path / "scores" / "scores.parquet")
     selected.write_csv(tmp_path / "scores" / "selected.csv")
-    again = read_results(tmp_path / "scores", [suite]).cells
+    collected = read_results(tmp_path / "scores", [suite])
+    told = [text for text in found.notes if "worse than a constant" in text]
+    assert [text for text in collected.notes if "worse than a constant" in text] == told
+    again = collected.cells
     place = ["metric", "subset", "task", "method", "n_worse"]
     assert_frame_equal(again.select(place), found.cells.select(place), check_row_order=False)
     # folders of before say nothing of it
     selected.drop("worse_than_constant").write_csv(tmp_path / "scores" / "selected.csv")
     assert read_results(tmp_path / "scores", [suite]).cells["n_worse"].null_count() == again.height
     assert results.cells["n_worse"].null_count() == results.cells.height
+    # a folder that was begun before and gone on with knows it of some jobs
+    partly = made_runs(
+        tmp_path / "partly",
+        suite,
+        settings=chosen,
+        losses=lambda job: worse_on_bowls(job) if job.seed else (None, None),
+    )
+    (note,) = (text for text in collect(partly, suite)[2] if "worse than a constant" in text)
+    assert "2 of 8 jobs are worse than a constant" in note
+    assert "gdro K=30 2 of 4" in note
+    assert "of 4 jobs, trained by an earlier version, it is not recorded" in note
 
 
 def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
