@@ -420,3 +420,11 @@ def test_paired_differences_are_those_of_the_cells(runs, suite, results):
         "'vrex' is no method",
         kind=ParameterError,
     )
+
+
+def test_tables_of_calibration_say_which_ece():
+    tables, _ = like(paper_cells(), ["table17", "table18"])
+    assert len(tables) == 4
+    for table in tables:
+        assert "the paper's ECE (ece_paper)" in table.title
+        assert set(table.rows["metric"]) == {"ece_paper"}
