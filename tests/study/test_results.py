@@ -17,11 +17,13 @@ from nooch.criteria import CE, Attribute
 from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.report import save_scores
 from nooch.report.paper_tables import shown
+from nooch.study.cells import CELLS, averages_note, with_averages
 from nooch.study.collecting import chosen_scores, collect
 from nooch.study.finding import find
 from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
 from nooch.study.tabling import legend, like, table_names
+from nooch.study.verdicts import Numbers
 from nooch.training.records import RunsFolder
 
 METRIC = "nll"
@@ -428,3 +430,22 @@ def test_tables_of_calibration_say_which_ece():
     for table in tables:
         assert "the paper's ECE (ece_paper)" in table.title
         assert set(table.rows["metric"]) == {"ece_paper"}
+
+
+def test_names_of_tasks_may_have_commas():
+    rows = [
+        dict.fromkeys(CELLS) | {
+            "criterion": criterion, "metric": "auc", "subset": subset, "task": task, "method": "erm", "sees": "nothing",
+            "mean": None if (task, subset) == ("car", "easy") else 0.5, "std": 0.1, "n_worse": 1,
+        }
+        for criterion in ("ce", "gist") for task in ("tench, Tinca", "car", "cup") for subset in ("hard", "easy")
+        if (criterion, task) != ("gist", "cup")
+    ]  # fmt: skip
+    cells = with_averages(pl.DataFrame(rows, schema=CELLS))
+    averages = cells.filter(task="average", criterion="ce")
+    assert averages["n_worse"].to_list() == [2, 2]
+    (note, _) = averages_note(cells)
+    assert note.endswith("2 of 3 tasks: tench, Tinca, cup; left out, because they lack a value: car")
+    alike, over = Numbers(cells).alike(("ce", "gist"))
+    assert over == " (over tench, Tinca)"
+    assert alike.get("ce", "auc", "hard", "erm").mean == 0.5
