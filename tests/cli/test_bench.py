@@ -321,9 +321,11 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
 
 
 def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cli, tmp_path):
-    done = run_cli(*arguments(world, embedding, undisturbed, "--set", "lr=0.5"))
+    done = run_cli(*arguments(world, embedding, undisturbed, "--set", "lr=0.5", "--set", "condition=none"))
     assert done.code == 2
-    assert "runs of another configuration" in " ".join(done.err.split())
+    told = " ".join(done.err.split())
+    assert "runs of another configuration" in told
+    assert "condition is standardize there, none here; lr is 0.01 there, 0.5 here" in told
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     assert run_cli(*arguments(world, embedding, tmp_path / "mine")).code == 2

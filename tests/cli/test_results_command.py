@@ -181,6 +181,15 @@ def rates(world):
         training = {"descent": {"lr": rate, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
         made_runs(world / name, suite, training=training)
     made_runs(world / "old", suite, training={"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 5})
+    training = {"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
+    made_runs(
+        world / "other-runs",
+        small_suite(path="elsewhere"),
+        training=training,
+        settings={"erm": [()]},
+        seeds=(0, 1),
+        tasks=("car",),
+    )
     return world
 
 
@@ -220,6 +229,34 @@ def test_results_over_a_setting(rates, run_cli, tmp_path):
     )
     assert "condition = none" in done.out
     assert "condition = standardize" in done.out
+
+
+def test_over_says_what_else_differs(rates, run_cli):
+    def told(*names, over):
+        sources = [rates / name for name in names]
+        suites = ("--suite", rates / "suite", "--suite", rates / "other")
+        each = [
+            run_cli("statements", *sources, *suites, "--over", over),
+            run_cli("results", *sources, *suites, "--over", over, "--like", "table3"),
+        ]
+        assert [done.code for done in each] == [0, 0]
+        notes = {
+            words(done.err).partition("these folders differ not only in ")[2].partition(" note:")[0] for done in each
+        }
+        assert len(notes) == 1
+        return notes.pop()
+
+    assert told("slow", "fast", over="lr") == ""
+    assert told("old", "fast", over="condition") == "condition, but also in patience (5, 3)"
+    assert told("slow", "other-runs", over="lr") == "lr, but also in suite, tasks, methods or their settings, seeds"
+
+
+def test_statements_over_a_setting_say_over_which_tasks_averages_are(rates, run_cli, monkeypatch):
+    from nooch.study.results import Results
+
+    monkeypatch.setattr(Results, "averages", property(lambda _: ["averages are over 1 of 2 tasks"]))
+    done = run_cli("statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr")
+    assert words(done.err).count("averages are over 1 of 2 tasks") == 2
 
 
 @pytest.mark.parametrize(

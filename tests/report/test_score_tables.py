@@ -110,6 +110,23 @@ def test_one_line_is_over_the_same_tasks(suite):
     assert list(of) == ["car", "fire_hydrant", "average of 1 of 2"]
     for head in ("AUC hard", "AUC easy"):
         assert of["average of 1 of 2"][head] == of["car"][head].split()[0]
+    for count in ("hard pos", "hard neg"):
+        assert of["average of 1 of 2"][count] == of["car"][count]
+
+
+def test_a_strict_average_that_is_null_is_a_dash(suite):
+    """A null average names the tasks that have a value; nothing is averaged over these, and the others stay over all tasks."""
+    scores = evaluate(suite, logits(suite), bootstrap=20, strict=True)
+    hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
+    short = scores.table.with_columns(
+        averaged_tasks=pl.when(hard).then(pl.lit("car")).otherwise("averaged_tasks"),
+        n_tasks=pl.when(hard).then(1).otherwise("n_tasks"),
+        **{name: pl.when(~hard).then(name) for name in ("value", "low", "high")},
+    )
+    strict, plain = (tables_of(replace(scores, table=table), ["auc"])[0] for table in (short, scores.table))
+    last, known = (dict(zip(table.columns, table.rows[-1], strict=True)) for table in (strict, plain))
+    assert last == {**known, "AUC hard": "–"}
+    assert last["task"] == "average of 2"
 
 
 def test_labels_of_averages():

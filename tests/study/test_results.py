@@ -17,11 +17,13 @@ from nooch.criteria import CE, Attribute
 from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.report import save_scores
 from nooch.report.paper_tables import shown
+from nooch.study.cells import CELLS, averages_note, with_averages
 from nooch.study.collecting import chosen_scores, collect
 from nooch.study.finding import find
 from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
 from nooch.study.tabling import legend, like, table_names
+from nooch.study.verdicts import Numbers
 from nooch.training.records import RunsFolder
 
 METRIC = "nll"
@@ -261,13 +263,27 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
     (tmp_path / "scores").mkdir()
     save_scores(scores, tmp_path / "scores" / "scores.parquet")
     selected.write_csv(tmp_path / "scores" / "selected.csv")
-    again = read_results(tmp_path / "scores", [suite]).cells
+    collected = read_results(tmp_path / "scores", [suite])
+    told = [text for text in found.notes if "worse than a constant" in text]
+    assert [text for text in collected.notes if "worse than a constant" in text] == told
+    again = collected.cells
     place = ["metric", "subset", "task", "method", "n_worse"]
     assert_frame_equal(again.select(place), found.cells.select(place), check_row_order=False)
     # folders of before say nothing of it
     selected.drop("worse_than_constant").write_csv(tmp_path / "scores" / "selected.csv")
     assert read_results(tmp_path / "scores", [suite]).cells["n_worse"].null_count() == again.height
     assert results.cells["n_worse"].null_count() == results.cells.height
+    # a folder that was begun before and gone on with knows it of some jobs
+    partly = made_runs(
+        tmp_path / "partly",
+        suite,
+        settings=chosen,
+        losses=lambda job: worse_on_bowls(job) if job.seed else (None, None),
+    )
+    (note,) = (text for text in collect(partly, suite)[2] if "worse than a constant" in text)
+    assert "2 of 8 jobs are worse than a constant" in note
+    assert "gdro K=30 2 of 4" in note
+    assert "of 4 jobs, trained by an earlier version, it is not recorded" in note
 
 
 def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
@@ -406,3 +422,30 @@ def test_paired_differences_are_those_of_the_cells(runs, suite, results):
         "'vrex' is no method",
         kind=ParameterError,
     )
+
+
+def test_tables_of_calibration_say_which_ece():
+    tables, _ = like(paper_cells(), ["table17", "table18"])
+    assert len(tables) == 4
+    for table in tables:
+        assert "the paper's ECE (ece_paper)" in table.title
+        assert set(table.rows["metric"]) == {"ece_paper"}
+
+
+def test_names_of_tasks_may_have_commas():
+    rows = [
+        dict.fromkeys(CELLS) | {
+            "criterion": criterion, "metric": "auc", "subset": subset, "task": task, "method": "erm", "sees": "nothing",
+            "mean": None if (task, subset) == ("car", "easy") else 0.5, "std": 0.1, "n_worse": 1,
+        }
+        for criterion in ("ce", "gist") for task in ("tench, Tinca", "car", "cup") for subset in ("hard", "easy")
+        if (criterion, task) != ("gist", "cup")
+    ]  # fmt: skip
+    cells = with_averages(pl.DataFrame(rows, schema=CELLS))
+    averages = cells.filter(task="average", criterion="ce")
+    assert averages["n_worse"].to_list() == [2, 2]
+    (note, _) = averages_note(cells)
+    assert note.endswith("2 of 3 tasks: tench, Tinca, cup; left out, because they lack a value: car")
+    alike, over = Numbers(cells).alike(("ce", "gist"))
+    assert over == " (over tench, Tinca)"
+    assert alike.get("ce", "auc", "hard", "erm").mean == 0.5

@@ -98,7 +98,7 @@ def results_command(
     from nooch.published.set_tables import SET_TABLES
     from nooch.report.paper_tables import Sheet, check_result_files
     from nooch.report.score_tables import tables_of
-    from nooch.study.over_settings import tables_over
+    from nooch.study.over_settings import also_differ, tables_over
     from nooch.study.pairing import paired_results
     from nooch.study.tabling import legend, table_names
     from nooch.study.tabling import like as tables_like
@@ -141,6 +141,7 @@ def results_command(
         if over is not None:
             each = {value: one.select(*chosen) for value, one in _each(sources, over, read).items()}
             tables, more_notes = tables_over(each, of_results, over, **marks)
+            more_notes = [*also_differ(sources, over), *more_notes]
         else:
             found = read(sources).select(*chosen)
             tables, more_notes = tables_like(found, of_results, **marks)
@@ -180,6 +181,7 @@ def statements_command(
     format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
 ) -> None:
     """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
+    from nooch.study.over_settings import also_differ
     from nooch.study.results import paper_cells
     from nooch.study.statements import STATEMENTS, finding_tables, judge_statements
 
@@ -189,6 +191,8 @@ def statements_command(
         read = partial(_read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update)
         if over is not None:
             each = {v: one.select(split_names(tasks) or None) for v, one in _each(sources, over, read).items()}
+            for text in also_differ(sources, over):
+                note(text)
             _print_over(each, over, wanted, format)
             return
         found = read(sources).select(split_names(tasks) or None)
@@ -233,7 +237,7 @@ def _print_over(each: Mapping[str, Results], over: str, wanted: Sequence[str] | 
 
     findings = {value: judge_statements(found, wanted) for value, found in each.items()}
     for value, found in each.items():
-        for text in found.notes:
+        for text in [*found.notes, *found.averages]:
             note(f"{over} = {value}: {text}")
     if format is StatementFormat.json:
         rows = []

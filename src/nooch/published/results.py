@@ -80,8 +80,8 @@ _LISTED = (
     PaperTable(14, "NLL on hard positives", _both("nll", "hard_positive")),
     PaperTable(15, "NLL on hard negatives", _both("nll", "hard_negative")),
     PaperTable(16, "NLL on easy images", _both("nll", "easy")),
-    PaperTable(17, "ECE on hard images", _both("ece_paper", "hard")),
-    PaperTable(18, "ECE on easy images", _both("ece_paper", "easy")),
+    PaperTable(17, "the paper's ECE (ece_paper) on hard images", _both("ece_paper", "hard")),
+    PaperTable(18, "the paper's ECE (ece_paper) on easy images", _both("ece_paper", "easy")),
 )
 PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in _LISTED}
 """Name -> table, in the paper's order."""

@@ -123,14 +123,14 @@ def _table(
     tasks = rows.filter(pl.col("task") != AVERAGE)["task"].n_unique()
     for names, group in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
         cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
-        n = {subset: row["n"] for (_, subset), row in cells.items()}
-        counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
         first, *others = map(str, names)
         average = first == AVERAGE
         if average:
             like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
             cells, counted = _alike(cells, wanted, rows.filter(pl.col("task") != AVERAGE, *like))
             first = average_label(counted, tasks)
+        n = {subset: row["n"] for (_, subset), row in cells.items()}
+        counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
         values = [_cell(cells.get(key), signed=differences) for key in wanted]
         listed.append((average, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
@@ -144,16 +144,21 @@ def _alike(
 ) -> tuple[dict[tuple[str, str], Row], list[int]]:
     """Averages that stand in one line, over the same tasks, and how many these are.
 
-    Where they are over others, their values are taken over the tasks that all of them have, without intervals.
+    Where they are over others, their values and counts are taken over the tasks that all of them have, without
+    intervals. An average that is null, as a strict one is, stays so.
     """
-    known = [cells[key] for key in wanted if key in cells and cells[key]["averaged_tasks"]]
+    known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
     lists = {row["averaged_tasks"]: set(row["averaged_tasks"].split(", ")) for row in known}
     if len(lists) < 2:
         return cells, [row["n_tasks"] for row in known]
     common = set.intersection(*lists.values())
-    means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset").agg(pl.col("value").mean())
-    values = {(metric, subset): value for metric, subset, value in means.rows()}
-    return {key: {**row, "value": values.get(key), "low": None} for key, row in cells.items()}, [len(common)]
+    means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset")
+    taken = {
+        (metric, subset): {"value": value, "n": n, "low": None}
+        for metric, subset, value, n in means.agg(pl.col("value").mean(), pl.col("n").sum()).rows()
+    }
+    lacking = {"value": None, "n": 0, "low": None}
+    return {key: {**row, **taken.get(key, lacking)} for key, row in cells.items()}, [len(common)]
 
 
 def average_label(counts: Sequence[int], tasks: int) -> str:

@@ -122,9 +122,11 @@ def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     averages = over_tasks(cells, strict=strict).join(about, on="method", how="left", maintain_order="left")
     block = ["criterion", "metric", "subset", "method"]
     # of the tasks that the average is over
-    over = averages.select(*block, task=pl.col("averaged_tasks").str.split(", ")).explode("task")
+    over = averages.select(*block, over="averaged_tasks")
+    # a task's name may have a comma in it
+    inside = pl.format(", {}, ", "over").str.contains(pl.format(", {}, ", "task"), literal=True)
     known = pl.col("n_worse").count() > 0
-    counted = cells.join(over, on=[*block, "task"], how="semi").group_by(block)
+    counted = cells.join(over, on=block).filter(inside).group_by(block)
     worse = counted.agg(n_worse=pl.when(known).then(pl.col("n_worse").sum()))
     averages = averages.join(worse, on=block, how="left", maintain_order="left")
     averages = averages.with_columns(setting=pl.lit(None, pl.String))
@@ -145,7 +147,7 @@ def averages_note(cells: pl.DataFrame) -> list[str]:
                 f"averages under {criterion} are over {few} to {many} of {len(tasks)} tasks: no task has all values"
             )
         elif few < len(tasks):
-            kept = lists[0].split(", ")
+            kept = [task for task in tasks if f", {task}, " in f", {lists[0]}, "]
             rest = [task for task in tasks if task not in kept]
             notes.append(
                 f"averages under {criterion} are over {few} of {len(tasks)} tasks: {some_of(kept, 12)}; "

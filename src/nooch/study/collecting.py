@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 
-__all__ = ["chosen_scores", "collect", "runs_predictions"]
+__all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -56,7 +56,7 @@ def collect(
         else []
     )
     notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
-    notes += worse_note(kept)
+    notes += worse_note((r.job.method, r.job.setting, r.worse_than_constant) for r in kept)
     predictions = runs_predictions(runs, kept, progress)
     splits = [split for split in ("valid", "test") if split in suite.splits]
     scores = evaluate(suite, predictions, split=splits, bootstrap=bootstrap, ignore_unknown=True, progress=progress)
@@ -83,19 +83,26 @@ def collect(
     return alone, chosen.join(counted, on=counted.columns[:3], how="left", maintain_order="left"), notes
 
 
-def worse_note(records: Sequence[JobRecord]) -> list[str]:
-    """A note on the jobs that are worse than a constant answer, by method and setting; none where there are none."""
-    of_setting: dict[str, list[bool | None]] = {}
-    for record in records:
-        name = " ".join(filter(None, (record.job.method, record.job.setting)))
-        of_setting.setdefault(name, []).append(record.worse_than_constant)
+def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
+    """A note on the runs that are worse than a constant answer, by method and setting; none where there are none.
+
+    Args:
+        runs: (method, setting, whether it is worse or None where that is not recorded) of each job.
+    """
+    of_setting: dict[str, list[bool]] = {}
+    unknown = 0
+    for method, setting, worse in runs:
+        unknown += worse is None
+        if worse is not None:
+            of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
     listed = [f"{name} {found.count(True)} of {len(found)}" for name, found in of_setting.items() if True in found]
-    n = sum(record.worse_than_constant is True for record in records)
+    n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
     text = (
-        f"{n} of {len(records)} jobs are worse than a constant: their validation NLL is above the entropy of the "
+        f"{n} of {known} jobs are worse than a constant: their validation NLL is above the entropy of the "
         f"validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise, docs/bench.md says more"
     )
-    return [text] if n else []
+    older = f"; of {unknown} jobs, trained by an earlier version, it is not recorded" if unknown else ""
+    return [text + older] if n else []
 
 
 _SETTING = {

@@ -17,10 +17,10 @@ from nooch.study.statements import Finding
 from nooch.study.tabling import like
 from nooch.training.records import RunsFolder
 
-__all__ = ["survives", "tables_over", "values_over", "verdicts_over"]
+__all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_over"]
 
-_BEFORE = {"condition": "none"}
-"""Settings that older folders do not record, and what they were then."""
+_BEFORE = {"condition": "none", "normalize": None}
+"""Settings that folders do not record where they are as in older ones, and what they were then."""
 
 
 def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
@@ -47,6 +47,32 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
     if len(set(values)) < len(values):
         raise ParameterError(f"{name} is {', '.join(values)}", where="over", allowed="folders that all differ in it")
     return values
+
+
+def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
+    """A note on what else several folders of runs differ in: a verdict may depend on that as well; none where in nothing.
+
+    Args:
+        sources: as ``values_over`` takes them.
+        name: of the setting that they are compared over.
+    """
+    folders = [RunsFolder.open(source) for source in sources]
+    recorded = [_recorded(runs) for runs in folders]
+    # the block is of no effect; hashes say nothing
+    names = sorted(set.intersection(*(set(each) for each in recorded)) - {name, "block", "features"})
+    values = {each: [_in_words(of[each]) for of in recorded] for each in names}
+    found = [f"{each} ({', '.join(listed)})" for each, listed in values.items() if len(set(listed)) > 1]
+    parts = {
+        part: [runs.header.data.get(part) for runs in folders] for part in ("suite", "features", "pixels", "backbone")
+    }
+    grids = [list(runs.header.jobs.values()) for runs in folders]
+    parts |= {
+        "tasks": [{job.task for job in jobs} for jobs in grids],
+        "methods or their settings": [{(job.method, job.setting) for job in jobs} for jobs in grids],
+        "seeds": [{(job.seed, job.order) for job in jobs} for jobs in grids],
+    }
+    found += [part for part, listed in parts.items() if any(each != listed[0] for each in listed)]
+    return [f"these folders differ not only in {name}, but also in {', '.join(found)}"] if found else []
 
 
 def _recorded(runs: RunsFolder) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from nooch.html import html_table
 from nooch.published.results import PAPER_NAMES, paper_results
 from nooch.selection import RULES
 from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_note, sight, with_averages, with_setting
-from nooch.study.collecting import collect
+from nooch.study.collecting import collect, worse_note
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import RUNS_MARKER, RunsFolder
@@ -278,7 +278,11 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
     planned = planned.with_columns(pl.col("done").fill_null(value=False))
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
     frames = {"table": table, "selected": selected, "planned": planned, "places": places}
-    return choice.results(frames, {}, suites, source.name, [])
+    # not in scores that were collected before it was recorded
+    marked = "worse_than_constant" in plain.columns
+    of_runs = plain.select(*_RUN, "worse_than_constant").unique(maintain_order=True).rows() if marked else []
+    notes = worse_note(row[1:3] + row[4:] for row in of_runs)
+    return choice.results(frames, {}, suites, source.name, notes)
 
 
 def _renamed(cells: pl.DataFrame, roles: Mapping[str, str]) -> pl.DataFrame:

@@ -140,8 +140,8 @@ class Numbers:
         lists = rows.filter(metric="auc", subset="hard")["averaged_tasks"].unique(maintain_order=True).drop_nulls()
         if len(lists) < 2:
             return self, ""
-        first, *others = (over.split(", ") for over in lists)
-        common = [task for task in first if all(task in other for other in others)]
+        known = dict.fromkeys(task for criterion in criteria for task in self.tasks(criterion))
+        common = [task for task in known if all(f", {task}, " in f", {over}, " for over in lists)]
         kept = self._cells.filter(pl.col("task").is_in(common) & pl.col("criterion").is_in(list(criteria)))
         over = f" (over {', '.join(common)})" if common else " (no task is averaged under both)"
         return Numbers(with_averages(kept)), over

@@ -73,6 +73,27 @@ class JobRecord(msgspec.Struct, frozen=True):
         return None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
 
 
+def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What was recorded otherwise, in words; a setting that a folder does not record is ``none``, as before there was it."""
+
+    def said(values: Mapping[str, Any], name: str) -> str:
+        return str(values.get(name, "none"))
+
+    both = (_flat(there), _flat(here))
+    names = sorted(set().union(*both))
+    return [
+        f"{name} is {said(both[0], name)} there, {said(both[1], name)} here"
+        for name in names
+        if both[0].get(name) != both[1].get(name)
+    ]
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    # a backbone is described at length: that it is another one is said without it
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    return {**plain, **values.get("descent", {})}
+
+
 class RunsFolder:
     """A folder of runs.
 
@@ -115,8 +136,10 @@ class RunsFolder:
                 header.settings,
                 set(header.jobs),
             ):
+                other = _differing(found.header.data, header.data) + _differing(found.header.settings, header.settings)
                 raise OutputError(
-                    "holds runs of another configuration, dataset, suite or features",
+                    "holds runs of another configuration, dataset, suite or features"
+                    + (f": {'; '.join(other)}" if other else ""),
                     where=path,
                     remedy="choose another folder, or go on with what it was begun with",
                 )
