@@ -20,6 +20,7 @@ def official(shared_data):
 def test_the_official_benchmark(official, run_cli, tmp_path):
     folder, labels = official
     done = run_cli("import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite")
+    assert "have no labels" not in done.err
     assert done.code == 0, done.err
     assert "48 challenge sets" in done.out
     suite = nooch.load_suite(tmp_path / "suite")
@@ -205,6 +206,7 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
     words = [word for file in files for word in ("--labels", file)]
     done = run_cli("import-suite", "published", folder, *words, "--out", tmp_path / "suite")
     assert done.code == 0, done.err
+    assert "of 24,657 images of split test have no labels" in " ".join(done.err.split())
     suite, whole = nooch.load_suite(tmp_path / "suite"), nooch.load_suite("nooch-coco")
     assert not suite.header.hard_only
     n = 0

@@ -206,7 +206,15 @@ def test_statements_over_a_setting(rates, run_cli):
     for row, single in zip(facts["statements"], one, strict=True):
         assert set(row["verdicts"]) == {"0.001", "0.1"}
         assert row["verdicts"]["0.1"] == single["verdict"]
-        assert row["survives"] == (row["verdicts"]["0.001"] == row["verdicts"]["0.1"])
+        first, second = row["verdicts"]["0.001"], row["verdicts"]["0.1"]
+        # what cannot be said at any value is no verdict that survives
+        assert row["survives"] == (None if first == second == "cannot be said" else first == second)
+    said = [row["survives"] for row in facts["statements"]]
+    assert None in said
+    assert (
+        f"{said.count(True)} of {len(said) - said.count(None)} verdicts survive; {said.count(None)} cannot be said"
+        in words(done.out)
+    )
     assert "| survives |" in run_cli(*words_of, "--format", "markdown").out
 
 

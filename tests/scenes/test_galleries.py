@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -319,3 +320,16 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
     bad = run_cli("figure", "fig8", "--suite", "suite", "--dataset", "data", "--out", "f")
     assert bad.code == 2
     assert "--runs" in bad.err
+
+
+def test_a_sheet_is_as_wide_as_its_images_and_never_too_large(sources, tmp_path):
+    def size(name, **options):
+        with Image.open(save_gallery(["car"], sources, tmp_path / name, dpi=20, **options).path) as image:
+            return image.size
+
+    table = save_gallery(["car"], sources, tmp_path / "all.png", per_side=10_000, dpi=10).table
+    most = table.group_by("panel").agg(pl.col("image_id").n_unique())["image_id"].max()
+    assert size("most.png", per_side=10_000) == size("exact.png", per_side=most)
+    big = partial(save_gallery, ["car"], sources, tmp_path / "x.png", per_side=100, dpi=2400)
+    fails(big, "pixels", "at most 65,000 on a side", "lower dpi", kind=ParameterError)
+    assert not (tmp_path / "x.png").exists()

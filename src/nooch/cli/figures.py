@@ -51,9 +51,11 @@ def figure_command(
         parser=dataset_place,
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", help="Predictions, as for nooch evaluate: fig3 to fig7, fig13, fig14. Repeatable."
+        [], "--predictions", help="Predictions, as for nooch evaluate: all but fig10 to fig12. Repeatable."
     ),
-    runs: Path = typer.Option(None, "--runs", help="Folder of nooch bench or nooch collect: fig3 to fig7."),
+    runs: Path = typer.Option(
+        None, "--runs", help="Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7)."
+    ),
     sweep: Path = typer.Option(None, "--sweep", help="Folder of nooch sweep-thresholds: fig10 to fig12."),
     paper: bool = typer.Option(
         False, "--paper", help="fig4 to fig7: the paper's own numbers, beside yours if there are any."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from nooch.cli.output import Format, FormatOption, console, print_json
+from nooch.cli.output import Format, FormatOption, console, note, print_json
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -34,13 +34,24 @@ def published(
 ) -> None:
     """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as the suite nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    import numpy as np
+
     from nooch.challenge import save_suite
     from nooch.cli.tables import print_counts
     from nooch.published import published_suite, read_labels, read_published
     from nooch.study.showing import summary
 
-    suite = published_suite(read_published(folder), read_labels(labels) if labels else None)
+    found, known = read_published(folder), read_labels(labels) if labels else None
+    suite = published_suite(found, known)
     save_suite(suite, out, overwrite=overwrite)
+    for split in suite.splits if labels else ():
+        ids = found.splits[split]
+        # hard images are kept without a label, so too few labels leave the sets mostly hard
+        if known is not None and (lacking := len(np.setdiff1d(ids, known.image_ids))):
+            note(
+                f"{lacking:,} of {len(ids):,} images of split {split} have no labels: those that are not hard are left out"
+                " (add --labels, as instances_train2017.json and instances_val2017.json)"
+            )
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return

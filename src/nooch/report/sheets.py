@@ -30,6 +30,8 @@ _TITLE, _WORDS = 10.0, 7.5
 _LINE = 1.3 / 72
 """Height of a line in inches, for each point of its text."""
 _FILL = 0.4
+_SIDE, _PIXELS = 65_000, 400_000_000
+"""Most pixels of a sheet: on a side, as JPEG allows, and in all, about 1.6 GB of memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,7 @@ def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Fi
 
     Raises:
         InputError: a file that is no image.
+        ParameterError: a sheet of more than 65,000 pixels on a side, or 400 million in all.
     """
     from matplotlib.figure import Figure
 
@@ -101,6 +104,13 @@ def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Fi
         2 * _MARGIN + n * layout.width + (n - 1) * _BETWEEN,
         2 * _MARGIN + sum(heights) + (len(rows) - 1) * _BETWEEN,
     )
+    wide, high = (round(side * dpi) for side in size)
+    if max(wide, high) > _SIDE or wide * high > _PIXELS:
+        raise ParameterError(
+            f"the image sheet would have {wide:,} x {high:,} pixels",
+            allowed=f"at most {_SIDE:,} on a side and {_PIXELS:,} in all",
+            remedy="show fewer images or tasks, or lower dpi",
+        )
     figure = Figure(figsize=size)
     top = size[1] - _MARGIN
     for row, head, height in zip(placed, heads, heights, strict=True):

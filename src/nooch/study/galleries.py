@@ -205,12 +205,12 @@ def save_gallery(
         out: file to write, ending in .png, .pdf, .svg or .jpg.
         criterion: whose sets; the suite's first by default.
         per_side: images of each side.
-        layout: images in a row -> the sheet's layout.
+        layout: images of the fullest panel, ``per_side`` at most -> the sheet's layout.
         dpi: pixels for an inch.
         overwrite: replace a file that exists.
 
     Raises:
-        ParameterError: no such set, no task, another ending, numbers out of range.
+        ParameterError: no such set, no task, another ending, numbers out of range, too many pixels.
         InputError: image files that are missing or cannot be read.
         UndefinedError: no task has a hard image.
         OutputError: the file exists or cannot be written.
@@ -234,7 +234,8 @@ def save_gallery(
     if not any(len(group.chosen.rows) for group in groups):
         raise UndefinedError(f"none of these tasks has a hard image under {name} on {source.split}: {', '.join(tasks)}")
     panels = source.panels(groups)
-    content = encoded(draw_sheet(panels, layout(per_side), dpi=dpi), ending, dpi=dpi)
+    most = max(len(panel.tiles) for panel in panels)
+    content = encoded(draw_sheet(panels, layout(most), dpi=dpi), ending, dpi=dpi)
     replace_file(path, content)
     return Gallery(path, source.table(groups), [] if source.annotations else [NOT_SHADED])
 

@@ -15,6 +15,7 @@ from nooch.report.score_tables import Shown, printable
 from nooch.study.results import Results
 from nooch.study.statements import Finding
 from nooch.study.tabling import like
+from nooch.study.verdicts import OPEN
 from nooch.training.records import RunsFolder
 
 __all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_over"]
@@ -110,9 +111,12 @@ def tables_over(
     return sorted(tables, key=lambda table: order[table.name]), notes
 
 
-def survives(verdicts: Sequence[str]) -> bool:
-    """Whether a verdict is the same at every value."""
-    return len(set(verdicts)) == 1
+def survives(verdicts: Sequence[str]) -> bool | None:
+    """Whether a verdict is the same at every value; None where there is a verdict at none."""
+    return None if set(verdicts) == {OPEN} else len(set(verdicts)) == 1
+
+
+_SURVIVES = {True: "yes", False: "no", None: "–"}
 
 
 def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Shown:
@@ -121,7 +125,10 @@ def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Sh
     for of_statement in zip(*findings.values(), strict=True):
         verdicts = [finding.verdict for finding in of_statement]
         sentence = of_statement[0].statement.sentence
-        lines.append([printable(sentence), *verdicts, "yes" if survives(verdicts) else "no"])
-    n = sum(line[-1] == "yes" for line in lines)
+        lines.append([printable(sentence), *verdicts, _SURVIVES[survives(verdicts)]])
+    n, known = (sum(line[-1] in kept for line in lines) for kept in (("yes",), ("yes", "no")))
     head = ["statement", *(f"{setting} = {value}" for value in findings), "survives"]
-    return Shown(f"Statements over {setting}: {n} of {len(lines)} verdicts survive", head, lines, 1 + len(findings))
+    title = f"Statements over {setting}: {n} of {known} verdicts survive"
+    if known < len(lines):
+        title += f"; {len(lines) - known} cannot be said at any value"
+    return Shown(title, head, lines, 1 + len(findings))
