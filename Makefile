@@ -23,7 +23,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --hypothesis-profile=fast
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm

@@ -21,6 +21,8 @@ from nooch.cli import main
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)
+# what make test-fast takes: fewer examples
+settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
