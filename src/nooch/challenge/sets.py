@@ -32,6 +32,12 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     excluded_negatives: int
     excluded_unknown: int = 0
 
+    @property
+    def cells(self) -> tuple[int, int, int, int]:
+        """Hard positives, hard negatives, easy positives, easy negatives."""
+        hard = self.hard_positives, self.hard_negatives
+        return *hard, self.positives - hard[0], self.negatives - hard[1]
+
 
 @dataclass(frozen=True, eq=False)
 class ChallengeSet:

@@ -74,7 +74,4 @@ def left_out(suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[s
 
 def _cells(suite: Suite, key: tuple[str, str, str]) -> set[str]:
     """Cells of a set that have images."""
-    record = suite.record(*key)
-    hard = record.hard_positives, record.hard_negatives
-    counts = (*hard, record.positives - hard[0], record.negatives - hard[1])
-    return {cell for cell, count in zip(CELLS, counts, strict=True) if count}
+    return {cell for cell, count in zip(CELLS, suite.record(*key).cells, strict=True) if count}

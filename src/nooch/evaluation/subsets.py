@@ -66,8 +66,7 @@ class Distribution:
         if self.shares is not None:
             return np.array([self.shares.get(cell, 0.0) for cell in CELLS])
         c = suite.record(challenge.criterion, challenge.task, self.split or challenge.split)
-        hard = [c.hard_positives, c.hard_negatives]
-        counts = np.array([*hard, c.positives - hard[0], c.negatives - hard[1]], dtype=np.float64)
+        counts = np.array(c.cells, dtype=np.float64)
         return np.asarray(counts / max(counts.sum(), 1.0))
 
 

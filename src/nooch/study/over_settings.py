@@ -16,12 +16,10 @@ from nooch.study.results import Results
 from nooch.study.statements import Finding
 from nooch.study.tabling import like
 from nooch.study.verdicts import OPEN
+from nooch.training.jobs import BEFORE
 from nooch.training.records import RunsFolder
 
 __all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_over"]
-
-_BEFORE = {"condition": "none", "normalize": None}
-"""Settings that folders do not record where they are as in older ones, and what they were then."""
 
 
 def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
@@ -81,7 +79,7 @@ def _recorded(runs: RunsFolder) -> dict[str, Any]:
     # of heads, lr, momentum and weight decay are recorded together
     settings |= settings.pop("descent", {})
     data = {name: runs.header.data.get(name) for name in ("environment", "within", "features")}
-    return {**_BEFORE, **data, **settings}
+    return {**BEFORE, **data, **settings}
 
 
 def _in_words(value: Any) -> str:

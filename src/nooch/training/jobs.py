@@ -16,7 +16,7 @@ from nooch.training.sampling import Draws
 from nooch.training.tuning import TuneSettings
 from nooch.training.validating import stop_rule
 
-__all__ = ["Job", "ProbeSettings", "Settings", "recorded"]
+__all__ = ["BEFORE", "Job", "ProbeSettings", "Settings", "recorded"]
 
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
@@ -118,14 +118,14 @@ class Job:
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
-_BEFORE = {"condition": "none", "normalize": None}
+BEFORE = {"condition": "none", "normalize": None}
 """Values that stand for what was done before there was a setting of that name: records and identities leave them out."""
 
 
 def recorded(settings: Settings) -> dict[str, Any]:
     """Settings as records and identities have them. What pixels become is in the identity by the backbone's preprocessing."""
     content: dict[str, Any] = msgspec.to_builtins(settings)
-    return {name: value for name, value in content.items() if name not in _BEFORE or value != _BEFORE[name]}
+    return {name: value for name, value in content.items() if name not in BEFORE or value != BEFORE[name]}
 
 
 def _counted(settings: Settings) -> dict[str, Any]:
