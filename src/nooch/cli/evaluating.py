@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from nooch.cli.output import console, note, print_json, progress, table
-from nooch.cli.parsing import dataset_place, split_names
+from nooch.cli.parsing import StrictOption, SuiteArgument, dataset_place, split_names
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Long or wide tables (CSV, Parquet) or .npz; several are compared."
     ),
@@ -75,11 +75,7 @@ def evaluate_command(
     ignore_unknown: bool = typer.Option(
         False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
     ),
-    strict: bool = typer.Option(
-        False,
-        "--strict",
-        help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
-    ),
+    strict: bool = StrictOption,
     threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
     format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How scores are printed."),

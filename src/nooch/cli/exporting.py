@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json
-from nooch.cli.parsing import DatasetOption, split_names
+from nooch.cli.parsing import DatasetOption, SuiteArgument, split_names
 from nooch.files import Place
 
 __all__ = ["register"]
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     out: str = typer.Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."),
     to: str = typer.Option(
         ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import dataset_place, parse_grid, parse_pairs, split_names
+from nooch.cli.parsing import (
+    AnnotationsOption,
+    ImagesOption,
+    MethodsOption,
+    SuiteArgument,
+    dataset_place,
+    parse_grid,
+    parse_pairs,
+    split_names,
+)
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
@@ -19,16 +28,6 @@ if TYPE_CHECKING:
     from nooch.data import Dataset
 
 __all__ = ["register"]
-
-MethodsOption = typer.Option(
-    None, "--methods", metavar="A,B", help="Two methods to compare on images: by default ERM and the best on hard."
-)
-ImagesOption = typer.Option(
-    None, "--images", help="Folder of images, where it is not the one that the dataset records."
-)
-AnnotationsOption = typer.Option(
-    [], "--annotations", help="COCO file that the dataset was made from, to shade cues; repeat for several."
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -145,7 +144,7 @@ def _dataset(place: Place, suite: Suite | None, folder: Path | None) -> Dataset 
 
 
 def gallery_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = SuiteArgument,
     task: list[str] = typer.Option(..., "--task", help="Task to show; repeat for several."),
     dataset: Place = typer.Option(
         None, "--dataset", metavar="DATASET", help="Dataset, where it is no longer where it was.", parser=dataset_place

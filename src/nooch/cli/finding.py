@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import DatasetArgument, Precision, PrecisionOption, recorded_path, split_names
+from nooch.cli.parsing import (
+    AllowUnannotatedOption,
+    DatasetArgument,
+    Precision,
+    PrecisionOption,
+    recorded_path,
+    split_names,
+)
 from nooch.cli.watching import logs_of, watched
 from nooch.files import SUITE_MARKER, Place, check_output
 
@@ -64,11 +71,7 @@ def find_command(
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
-    allow_unannotated: bool = typer.Option(
-        False,
-        "--allow-unannotated",
-        help="Find also where more than half of a task's training positives or of a split's images were not annotated.",
-    ),
+    allow_unannotated: bool = AllowUnannotatedOption,
     engine: str = typer.Option(
         None,
         "--engine",

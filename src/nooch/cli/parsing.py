@@ -13,10 +13,16 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
+    "AllowUnannotatedOption",
+    "AnnotationsOption",
     "DatasetArgument",
     "DatasetOption",
+    "ImagesOption",
+    "MethodsOption",
     "Precision",
     "PrecisionOption",
+    "StrictOption",
+    "SuiteArgument",
     "dataset_place",
     "parse_cues",
     "parse_grid",
@@ -49,6 +55,30 @@ DatasetOption: Any = typer.Option(
     parser=dataset_place,
 )
 """The dataset of a suite."""
+
+
+SuiteArgument: Any = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
+"""A suite that is read: a folder, or the one that comes with the package."""
+
+ImagesOption: Any = typer.Option(
+    None, "--images", help="Folder of images, where it is not the one that the dataset records."
+)
+AnnotationsOption: Any = typer.Option(
+    [], "--annotations", help="COCO file that the dataset was made from, to shade cues; repeat for several."
+)
+MethodsOption: Any = typer.Option(
+    None, "--methods", metavar="A,B", help="Two methods to compare image by image: by default ERM and the best on hard."
+)
+StrictOption: Any = typer.Option(
+    False,
+    "--strict",
+    help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
+)
+AllowUnannotatedOption: Any = typer.Option(
+    False,
+    "--allow-unannotated",
+    help="Continue also where more than half of a task's training positives or of a split's images were not annotated.",
+)
 
 
 class Precision(StrEnum):

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, print_json, progress
-from nooch.cli.parsing import dataset_place, split_names
+from nooch.cli.parsing import SuiteArgument, dataset_place, split_names
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def predict_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     model: str = typer.Option(
         ..., "--model", help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP."
     ),

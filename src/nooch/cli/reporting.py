@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import DatasetOption, split_names
+from nooch.cli.parsing import AnnotationsOption, DatasetOption, ImagesOption, MethodsOption, SuiteArgument, split_names
 from nooch.errors import ParameterError
 from nooch.files import Place
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     out: Path = typer.Option(..., "--out", metavar="SITE", help="Folder to write; it must not exist."),
     dataset: Place = DatasetOption,
     no_dataset: bool = typer.Option(
@@ -32,18 +32,9 @@ def report_command(
     predictions: list[Path] = typer.Option(
         [], "--predictions", help="File of predictions of any model, for scores and losses; repeat for several."
     ),
-    methods: str = typer.Option(
-        None,
-        "--methods",
-        metavar="A,B",
-        help="Two methods to compare image by image: by default ERM and the best on hard.",
-    ),
-    images: Path = typer.Option(
-        None, "--images", help="Folder of images, where it is not the one that the dataset records."
-    ),
-    annotations: list[Path] = typer.Option(
-        [], "--annotations", help="COCO file that the dataset was made from, to shade cues; repeat for several."
-    ),
+    methods: str = MethodsOption,
+    images: Path = ImagesOption,
+    annotations: list[Path] = AnnotationsOption,
     rule: str = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect."),
     split: str = typer.Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = typer.Option(1000, min=0, help="Resamples of the intervals; 0 for none."),

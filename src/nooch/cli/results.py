@@ -11,7 +11,7 @@ import typer
 
 from nooch.cli.evaluating import ScoreFormat
 from nooch.cli.output import console, note, print_json, progress, table
-from nooch.cli.parsing import parse_pairs, split_names
+from nooch.cli.parsing import StrictOption, parse_pairs, split_names
 from nooch.errors import ParameterError, check_one_of
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ _SUITES = typer.Option(
 _RULE = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect.")
 _SPLIT = typer.Option("test", help="Split whose scores are taken.")
 _CRITERIA = typer.Option(None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute.")
-_STRICT = typer.Option(
-    False,
-    "--strict",
-    help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
-)
 _OVER = typer.Option(
     None,
     help="A setting in which the SOURCEs, folders of nooch bench, differ, such as lr: side by side.",
@@ -77,7 +72,7 @@ def results_command(
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
-    strict: bool = _STRICT,
+    strict: bool = StrictOption,
     methods: str = typer.Option(None, help="Methods, separated by commas; all by default."),
     over: str = _OVER,
     compare: str = typer.Option(None, help="paper: put the published number beside each."),
@@ -176,7 +171,7 @@ def statements_command(
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
-    strict: bool = _STRICT,
+    strict: bool = StrictOption,
     over: str = _OVER,
     format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
 ) -> None:

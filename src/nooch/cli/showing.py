@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, table
-from nooch.cli.parsing import DatasetArgument, DatasetOption
+from nooch.cli.parsing import DatasetArgument, DatasetOption, SuiteArgument
 from nooch.files import Place
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
 
 
 def show_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     format: Format = FormatOption,
 ) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
@@ -89,7 +89,7 @@ def show_command(
 
 
 def explain_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     task: str = typer.Option(..., "--task", help="Task."),
     image: str = typer.Option(..., "--image", help="Image id."),
     dataset: Place = DatasetOption,
@@ -117,7 +117,7 @@ def explain_command(
 
 
 def verify_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco."),
+    suite: Path = SuiteArgument,
     published: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
     format: Format = FormatOption,
 ) -> None:

@@ -8,7 +8,14 @@ import typer
 
 from nooch.cli.finding import embed
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetArgument, Precision, PrecisionOption, parse_grid, split_names
+from nooch.cli.parsing import (
+    AllowUnannotatedOption,
+    DatasetArgument,
+    Precision,
+    PrecisionOption,
+    parse_grid,
+    split_names,
+)
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
@@ -34,11 +41,7 @@ def sweep_command(
     precision: Precision = PrecisionOption,
     tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
     splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
-    allow_unannotated: bool = typer.Option(
-        False,
-        "--allow-unannotated",
-        help="Count also where more than half of a task's training positives or of a split's images were not annotated.",
-    ),
+    allow_unannotated: bool = AllowUnannotatedOption,
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
     format: Format = FormatOption,
 ) -> None:
