@@ -107,8 +107,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, data: bytes, piece: int = 1 << 16) -> None:
         for i in range(0, len(data), piece):
-            self.wfile.write(data[i : i + piece])
+            # counted before it is written: whoever has received it may read the count
             self.server.sent += len(data[i : i + piece])
+            self.wfile.write(data[i : i + piece])
 
     def hang_up(self) -> None:
         self.close_connection = True
