@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-import polars
+import polars as pl
 import pytest
 from reference_files import make
 
@@ -72,7 +72,7 @@ def test_the_bytes_are_those_that_are_recorded(parts, tmp_path, run_cli):
 
 
 def _versions() -> dict[str, str]:
-    return {"nooch": __version__, "polars": polars.__version__}
+    return {"nooch": __version__, "polars": pl.__version__}
 
 
 def main() -> None:
