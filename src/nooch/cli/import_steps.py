@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nooch.data.store import Header
     from nooch.engines.ray import RayEngine
     from nooch.engines.slurm import SlurmEngine
-    from nooch.readers.parts import Reading
+    from nooch.readers.reading import Reading
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 

@@ -27,7 +27,7 @@ from nooch.readers.label_maps import (
     maps_provenance,
 )
 from nooch.readers.maps import CountedMaps, Maps, count_listed, list_maps
-from nooch.readers.parts import as_given, in_range, listed_index
+from nooch.readers.reading import ImageListing, as_given, in_range
 
 __all__ = ["MapReading", "ScannedMaps"]
 
@@ -104,7 +104,7 @@ class ScannedMaps:
         return pl.read_parquet(self.folder / "maps.parquet", columns=["id"], glob=False)["id"].alias("image_id")
 
     def read(
-        self, low: ImageId | None, high: ImageId | None, images: Path | None, listing: Path | None
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
         """Count the maps of the images with ``low <= id < high``. Raises InputError as ``read_label_maps`` does."""
         rows = pl.scan_parquet(self.folder / "maps.parquet", glob=False).filter(in_range("id", low, high)).collect()
@@ -113,9 +113,9 @@ class ScannedMaps:
         with as_given(zip(files, rows["file"].to_list(), strict=True)):
             counted = count_listed(maps, self.values.names, self.values.ignored, map)
         index = None
-        if images is not None and listing is not None:
+        if images is not None:
             stems = set(maps.stems)
-            index = listed_index(images, listing, lambda name: name.rsplit(".", 1)[0] in stems)
+            index = images.index(lambda name: name.rsplit(".", 1)[0] in stems)
         data, missing = counted_dataset(counted, index)
         self._keep(self.folder / f"counted-{rows['row'][0]:012d}", counted, missing)
         return data, {"files": len(missing)}

@@ -19,7 +19,7 @@ from nooch.data.splits import group_names
 from nooch.data.store import file_record
 from nooch.files import replace_file
 from nooch.plans import SplitPlan
-from nooch.readers.parts import Scanned
+from nooch.readers.reading import ImageListing, Scanned
 
 __all__ = ["PUT_TOGETHER", "SPLIT", "Done", "Part", "Step", "Work", "divided", "groups_of"]
 
@@ -77,6 +77,11 @@ class Work:
         return self.folder / "image-files"
 
     @property
+    def listed(self) -> ImageListing | None:
+        """The image files."""
+        return None if self.images is None else ImageListing(self.images, self.listing)
+
+    @property
     def splits(self) -> Path:
         """Position in SPLITS of every image."""
         return self.folder / "splits.npy"
@@ -122,7 +127,7 @@ class Step:
 
 def _put_together(work: Work, part: Part) -> Done:
     """Write one part."""
-    data, counts = work.scanned.read(part.low, part.high, work.images, work.listing)
+    data, counts = work.scanned.read(part.low, part.high, work.listed)
     if work.group is not None:
         names, member = np.unique(group_names(data.images, work.group), return_inverse=True)
         pl.DataFrame({"group": pl.Series(names, dtype=pl.String)}).write_parquet(work.kept(part, "groups"))

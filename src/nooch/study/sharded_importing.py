@@ -36,7 +36,7 @@ from nooch.readers import Map
 from nooch.readers.coco_files import RANGE
 from nooch.readers.coco_reading import CocoReading
 from nooch.readers.coco_scan import SLICE
-from nooch.readers.parts import Reading, write_listing
+from nooch.readers.reading import ImageListing, Reading
 from nooch.study.holding import held, remove_folder, remove_leftovers
 from nooch.study.import_parts import PUT_TOGETHER, SPLIT, Done, Part, Step, Work, divided, groups_of
 from nooch.study.importing import split_provenance
@@ -217,7 +217,7 @@ def _parts(work: Work, part_size: int, map: Map, progress: Progress) -> list[Don
 def _list_images(work: Work, images: Path) -> None:
     """List the image files. Parts that were put together while others were there are of no use."""
     new = work.listing.with_name("image-files.partial")
-    write_listing(images, new)
+    ImageListing.write(images, new)
     if work.listing.is_file() and not filecmp.cmp(new, work.listing, shallow=False):
         for step in (PUT_TOGETHER, SPLIT):
             for kept in work.folder.glob(f"{step.name}-*"):
