@@ -1,52 +1,54 @@
-"""Boxes of images, as every format of them gives them, and the checks that they share."""
+"""What every format of bounding boxes gives: where the boxes of each image are, and the checks that formats share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import polars as pl
 
 from nooch.errors import InputError
-from nooch.readers import Map
+from nooch.readers.image_rows import Parse
 
-__all__ = ["Boxes", "FoundBoxes", "check_box", "count_notes", "files_of", "inside", "parsed"]
+__all__ = ["BOX_COLUMNS", "LEEWAY", "FoundBoxes", "check_box", "count_notes", "files_of", "listed_files"]
 
-_BATCH = 256
+BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
+"""Class keys of an image's boxes, and their areas as fractions of the image."""
 
-
-@dataclass(frozen=True)
-class Boxes:
-    """Boxes of one image: class keys and areas as fractions of the image."""
-
-    stem: str
-    keys: list[str]
-    areas: list[float]
-    width: int | None = None
-    height: int | None = None
-    file_name: str | None = None
-    split: str | None = None
+LEEWAY = 1e-3
+"""How far a box may reach beyond the image, as a fraction: annotation tools round outwards."""
 
 
 @dataclass(frozen=True)
 class FoundBoxes:
-    """What a format's files hold.
+    """Where the boxes are, before any is read.
 
     Attributes:
-        names: class key -> class name.
-        boxes: of each image.
+        rows: ``stem`` of each image with the ``file`` of its boxes (null: it has none); or a function that reads all boxes as a table of
+            ``stem`` and ``BOX_COLUMNS``. Other columns are ``file_name`` and ``split``, where they are known.
+        names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
+        parse: parses a file.
+        parsed: columns that it gives.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
         notes: for the dataset.
     """
 
-    names: dict[str, str]
-    boxes: list[Boxes]
+    rows: pl.DataFrame | Callable[[], pl.DataFrame]
+    names_of: Callable[[Sequence[str]], dict[str, str]]
+    parse: Parse | None = None
+    parsed: tuple[tuple[str, Any], ...] = tuple(BOX_COLUMNS.items())
     root: Path | None = None
     images: Path | None = None
     notes: tuple[str, ...] = ()
+
+
+def listed_files(files: Sequence[Path]) -> pl.DataFrame:
+    """Files that are called after their images, as rows of ``FoundBoxes``."""
+    columns = {"stem": [file.stem for file in files], "file": [str(file) for file in files]}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def files_of(folder: Path, ending: str) -> list[Path]:
@@ -59,28 +61,17 @@ def files_of(folder: Path, ending: str) -> list[Path]:
     return files
 
 
-def parsed(files: list[Path], parse: Callable[[list[Path]], list[Boxes]], map: Map) -> list[Boxes]:
-    """Boxes of each file, in order; ``parse`` takes a batch of files and must be picklable."""
-    batches = [files[i : i + _BATCH] for i in range(0, len(files), _BATCH)]
-    return [boxes for batch in map(parse, batches) for boxes in batch]
-
-
 def count_notes(bare: int, missing: int, of: int) -> list[str]:
     """Notes that count images without labels, and labels without an image file."""
     notes = [f"{bare} of {of} images have no label file or row: they count as images without objects"] if bare else []
     return [*notes, *([f"{missing} of {of} image files are not there"] if missing else [])]
 
 
-def inside(edges: Any) -> Any:
-    """Whether boxes ``(left, right, top, bottom)``, float (..., 4) in fractions of the image, are within it: bool (...)."""
-    low, high = edges[..., [0, 2]], edges[..., [1, 3]]
-    # annotation tools round outwards: a thousandth beyond the edge is no error
-    return ((low >= -1e-3) & (high <= 1 + 1e-3) & (low <= high)).all(axis=-1)
-
-
 def check_box(left: float, right: float, top: float, bottom: float, where: object) -> None:
     """Raise InputError for a box that is not within the image; edges are fractions of width and height."""
-    if not inside(np.array([left, right, top, bottom])):
+    low, high = -LEEWAY, 1 + LEEWAY
+    # false for NaN, too
+    if not (low <= left <= right <= high and low <= top <= bottom <= high):
         raise InputError(
             f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the image",
             where=where,

@@ -16,7 +16,7 @@ from nooch.data import ImageId
 from nooch.errors import InputError
 from nooch.readers.reading import Counter, Job, in_range
 
-__all__ = ["ImageRows", "Parse", "listed_digest", "parse_files", "row_ends"]
+__all__ = ["ImageRows", "Parse", "listed_digest", "parse_files", "row_ends", "write_rows"]
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers."""
@@ -64,15 +64,23 @@ def parse_files(
         folder: where the table is written.
         count: does the jobs.
     """
-    # few enough jobs for a cluster, small enough ones for a progress bar
-    size = max(64, min(2048, listed.height // 256))
     here = Path.cwd()
-    jobs = [
-        _ParseJob(folder, number, listed[start : start + size], parse, schema, here)
-        for number, start in enumerate(range(0, listed.height, size))
-    ]
+    jobs = [_ParseJob(folder, number, batch, parse, schema, here) for number, batch in enumerate(_batches(listed))]
     count.done(jobs)
     return ImageRows(folder, len(jobs))
+
+
+def write_rows(rows: pl.DataFrame, folder: Path) -> ImageRows:
+    """Write a table that was read at once; it has a column ``image_id``."""
+    number = -1
+    for number, batch in enumerate(_batches(rows)):
+        batch.write_parquet(_batch_file(folder, number))
+    return ImageRows(folder, number + 1)
+
+
+def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    # few enough jobs for a cluster, small enough ones for a progress bar
+    return rows.iter_slices(max(64, min(2048, rows.height // 256)))
 
 
 @dataclass(frozen=True)

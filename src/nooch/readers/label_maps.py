@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset, ImageId, class_name
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_rows import ImageRows, listed_digest
 from nooch.readers.maps import CountedMaps, count_maps, counted_maps, list_maps
 from nooch.readers.reading import Counter, ImageListing, read
+from nooch.shared_types import Map, StepProgress
 
 __all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
 
@@ -84,7 +84,7 @@ class MapReading:
         """The maps by name, size and time, and what is read in them."""
         return [str(self.class_list), list(self.void), self.suffix, listed_digest(list_maps(self.folder, self.suffix))]
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> ScannedMaps:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedMaps:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
         values = self._classes()
         listed = list_maps(self.folder, self.suffix)

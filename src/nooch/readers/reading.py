@@ -15,15 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
-import msgspec
 import polars as pl
 
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError
-from nooch.files import replace_file
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.image_files import ImageIndex, list_images
+from nooch.shared_types import Map, StepProgress, no_progress
+from nooch.work_folder import kept
 
 __all__ = ["Counter", "ImageListing", "Job", "Reading", "Scanned", "as_given", "in_range", "read"]
 
@@ -108,7 +107,7 @@ class Reading(Protocol):
         Asked again when everything is read: a file that changed meanwhile is refused.
         """
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> Scanned:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> Scanned:
         """Read the files into rows below a folder; what an earlier scan left there is not read again."""
 
 
@@ -125,7 +124,7 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
     """
     reading.check(None)
     with tempfile.TemporaryDirectory(prefix="nooch-") as folder:
-        scanned = reading.scan(Path(folder), map, lambda _done, _total: None)
+        scanned = reading.scan(Path(folder), map, no_progress)
         listing = None if images is None else ImageListing.write(images, Path(folder, "image-files"))
         data, counts = scanned.read(None, None, listing)
         return replace(data, provenance=scanned.provenance(counts, len(data), images))
@@ -158,11 +157,7 @@ class Job(ABC):
 
     def do(self) -> Any:
         """What came of the work, which is done if it was not before."""
-        if self.kept.is_file():
-            return msgspec.msgpack.decode(self.kept.read_bytes(), type=self.result)
-        made = self.make()
-        replace_file(self.kept, msgspec.msgpack.encode(made))
-        return made
+        return kept(self.kept, self.result, self.make)
 
 
 def _do(job: Job) -> Any:
@@ -177,7 +172,7 @@ class Counter:
         progress: called with how many are done, and of how many.
     """
 
-    def __init__(self, map: Map, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, map: Map, progress: StepProgress) -> None:
         self._map, self._progress, self._done, self._total = map, progress, 0, 0
 
     def done(self, jobs: Sequence[Job]) -> list[Any]:
