@@ -118,7 +118,7 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     selected.with_columns(setting=pl.lit("K=99")).write_csv(tmp_path / "selected.csv")
     fails(lambda: read_results(tmp_path), "do not belong together")
     selected.drop("rule").write_csv(tmp_path / "selected.csv")
-    fails(lambda: read_results(tmp_path), "selected.csv", "lacks the columns rule")
+    fails(lambda: read_results(tmp_path), "selected.csv", "has no column rule")
 
 
 def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
