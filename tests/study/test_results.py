@@ -119,6 +119,10 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     fails(lambda: read_results(tmp_path), "do not belong together")
     selected.drop("rule").write_csv(tmp_path / "selected.csv")
     fails(lambda: read_results(tmp_path), "selected.csv", "has no column rule")
+    selected.with_columns(method=pl.lit(7)).write_csv(tmp_path / "selected.csv")
+    fails(lambda: read_results(tmp_path), "selected.csv", "column method is Int64")
+    scores.table.with_columns(pl.col("value").cast(pl.String)).write_parquet(tmp_path / "scores.parquet")
+    fails(lambda: read_results(tmp_path), "scores.parquet", "column value is String")
 
 
 def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
