@@ -27,7 +27,7 @@ SLICE = 1 << 24
 Cut = tuple[int, int]
 """Where a slice of an array ends, behind an element, and where the next element begins."""
 
-K = TypeVar("K")
+K = TypeVar("K", bound=msgspec.Struct)
 R = TypeVar("R", bound=Sized)
 
 _ARRAYS = ("images", "annotations")
@@ -56,13 +56,16 @@ class Document(Generic[K]):
         path: of the file, for messages.
         kind: structure of the document, of which members are decoded; others are only checked to be JSON.
         size: bytes of a slice.
+
+    Attributes:
+        members: key -> the JSON of members that were decoded, without elements of ``images`` and ``annotations``.
     """
 
     def __init__(self, content: Any, path: Path, kind: type[K], size: int = SLICE) -> None:
         self._content, self._path, self._kind, self._size = content, path, kind, size
         self._at = 0
-        self._decoders = {f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)}  # type: ignore[type-var]
-        self._members: dict[str, bytes] = {}
+        self._decoders = {f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)}
+        self.members: dict[str, bytes] = {}
 
     def arrays(self) -> Iterator[str]:
         """``images`` and ``annotations`` in the order of the document, when it is at their value: ``elements`` has to read it.
@@ -73,13 +76,13 @@ class Document(Generic[K]):
             if key in _ARRAYS:
                 yield key
             elif key in self._decoders:
-                self._members[key] = self._value(key)
+                self.members[key] = self._value(key)
             else:
                 self._skip(key, _ANY)
 
     def rest(self) -> K:
         """The document without elements of ``images`` and ``annotations``, at its end. Raises InputError."""
-        text = b",".join(b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self._members.items())
+        text = b",".join(b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items())
         found = decode(b"{%b}" % text, self._kind, self._path)
         if self._peek():
             self._refuse_whole()
@@ -114,10 +117,23 @@ class Document(Generic[K]):
     def decoded(self, kind: type, start: int, stop: int) -> list[Any] | None:
         """The elements of a slice; None where it does not decode."""
         try:
-            found: list[Any] = msgspec.json.decode(slice_text(self._content, start, stop), type=list[kind])  # type: ignore[valid-type]
+            return _array_of(kind).decode(slice_text(self._content, start, stop))
         except DECODE_ERRORS:
             return None
-        return found
+
+    def records(self, key: str) -> Iterator[tuple[Any, msgspec.Raw]]:
+        """The elements of the array that begins here, each with its JSON. Raises InputError."""
+        decoder = self._decoders[key]
+
+        def pairs(start: int, stop: int) -> list[tuple[Any, msgspec.Raw]] | None:
+            text = slice_text(self._content, start, stop)
+            try:
+                return [*zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)]
+            except DECODE_ERRORS:
+                return None
+
+        for _, _, found in self.elements(key, self.cuts(), pairs):
+            yield from found
 
     def elements(
         self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None], kind: type | None = None
@@ -138,10 +154,10 @@ class Document(Generic[K]):
         """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
-            self._members[key] = self._value(key)
+            self.members[key] = self._value(key)
             return
-        self._members[key] = b"[]"
-        decoder = self._decoders[key] if kind is None else msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self.members[key] = b"[]"
+        decoder = self._decoders[key] if kind is None else _array_of(kind)
         ends = [*cuts, (len(self._content), len(self._content))]
         start, number, turn, step = array.end(), 0, 0, 1
         while self._content[start] != ord("]"):
@@ -235,6 +251,10 @@ class Document(Generic[K]):
             text = re.sub(r"(?<=`\$\[)\d+", lambda found: str(int(found[0]) + number), text)
             text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
         return refused(error, text, self._path)
+
+
+def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
+    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,7 +62,7 @@ def merge(parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None) ->
     return data, merged.counts
 
 
-def notes_of(counts: Mapping[str, int], n_images: int, images: str | Path | None) -> list[str]:
+def notes_of(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """The notes that counts make; ``images`` is the folder of image files."""
     return [
         text.format(n=counts[what], images=n_images, root=images) for what, text in _NOTES.items() if counts.get(what)

@@ -277,7 +277,8 @@ def scan_files(
         progress(done, total)
         results = (builtins.map if small else map)(_do, waiting)
         # what rows are merged with takes as long to import as workers need for a small file
-        import nooch.readers.coco_merge  # noqa: F401, PLC0415
+        import nooch.readers.coco_merge  # noqa: F401
+
         for _ in results:
             done += 1
             progress(done, total)
@@ -356,14 +357,12 @@ class _Scan:
             for job, rows in slices:
                 parts[key].append(_Part(job.stem, first))
                 first += len(rows)
-        rest = self._rest
-        said = isinstance(rest, Instances)
         return ScannedFile(
             self._role,
             self._path,
             parts["images"],
             parts["annotations"],
-            categories_of(rest.categories, self._path) if said else {},
-            (rest.licenses or []) if said else [],
+            categories_of(getattr(self._rest, "categories", []), self._path),
+            getattr(self._rest, "licenses", None) or [],
             {"role": self._role, **self.source.do()},
         )
