@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
-    from nooch.readers.coco import read_coco
-    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco import CocoReading, read_coco
     from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
@@ -78,8 +77,7 @@ _HOME = {
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco": ("read_coco",),
-    "nooch.readers.coco_reading": ("CocoReading",),
+    "nooch.readers.coco": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
     "nooch.readers.table_parts": ("TableReading",),

@@ -134,11 +134,11 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     ("content", "words"),
     [
         ("", "is empty"),
-        ('{"images": [', "no COCO annotation file"),
+        ('{"images": [', "no valid JSON"),
         ({"images": [], "annotations": [{"image_id": 1, "caption": "x"}], "categories": []}, "category_id"),
-        ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "no COCO annotation file"),
+        ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "$.images[0].id"),
         ({"images": []}, "annotations"),
-        (b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}', "no COCO annotation file"),
+        (b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}', "no valid JSON"),
     ],
 )
 def test_what_is_no_annotation_file_is_refused(made, tmp_path, content, words):

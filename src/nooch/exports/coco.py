@@ -111,8 +111,9 @@ def _bare(data: Dataset, content: Content, wanted: set[int]) -> Source:
         {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
         for number, licence in enumerate(content.licences, 1)
     ]
-    categories = [{"id": number, "name": name} for number, name in enumerate(data.classes, 1)]
-    return Source({}, licences, [msgspec.Raw(msgspec.json.encode(c)) for c in categories], images, {}, [])
+    names = dict(enumerate(data.classes, 1))
+    categories = [msgspec.Raw(msgspec.json.encode({"id": number, "name": name})) for number, name in names.items()]
+    return Source({}, licences, categories, names, images, {}, [])
 
 
 def _write(path: Path, marks: Marks, source: Source, content: Content) -> list[str]:
