@@ -1,4 +1,4 @@
-"""A split file applied to nothing but ids gives what it gives applied to a table of images, errors included."""
+"""A split file applied to images gives what looking up one id after the other gives, errors included."""
 
 import numpy as np
 import polars as pl
@@ -7,33 +7,50 @@ from coco_files import write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nooch.data.checks import SPLITS
-from nooch.data.splits import apply_split, file_split
-from nooch.errors import InputError
+from nooch.data.splits import apply_split
+from nooch.errors import InputError, some_of
 from nooch.plans import SplitPlan
 
 IDS = st.integers(-3, 12) | st.integers(2**60, 2**60 + 3)
+MEANING = {"train": "train", "val": "valid", "TEST": "test"}
 
 
-def _told(act):
-    try:
-        return act().tolist()
-    except InputError as error:
-        return str(error)
+def _looked_up(ids, rows, path):
+    """The split of each image, or the error."""
+    splits = {}
+    for i, name in rows:
+        splits.setdefault(i, set()).add(MEANING[name])
+    if twice := sorted(i for i, names in splits.items() if len(names) > 1):
+        return str(InputError(f"images are in two splits: {some_of(twice)}", where=path, allowed="each image in one"))
+    if missing := sorted(i for i in ids if i not in splits):
+        return f"{path}: the split leaves out {len(missing)} of {len(ids)} images: {some_of(missing)}"
+    return [min(splits[i]) for i in ids]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sets(IDS, min_size=1), st.lists(st.tuples(IDS, st.sampled_from(["train", "val", "TEST"]))), st.booleans())
-def test_it_is_the_split_of_a_table(tmp_path, ids, listed, whole):
+@given(
+    st.sets(IDS, min_size=1),
+    st.lists(st.tuples(IDS, st.sampled_from(sorted(MEANING)))),
+    st.booleans(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_it_is_looking_up_every_image(tmp_path, ids, listed, whole, text, rng):
     # most are one split for each id, and name every image
     rows = [*listed, *((i, "train") for i in ids)] if whole else listed
     rows = list(dict(rows).items()) * 2 if whole else rows
     path = write(tmp_path / "split.csv", "image_id,split\n" + "".join(f"{i},{name}\n" for i, name in rows))
-    plan, ordered = SplitPlan(str(path)), np.array(sorted(ids))
-    images = pl.DataFrame({"image_id": ordered})
-    expected = _told(lambda: np.array(apply_split(images, plan)["split"]))
-    found = _told(lambda: np.array(SPLITS)[file_split(ordered, plan)])
-    assert found == expected
+    images = sorted(ids)
+    rng.shuffle(images)
+    if text:
+        # in the order of texts, errors name other images first
+        rows, images = [(str(i), name) for i, name in rows], [str(i) for i in images]
+    try:
+        found = apply_split(pl.DataFrame({"image_id": images}), SplitPlan(str(path)))["split"].to_list()
+    except InputError as error:
+        found = str(error)
+    expected = _looked_up(images, rows, path)
+    assert found == expected if isinstance(expected, list) else found.startswith(expected)
     assert isinstance(found, list) or not whole
 
 
@@ -47,6 +64,7 @@ def test_archives_too(tmp_path, text):
         valid_ids=np.array([9], kind),
     )
     plan = SplitPlan(str(tmp_path / "s.npz"))
-    assert file_split(np.array([1, 3, 5, 9]), plan).tolist() == [0, 2, 0, 1]
+    images = pl.DataFrame({"image_id": [9, 1, 3, 5]})
+    assert apply_split(images, plan)["split"].to_list() == ["valid", "train", "test", "train"]
     with pytest.raises(InputError, match="leaves out 1 of 2 images: 4"):
-        file_split(np.array([4, 5]), plan)
+        apply_split(pl.DataFrame({"image_id": [4, 5]}), plan)
