@@ -96,8 +96,9 @@ class BoxReading:
         names = None if folder is None else blake3(os.fsencode("\0".join(sorted(list_images(folder))))).hexdigest()
         return [self.format, str(self.source), str(self.classes), str(self.images), digest, names]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedBoxes:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedBoxes:
         """Boxes of all images. Raises as ``read_boxes`` does."""
+        del part_size
         found, count = self._found(), Counter(map, progress)
         images = self.images or found.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
@@ -198,7 +199,9 @@ class ScannedBoxes:
             found = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
             rows, root, missing = rows.with_columns(file_name=found), index.root, found.null_count()
         known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
-        rows = rows.with_columns(pl.lit(None, kind).alias(name) for name, kind in known.items() if name not in rows.columns)
+        rows = rows.with_columns(
+            pl.lit(None, kind).alias(name) for name, kind in known.items() if name not in rows.columns
+        )
         check_file_names(rows["file_name"], self.reading.source)
         columns = rows["keys"].explode().drop_nulls().replace_strict(self.columns, return_dtype=pl.Int64)
         at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))

@@ -59,8 +59,9 @@ class CocoReading:
         """How files are cut."""
         return [self.range_size, self.slice_size]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedCoco:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
+        del part_size
         sizes = {"range_size": self.range_size, "slice_size": self.slice_size}
         files = scan_files(self.files(), folder, map=map, progress=progress, **sizes)
         # categories that do not fit together are told before rows are looked at

@@ -65,8 +65,9 @@ class TableReading:
         what = [c.id, c.file_name, c.split, dict(c.split_values), kept]
         return [str(self.path.absolute()), type(self.layout).__name__, *what, [*self.layout.columns], self.range_size]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedTable:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedTable:
         """Rows on disk, sorted by image id. Raises InputError and ParameterError as reading in one piece does."""
+        del part_size
         with as_given((str(file.absolute()), file) for _, file in self.files()):
             return self._scan(folder, Counter(map, progress))
 
