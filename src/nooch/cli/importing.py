@@ -253,7 +253,7 @@ def table(
     columns = Columns(id, file_name, split_column, values, kept)
     if part_size is not None:
         from nooch.readers.table_layouts import LongTable, TableOfImages
-        from nooch.readers.table_parts import TableReading
+        from nooch.readers.table_reading import TableReading
 
         labels = split_names(",".join(label))
         layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
