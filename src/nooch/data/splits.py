@@ -86,7 +86,7 @@ def _drawn(n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series
         codes[shuffled[:n_valid]] = _VALID
         codes[shuffled[n_valid : n_valid + n_test]] = _TEST
         return codes
-    member = groups.rank("dense").to_numpy() - 1
+    member: NDArray[np.int64] = groups.rank("dense").to_numpy() - 1
     sizes = np.bincount(member)
     room = {_VALID: n_valid, _TEST: n_test}
     side = np.full(len(sizes), _TRAIN, dtype=np.int8)
@@ -96,7 +96,8 @@ def _drawn(n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series
         if sizes[group] <= room[roomiest]:
             side[group] = roomiest
             room[roomiest] -= int(sizes[group])
-    return side[member]
+    codes[:] = side[member]
+    return codes
 
 
 def group_names(images: pl.DataFrame, group: str) -> pl.Series:
@@ -136,7 +137,7 @@ def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
     missing = ids if listed.is_empty() else ids.filter(listed[place] != ids)
     if len(missing):
         raise _left_out(missing, len(ids), path)
-    return codes[place].to_numpy().astype(np.int8)
+    return codes[place].to_numpy().astype(np.int8, copy=False)
 
 
 def _listed(path: Path, plan: SplitPlan, kind: pl.DataType) -> pl.DataFrame:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
-from nooch.errors import InputError
-from nooch.readers.image_rows import Parse
+from nooch.data import identifiers
+from nooch.errors import InputError, some_of
+from nooch.readers.image_rows import ImageRows, Parse, listed_digest, parse_files, write_rows
+from nooch.readers.reading import Counter, ImageListing, Job
 
-__all__ = ["BOX_COLUMNS", "LEEWAY", "FoundBoxes", "check_box", "count_notes", "files_of", "listed_files"]
+__all__ = [
+    "BOX_COLUMNS",
+    "LEEWAY",
+    "BoxFiles",
+    "BoxTable",
+    "FoundBoxes",
+    "check_box",
+    "count_notes",
+    "files_of",
+    "listed_files",
+]
 
 BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
 """Class keys of an image's boxes, and their areas as fractions of the image."""
@@ -21,28 +34,103 @@ LEEWAY = 1e-3
 """How far a box may reach beyond the image, as a fraction: annotation tools round outwards."""
 
 
-@dataclass(frozen=True)
-class FoundBoxes:
+@dataclass(frozen=True, kw_only=True)
+class FoundBoxes(ABC):
     """Where the boxes are, before any is read.
 
     Attributes:
-        rows: ``stem`` of each image with the ``file`` of its boxes (null: it has none); or a function that reads all boxes as a table of
-            ``stem`` and ``BOX_COLUMNS``. Other columns are ``file_name`` and ``split``, where they are known.
+        source: what was given, for errors.
         names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
-        parse: parses a file.
-        parsed: columns that it gives.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
         notes: for the dataset.
     """
 
-    rows: pl.DataFrame | Callable[[], pl.DataFrame]
+    source: Path
     names_of: Callable[[Sequence[str]], dict[str, str]]
-    parse: Parse | None = None
-    parsed: tuple[tuple[str, Any], ...] = tuple(BOX_COLUMNS.items())
     root: Path | None = None
     images: Path | None = None
     notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A digest of the files beyond the source itself."""
+
+    @abstractmethod
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (an image of the listing that has no boxes), and what else is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxFiles(FoundBoxes):
+    """Boxes in a file for each image.
+
+    Attributes:
+        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name`` and ``split`` where they are known.
+        parse: parses a file.
+        parsed: columns that it gives.
+    """
+
+    listed: pl.DataFrame
+    parse: Parse
+    parsed: Mapping[str, Any] = field(default_factory=lambda: BOX_COLUMNS)
+
+    def digest(self) -> str:
+        """Of the files by name, size and time."""
+        return listed_digest(self.listed)
+
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Parse the files. Raises InputError where two have the same name."""
+        stems = self.listed["stem"]
+        if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
+            raise InputError(
+                f"several files are called {some_of(twice)}", where=self.source, allowed="one file for each image"
+            )
+        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxTable(FoundBoxes):
+    """Boxes in one table.
+
+    Attributes:
+        read: gives it, as ``stem`` and ``BOX_COLUMNS``.
+    """
+
+    read: Callable[[], pl.DataFrame]
+
+    def digest(self) -> str:
+        """Of nothing: there is only the source."""
+        return ""
+
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Read the table."""
+        (n_batches,) = count.done([_TableJob(folder, 0, self.read, images)])
+        return ImageRows(folder, n_batches)
+
+
+@dataclass(frozen=True)
+class _TableJob(Job):
+    """Read a table of boxes; the result is the number of batches of rows."""
+
+    name: ClassVar[str] = "table"
+    result: ClassVar[type] = int
+    read: Callable[[], pl.DataFrame]
+    images: ImageListing | None
+
+    def make(self) -> int:
+        """Read the table."""
+        return write_rows(_with_bare(self.read(), self.images), self.folder).batches
+
+
+def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
+    """Rows with ids, in the order of stems; images without boxes have rows, too."""
+    rows = rows.with_columns(bare=False)
+    if images is not None:
+        stems = pl.Series("stem", [Path(path).stem for path in images.paths()], dtype=pl.String).unique()
+        bare = stems.to_frame().join(rows, on="stem", how="anti").with_columns(bare=True)
+        rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
+    return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
 
 
 def listed_files(files: Sequence[Path]) -> pl.DataFrame:
@@ -67,11 +155,11 @@ def count_notes(bare: int, missing: int, of: int) -> list[str]:
     return [*notes, *([f"{missing} of {of} image files are not there"] if missing else [])]
 
 
-def check_box(left: float, right: float, top: float, bottom: float, where: object) -> None:
-    """Raise InputError for a box that is not within the image; edges are fractions of width and height."""
-    low, high = -LEEWAY, 1 + LEEWAY
+def check_box(edges: Sequence[float], where: object) -> None:
+    """Raise InputError for a box that is not within the image: left, right, top and bottom, as fractions of its size."""
+    left, right, top, bottom = edges
     # false for NaN, too
-    if not (low <= left <= right <= high and low <= top <= bottom <= high):
+    if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
         raise InputError(
             f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the image",
             where=where,

@@ -8,21 +8,21 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 from blake3 import blake3
 
-from nooch.data import Dataset, ImageId, check_file_names, identifiers
+from nooch.data import Dataset, ImageId, check_file_names
 from nooch.data.tables import table_files
-from nooch.errors import InputError, check_one_of, some_of
+from nooch.errors import InputError, check_one_of
 from nooch.plans import SplitPlan
 from nooch.readers.box_rows import FoundBoxes, count_notes
 from nooch.readers.image_files import list_images
-from nooch.readers.image_rows import ImageRows, listed_digest, parse_files, row_ends, write_rows
+from nooch.readers.image_rows import ImageRows, row_ends
 from nooch.readers.openimages import find_openimages
-from nooch.readers.reading import Counter, ImageListing, Job, read
+from nooch.readers.reading import Counter, ImageListing, read
 from nooch.readers.sums import summed
 from nooch.readers.voc import find_voc
 from nooch.readers.yolo import find_yolo
@@ -92,23 +92,17 @@ class BoxReading:
         """The files of boxes by name, size and time, and the names of images."""
         found = self._found()
         folder = self.images or found.images
-        digest = None if callable(found.rows) else listed_digest(found.rows)
-        names = None if folder is None else blake3(os.fsencode("\0".join(sorted(list_images(folder))))).hexdigest()
-        return [self.format, str(self.source), str(self.classes), str(self.images), digest, names]
+        names = [] if folder is None else sorted(list_images(folder))
+        listed = blake3(os.fsencode("\0".join(names))).hexdigest()
+        return [self.format, str(self.source), str(self.classes), str(self.images), found.digest(), listed]
 
     def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedBoxes:
         """Boxes of all images. Raises as ``read_boxes`` does."""
         del part_size
-        found, count = self._found(), Counter(map, progress)
+        found = self._found()
         images = self.images or found.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
-        if callable(found.rows):
-            (n_batches,) = count.done([_TableJob(folder, 0, found.rows, listing)])
-            rows = ImageRows(folder, n_batches)
-        else:
-            self._check_stems(found.rows["stem"])
-            assert found.parse is not None
-            rows = parse_files(_ready(found.rows, listing), found.parse, dict(found.parsed), folder, count)
+        rows = found.scan(folder, Counter(map, progress), listing)
         keys = pl.concat(batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys"))
         names = found.names_of(keys.unique().sort().to_list())
         classes = list(dict.fromkeys(names.values()))
@@ -118,36 +112,6 @@ class BoxReading:
     def _found(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)
         return FORMATS[self.format](Path(self.source), classes, None if self.images is None else Path(self.images))
-
-    def _check_stems(self, stems: pl.Series) -> None:
-        if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
-            raise InputError(
-                f"several files are called {some_of(twice)}", where=self.source, allowed="one file for each image"
-            )
-
-
-@dataclass(frozen=True)
-class _TableJob(Job):
-    """Read a table of boxes; the result is the number of batches of rows."""
-
-    name: ClassVar[str] = "table"
-    result: ClassVar[type] = int
-    read: Callable[[], pl.DataFrame]
-    images: ImageListing | None
-
-    def make(self) -> int:
-        """Read the table."""
-        return write_rows(_ready(self.read(), self.images), self.folder).batches
-
-
-def _ready(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
-    """Rows with ids, in the order of stems; images without boxes, which are ``bare``, have rows, too."""
-    rows = rows.with_columns(bare=False)
-    if images is not None:
-        stems = pl.Series("stem", [Path(path).stem for path in images.paths()], dtype=pl.String).unique()
-        bare = stems.to_frame().join(rows, on="stem", how="anti").with_columns(bare=True)
-        rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
-    return rows.with_columns(identifiers(rows["stem"])).sort("stem")
 
 
 def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:

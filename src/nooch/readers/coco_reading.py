@@ -41,6 +41,8 @@ class CocoReading:
     captions: Sequence[str | Path] = ()
     range_size: int = RANGE
     slice_size: int = SLICE
+    stuff_maps: str | Path | None = None
+    stuff_map_values: str = "cocostuff"
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""

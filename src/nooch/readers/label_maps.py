@@ -155,7 +155,8 @@ class ScannedMaps:
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high``, and the number of maps without an image and the first of these maps."""
         counted = counted_maps(self.rows.read(low, high), len(self.classes))
-        stems, found, root = counted.stems, [None] * len(counted.stems), None
+        stems, root = counted.stems, None
+        found: list[str | None] = [None] * len(stems)
         if images is not None:
             among = set(stems)
             index = images.index(lambda name: name.rsplit(".", 1)[0] in among)

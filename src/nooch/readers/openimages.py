@@ -10,17 +10,17 @@ import polars as pl
 
 from nooch.data import class_name, read_table
 from nooch.errors import InputError, check_one_of, some_of
-from nooch.readers.box_rows import LEEWAY, FoundBoxes, check_box
+from nooch.readers.box_rows import LEEWAY, BoxTable, check_box
 
 __all__ = ["find_openimages"]
 
 _EDGES = ("XMin", "XMax", "YMin", "YMax")
 
 
-def find_openimages(file: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def find_openimages(file: Path, classes: Path | None, images: Path | None) -> BoxTable:
     """Boxes of a table, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     del images  # a table names no images
-    return FoundBoxes(partial(_read, file), partial(_names, file, classes))
+    return BoxTable(source=file, names_of=partial(_names, file, classes), read=partial(_read, file))
 
 
 def _read(file: Path) -> pl.DataFrame:
@@ -37,10 +37,13 @@ def _read(file: Path) -> pl.DataFrame:
         raise InputError(f"edges are no numbers: {str(error).splitlines()[0]}", where=file) from error
     left, right, top, bottom = (pl.col(edge) for edge in _EDGES)
     # the same bounds as ``check_box``, which raises for the first box outside them
-    inside = [pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY) for low, high in ((left, right), (top, bottom))]
+    inside = [
+        pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
+        for low, high in ((left, right), (top, bottom))
+    ]
     outside = table.with_row_index("row", 1).filter(~pl.all_horizontal(inside).fill_null(value=False)).head(1)
     for row, *box in outside.select("row", pl.col(_EDGES).fill_null(float("nan"))).iter_rows():
-        check_box(*box, f"{file}, row {row}")
+        check_box(box, f"{file}, row {row}")
     boxes = table.select(stem="ImageID", keys="LabelName", areas=(right - left) * (bottom - top))
     return boxes.group_by("stem", maintain_order=True).agg("keys", "areas")
 

@@ -10,24 +10,25 @@ import polars as pl
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError
-from nooch.readers.box_rows import BOX_COLUMNS, FoundBoxes, check_box, files_of, listed_files
+from nooch.readers.box_rows import BOX_COLUMNS, BoxFiles, check_box, files_of, listed_files
 
 __all__ = ["find_voc"]
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
-def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFiles:
     """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     del images  # each file names its image
     if classes is not None:
         raise ParameterError("VOC files name their classes themselves", remedy="leave --classes out")
     known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
-    return FoundBoxes(
-        listed_files(files_of(folder, ".xml")),
-        lambda keys: {key: class_name(key, folder) for key in keys},
-        _parse,
-        tuple(known.items()),
+    return BoxFiles(
+        source=folder,
+        names_of=lambda keys: {key: class_name(key, folder) for key in keys},
+        listed=listed_files(files_of(folder, ".xml")),
+        parse=_parse,
+        parsed=known,
     )
 
 
@@ -49,7 +50,7 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
     for left, right, top, bottom in edges:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
-        check_box(first / width, right / width, upper / height, bottom / height, where)
+        check_box((first / width, right / width, upper / height, bottom / height), where)
     areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
     file_name = root.findtext("filename")
     return {"keys": names, "areas": areas, "width": width, "height": height, "file_name": file_name}

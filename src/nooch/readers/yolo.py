@@ -11,14 +11,14 @@ import polars as pl
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.readers.box_rows import FoundBoxes, check_box, count_notes, files_of, listed_files
+from nooch.readers.box_rows import BoxFiles, check_box, count_notes, files_of, listed_files
 from nooch.readers.image_files import list_images
 from nooch.readers.yolo_data import YAML_ENDINGS, YoloData, YoloImages, find_images, label_of, read_yolo_data
 
 __all__ = ["find_yolo"]
 
 
-def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFiles:
     """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
@@ -34,7 +34,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
         data = read_yolo_data(file)
         listed = _images_of(data, source, images)
         if listed is not None:
-            return _find_listed(data, listed)
+            return _find_listed(source, data, listed)
         names = data.names
         notes += [f"the splits of {file.name} have no effect: none of them is below {source}"] if data.entries else []
     else:
@@ -43,8 +43,13 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
     if images is None and next(list_images(source), None) is not None:
         images = source
     notes += ["no folder of images was given: images without a label file are left out"] if images is None else []
-    return FoundBoxes(
-        listed_files(files), lambda _keys: names, partial(_parse, names, file.name), images=images, notes=tuple(notes)
+    return BoxFiles(
+        source=source,
+        names_of=lambda _keys: names,
+        listed=listed_files(files),
+        parse=partial(_parse, names, file.name),
+        images=images,
+        notes=tuple(notes),
     )
 
 
@@ -77,7 +82,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
     return listed
 
 
-def _find_listed(data: YoloData, listed: YoloImages) -> FoundBoxes:
+def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
     """Labels of the images that are listed; an image without a label file has no object."""
     base = listed.root.resolve()
     labels = {image: base / label_of(image) for image in listed.splits}
@@ -101,10 +106,11 @@ def _find_listed(data: YoloData, listed: YoloImages) -> FoundBoxes:
         "file_name": list(labels),
         "split": list(listed.splits.values()),
     }
-    return FoundBoxes(
-        pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
-        lambda _keys: data.names,
-        partial(_parse, data.names, data.file.name),
+    return BoxFiles(
+        source=source,
+        names_of=lambda _keys: data.names,
+        listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
+        parse=partial(_parse, data.names, data.file.name),
         root=listed.root,
         notes=tuple(count_notes(len(labels) - len(files), len(missing), len(labels))),
     )
@@ -137,7 +143,7 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
                 where=line_there,
                 allowed="class x y width height, and perhaps a confidence",
             ) from error
-        check_box(x - width / 2, x + width / 2, y - height / 2, y + height / 2, line_there)
+        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), line_there)
         keys.append(key)
         areas.append(width * height)
     if unknown := [key for key in keys if key not in names]:

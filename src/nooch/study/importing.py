@@ -21,10 +21,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import SPLITS, Dataset, apply_split
+from nooch.data import SPLITS, Dataset, apply_split, save_dataset
 from nooch.data.array_files import write_array
 from nooch.data.splits import split_codes
-from nooch.data.store import Header, seal_dataset
+from nooch.data.store import Header, read_header, seal_dataset
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
 from nooch.plans import SplitPlan
@@ -34,7 +34,7 @@ from nooch.study.import_parts import PartJob, SplitJob, Work, Written, divided, 
 from nooch.version import __version__
 from nooch.work_folder import held, remove_leftovers, work_folder
 
-__all__ = ["Imported", "import_dataset", "with_split"]
+__all__ = ["Imported", "import_dataset", "save_imported", "with_split"]
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,13 @@ def _link(file: Path, new: Path) -> None:
         os.link(file, new)
     except OSError:
         shutil.copyfile(file, new)
+
+
+def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:
+    """Write a dataset that was put together in memory. Raises OutputError as ``save_dataset``."""
+    save_dataset(data, out, overwrite=overwrite)
+    captions = 0 if data.captions is None else data.captions.height
+    return Imported(read_header(out), int(data.areas.nnz), captions, list(data.attributes), data.has_areas)
 
 
 def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
