@@ -40,8 +40,9 @@ class TableFiles:
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """The result of an action on the rows. Raises InputError, which names the file, where it cannot be read."""
         scans = {file: _scan(file, self.schema) for file in self.files}
+        # relaxed: a file may have a column without any value, and so without a type
         try:
-            return table_told(self.files[0], lambda: act(pl.concat(scans.values())))
+            return table_told(self.files[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed")))
         except InputError:
             if len(scans) > 1:
                 for file, rows in scans.items():
