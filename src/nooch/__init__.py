@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
-    from nooch.readers.table_parts import TableReading
+    from nooch.readers.table_reading import TableReading
     from nooch.report import save_scores, save_sweep
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
@@ -80,7 +80,7 @@ _HOME = {
     "nooch.readers.coco": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
-    "nooch.readers.table_parts": ("TableReading",),
+    "nooch.readers.table_reading": ("TableReading",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),
