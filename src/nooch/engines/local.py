@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any, Self, TypeVar
 from nooch.engines.base import Logged, check_gpus, ordered
 from nooch.engines.gpus import GPUS_VARIABLE, visible_gpus
 from nooch.errors import ParameterError
-from nooch.machine import processors
+from nooch.machine import THREAD_VARIABLES, environment, processors
 
 __all__ = ["LocalEngine"]
-
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -72,17 +69,9 @@ class LocalEngine:
         from multiprocessing import forkserver
 
         # BLAS must not start threads there: a process with threads is not safely forked
-        before = {name: os.environ.get(name) for name in _BLAS_THREADS}
-        os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
-        try:
+        with environment(dict.fromkeys(THREAD_VARIABLES, "1")):
             multiprocessing.set_forkserver_preload([*modules])
             forkserver.ensure_running()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items. Work starts at once, not when the first result is asked for.
