@@ -46,7 +46,7 @@ class LocalEngine:
     def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
         """``local`` or ``local:N``, N processes."""
         if argument is not None and not argument.isdecimal():
-            raise ParameterError(f"--engine local:{argument}", allowed="local, or local:N for N processes")
+            raise ParameterError(f"`engine` local:{argument}", allowed="local, or local:N for N processes")
         return cls(None if argument is None else int(argument), logs, gpus=gpus)
 
     def gpus_there(self) -> int:
@@ -100,9 +100,9 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
         wanted = f"{gpus} GPU{'s' * (gpus > 1)} a job" + (f" for {processes} jobs at a time" if processes else "")
         raise ParameterError(
             f"{wanted}, but this process may use {len(visible)}" + (f" ({', '.join(visible)})" if visible else ""),
-            where="--engine local",
+            where="`engine` local",
             allowed=f"at most {most} jobs at a time" if most else None,
-            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use --device cpu",
+            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use `device` cpu",
         )
     starts = range(0, (processes or most) * gpus, gpus)
     return [{GPUS_VARIABLE: ",".join(visible[start : start + gpus])} for start in starts]

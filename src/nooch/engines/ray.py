@@ -23,7 +23,7 @@ R = TypeVar("R")
 _KNOCK = 5.0
 """Seconds in which a cluster must take a connection; Ray by itself tries for a quarter of an hour."""
 
-_BEGIN = "begin a cluster with ray start --head, and give its address as --engine ray:ADDRESS"
+_BEGIN = "begin a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
 
 
 class RayEngine:
@@ -54,7 +54,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as error:
-            raise MissingExtraError("ray", "ray", "--engine ray") from error
+            raise MissingExtraError("ray", "ray", "`engine` ray") from error
         self._ray: Any = ray
 
     @classmethod
@@ -210,8 +210,8 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
         raise NoochError(
             f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
-            where="--engine ray",
-            remedy="begin nodes with ray start --num-cpus N --num-gpus N" + (", or use --device cpu" if gpus else ""),
+            where="`engine` ray",
+            remedy="begin nodes with ray start --num-cpus N --num-gpus N" + (", or use `device` cpu" if gpus else ""),
         )
 
 

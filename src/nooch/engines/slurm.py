@@ -74,7 +74,7 @@ class SlurmEngine:
         try:
             import submitit
         except ImportError as error:
-            raise MissingExtraError("submitit", "slurm", "--engine slurm") from error
+            raise MissingExtraError("submitit", "slurm", "`engine` slurm") from error
         self.partition, self.logs, self.gpus = partition, logs, check_gpus(gpus)
         self.threads = processors
         # in the folder where the command was given: it is more likely shared by the nodes than /tmp
@@ -87,7 +87,7 @@ class SlurmEngine:
             self._executor = submitit.AutoExecutor(self._folder, cluster=cluster, slurm_max_num_timeout=_REQUEUES)
         except RuntimeError as error:
             raise NoochError(
-                f"there is no Slurm here: {error}", remedy="run on a login node, or use --engine local or ray"
+                f"there is no Slurm here: {error}", remedy="run on a login node, or use `engine` local or ray"
             ) from error
         self._executor.update_parameters(
             timeout_min=minutes, cpus_per_task=processors, name="nooch", **asked, **(more or {})

@@ -80,7 +80,7 @@ class Workers(Jobs):
         environments: variables of the environment of each worker; so many there are.
     """
 
-    remedy = "use fewer processes (--processes 1, --engine local:1), or a machine with more memory"
+    remedy = "use fewer processes (`processes` 1, `engine` local:1), or a machine with more memory"
 
     def __init__(self, function: Logged, environments: Sequence[Mapping[str, str]]) -> None:
         # enough that nobody waits while the first of them takes its time
