@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
-    from nooch.readers.coco import read_coco
-    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco import CocoReading, read_coco
     from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
-    from nooch.readers.table_parts import TableReading
+    from nooch.readers.table_reading import TableReading
     from nooch.report import save_scores, save_sweep
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
@@ -78,11 +77,10 @@ _HOME = {
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco": ("read_coco",),
-    "nooch.readers.coco_reading": ("CocoReading",),
+    "nooch.readers.coco": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
-    "nooch.readers.table_parts": ("TableReading",),
+    "nooch.readers.table_reading": ("TableReading",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),

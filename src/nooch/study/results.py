@@ -201,7 +201,7 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
     if not given:
-        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give --suite SUITE")
+        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give `suite` SUITE")
     trained = runs.header.data["dataset"]
     problems = [
         "the suite is another one of the same dataset"
