@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
     from nooch.study.sharded_embedding import embed_in_shards
-    from nooch.study.sharded_finding import find_in_shards
     from nooch.study.sharded_importing import import_coco_in_parts, import_in_parts
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
@@ -76,7 +75,6 @@ _HOME = {
     "nooch.data.shards": ("divide", "open_shards"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
     "nooch.study.sharded_embedding": ("embed_in_shards",),
-    "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.study.sharded_importing": ("import_coco_in_parts", "import_in_parts"),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
@@ -161,7 +159,6 @@ __all__ = [
     "figure_data",
     "find",
     "find_images",
-    "find_in_shards",
     "find_score",
     "import_coco_in_parts",
     "import_in_parts",
