@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from nooch.data.embedding_files import check_embedding_name
 from nooch.data.store import add_embedding_files, file_record, rows_of_parts
 from nooch.encoders import (
     Encoder,
-    Progress,
     caption_means,
     distinct_captions,
     embed_captions,
@@ -34,14 +33,13 @@ from nooch.encoders import (
     load_embedding,
     open_embedding,
 )
-from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import partial_of, writing
 from nooch.machine import limited_threads
-from nooch.study.holding import held
+from nooch.shared_types import Map, StepProgress, no_progress
+from nooch.work_folder import held
 
 __all__ = ["asked_embedding", "embed"]
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def embed(
@@ -51,7 +49,7 @@ def embed(
     precision: str | None = None,
     map: Map = builtins.map,
     threads: int | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, str]:
     """The dataset with an embedding to take the gist from, and that embedding's name.
@@ -150,14 +148,14 @@ def _label(source: Path | Encoder) -> str:
     return f"file-{source.stem}" if isinstance(source, Path) else source.identity
 
 
-def _in_memory(data: Dataset, source: Path | Encoder, progress: Progress) -> tuple[Dataset, str]:
+def _in_memory(data: Dataset, source: Path | Encoder, progress: StepProgress) -> tuple[Dataset, str]:
     data, label = data.in_memory(), _label(source)
     values = load_embedding(source, data) if isinstance(source, Path) else embed_captions(data, source, progress)
     return data.with_embedding(label, values), label
 
 
 def _in_folder(
-    data: Dataset, name: str, source: Path | Encoder, map: Map, threads: int | None, progress: Progress
+    data: Dataset, name: str, source: Path | Encoder, map: Map, threads: int | None, progress: StepProgress
 ) -> tuple[Dataset, str]:
     """The dataset, opened again, with an embedding that is kept in its folder."""
     label = check_embedding_name(_label(source))
@@ -168,18 +166,13 @@ def _in_folder(
             remedy="embed a copy of the dataset in a folder of this machine",
         )
     job = _Job(data, data.folder, label)
-    with held(job.keep, "embedding these captions"), writing(data.folder, _RESUME):
+    with held(job.keep, "embedding these captions", clear_if_refused=True), writing(data.folder, _RESUME):
         job.take_back()
-        try:
-            if isinstance(source, Path):
-                _divide(job, source, progress)
-            else:
-                _encode(job, name, source, map, threads, progress)
-            job.finish()
-        except (InputError, UndefinedError):
-            # parts that are done are of no use to the file or the captions that come instead
-            shutil.rmtree(job.keep, ignore_errors=True)
-            raise
+        if isinstance(source, Path):
+            _divide(job, source, progress)
+        else:
+            _encode(job, name, source, map, threads, progress)
+        job.finish()
     return open_dataset(data.folder), label
 
 
@@ -258,7 +251,7 @@ class _Job:
         shutil.rmtree(self.keep, ignore_errors=True)
 
 
-def _divide(job: _Job, path: Path, progress: Progress) -> None:
+def _divide(job: _Job, path: Path, progress: StepProgress) -> None:
     """The vectors of a file, for each part those of its images."""
     file, known = open_embedding(path), 0
     for number in range(job.data.n_parts):
@@ -271,7 +264,7 @@ def _divide(job: _Job, path: Path, progress: Progress) -> None:
         raise file.stranger(part)
 
 
-def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None, progress: Progress) -> None:
+def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None, progress: StepProgress) -> None:
     """The vectors of every part's captions."""
     n_parts, wanted, empty = job.data.n_parts, job.missing(), []
     together = n_parts > 1 and not getattr(chosen, "in_parts", False)
@@ -280,7 +273,7 @@ def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None
     options = tuple(getattr(chosen, "chosen", {}).items())
     made = (lambda: chosen) if map is builtins.map else partial(_made, name, options)
     of_part = progress if n_parts == 1 else None
-    report: Progress = progress if n_parts > 1 else (lambda _done, _total: None)
+    report = progress if n_parts > 1 else no_progress
     work = partial(_embed_part, job, made, texts, threads, of_part)
     report(n_parts - len(wanted), n_parts)
     for done, (number, width) in enumerate(zip(wanted, map(work, wanted), strict=True), n_parts - len(wanted) + 1):
@@ -301,7 +294,7 @@ def _embed_part(
     made: Callable[[], Encoder],
     texts: Path | None,
     threads: int | None,
-    progress: Progress | None,
+    progress: StepProgress | None,
     number: int,
 ) -> int | None:
     """Embed one part and keep it; its width, or None where it has no caption."""

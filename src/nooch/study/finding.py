@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-from blake3 import blake3
 
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Suite, load_suite, save_suite
 from nooch.challenge.suite import SuiteHeader
@@ -24,13 +22,14 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import SUITE_MARKER, check_output
 from nooch.published import NOOCH_TASKS
-from nooch.study.fitting import Map, Progress, check_embeddings, code_of, content_of, fit_criteria
-from nooch.study.holding import held, remove_leftovers
+from nooch.shared_types import Map, Progress, no_progress
+from nooch.study.fitting import check_embeddings, code_of, content_of, fit_criteria
 from nooch.study.marking import Marked, Search
 from nooch.study.measure_files import MeasureFiles
 from nooch.study.measures import measured
 from nooch.study.unannotated import check_fit, check_sets
 from nooch.version import __version__
+from nooch.work_folder import held, remove_leftovers, work_folder
 
 __all__ = [
     "check_match",
@@ -55,7 +54,7 @@ def find(
     out: str | Path | None = None,
     overwrite: bool = False,
     map: Map = builtins.map,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Suite:
     """Find the challenge sets of a dataset.
 
@@ -195,8 +194,7 @@ def _folder(target: Path, data: Dataset, search: Search) -> Path:
         "criteria": [[name, getattr(c, "expression", None)] for name, c in search.criteria.items()],
         "asked": [list(search.tasks), list(search.splits), search.match],
     }
-    key = blake3(msgspec.json.encode(content)).hexdigest()[:16]
-    return target.with_name(f".{target.name}.finding-{key}")
+    return work_folder(target, "finding", content)
 
 
 def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> SuiteHeader:

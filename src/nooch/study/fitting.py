@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
-import msgspec
-import numpy as np
 from blake3 import blake3
 
 from nooch.criteria import Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.files import replace_file
-from nooch.study.holding import held
+from nooch.shared_types import Map, Progress
 from nooch.version import __version__
+from nooch.work_folder import held, kept, work_folder
 
 __all__ = ["check_embeddings", "code_of", "content_of", "fit_criteria", "training_part"]
-
-Progress = Callable[[str, int, int], None]
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def fit_criteria(
@@ -127,7 +122,7 @@ def _folder(target: Path, data: Dataset, criteria: Mapping[str, Any], tasks: Seq
         "criteria": {name: [*code_of(c), repr(c)] for name, c in criteria.items()},
         "tasks": list(tasks),
     }
-    return target.with_name(f".{target.name}.summing-{blake3(msgspec.json.encode(content)).hexdigest()[:16]}")
+    return work_folder(target, "summing", content)
 
 
 def _summed(sums: _Sums, map: Map, progress: Progress) -> dict[str, Any]:
@@ -154,44 +149,27 @@ class _Sums:
     folder: Path | None
 
     def of_part(self, number: int) -> dict[str, Any]:
-        """Every criterion's statistics of the training images of a part; those that are there already are read."""
-        found: dict[str, Any] = {}
-        for name, path in self._files(number).items():
-            if path.is_file():
-                found[name] = msgspec.msgpack.decode(path.read_bytes(), type=self.criteria[name].state, dec_hook=_array)
-        missing = {name: criterion for name, criterion in self.criteria.items() if name not in found}
-        if missing:
-            images = _training_images(self.data.part(number, reads=reads_of(missing.values())), self.data.fitting_split)
-            found |= {name: criterion.partial(images, self.tasks) for name, criterion in missing.items()}
-        for name, path in self._files(number).items():
-            if name in missing:
-                replace_file(path, msgspec.msgpack.encode(found[name], enc_hook=_plain))
+        """Every criterion's statistics of the training images of a part; what was kept is read."""
+
+        @cache
+        def images() -> Dataset:
+            part = self.data.part(number, reads=reads_of(self.criteria.values()))
+            return _training_images(part, self.data.fitting_split)
+
+        found = {}
+        for place, (name, criterion) in enumerate(self.criteria.items()):
+            make = partial(_partial, criterion, images, self.tasks)
+            if self.folder is None or not _can_be_kept(criterion):
+                found[name] = make()
+            else:
+                found[name] = kept(self.folder / f"shard-{number:07d}.{place}.msgpack", criterion.state, make)
         return found
 
-    def _files(self, number: int) -> dict[str, Path]:
-        """Where the statistics of a part are kept, for criteria whose statistics can be."""
-        if self.folder is None:
-            return {}
-        return {
-            name: self.folder / f"shard-{number:07d}.{place}.msgpack"
-            for place, (name, criterion) in enumerate(self.criteria.items())
-            if _is_kept(criterion)
-        }
+
+def _partial(criterion: Summable, images: Callable[[], Dataset], tasks: Sequence[str]) -> Any:
+    return criterion.partial(images(), tasks)
 
 
-def _is_kept(criterion: Any) -> bool:
+def _can_be_kept(criterion: Any) -> bool:
     """Whether statistics can be read back, and the criterion's repr says all of its parameters."""
     return hasattr(criterion, "state") and is_dataclass(criterion) and type(criterion).__repr__ is not object.__repr__
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value.dtype.str, value.shape, value.tobytes()
-    raise NotImplementedError(f"statistics hold {type(value)}")
-
-
-def _array(kind: Any, value: Any) -> Any:
-    if (get_origin(kind) or kind) is np.ndarray:
-        dtype, shape, content = value
-        return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
-    raise NotImplementedError(f"statistics hold {kind}")
