@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
-    from nooch.study.embedding import with_embedding
+    from nooch.study.embedding import embed
     from nooch.study.exporting import export
     from nooch.study.figure_sources import Sources
     from nooch.study.figures import figure_data, save_figures
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
-    from nooch.study.sharded_embedding import embed_in_shards
     from nooch.study.sharded_importing import import_coco_in_parts, import_in_parts
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
@@ -74,7 +73,6 @@ _HOME = {
     "nooch.data.shard_writing": ("save_shards",),
     "nooch.data.shards": ("divide", "open_shards"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
-    "nooch.study.sharded_embedding": ("embed_in_shards",),
     "nooch.study.sharded_importing": ("import_coco_in_parts", "import_in_parts"),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
@@ -102,7 +100,7 @@ _HOME = {
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
     "nooch.study.collecting": ("collect",),
-    "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.embedding": ("embed",),
     "nooch.study.exporting": ("export",),
     "nooch.study.figures": ("figure_data", "save_figures"),
     "nooch.study.figure_sources": ("Sources",),
@@ -150,7 +148,7 @@ __all__ = [
     "collect",
     "contact_sheet",
     "divide",
-    "embed_in_shards",
+    "embed",
     "engine",
     "evaluate",
     "explain",
@@ -206,7 +204,6 @@ __all__ = [
     "verify",
     "waterbirds_table",
     "with_attributes",
-    "with_embedding",
     "with_split",
     "write_report",
 ]

@@ -22,14 +22,13 @@ from upath import UPath
 from nooch import files
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Gist
-from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
+from nooch.data import Dataset, add_embedding, load_dataset, open_dataset, save_dataset
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
 from nooch.files import place, read_bytes
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 
@@ -80,7 +79,7 @@ def _same(one, other):
 
 
 def _find(address, out, **more):
-    find_in_shards(address, CRITERIA, out, match="ce", path="d", **more)
+    find(open_dataset(address), CRITERIA, match="ce", path="d", out=out, **more)
     return [(out / name).read_bytes() for name in ("challenge_sets.parquet", "suite.json")]
 
 
@@ -97,10 +96,10 @@ def test_an_address_gives_what_the_folder_gives(memory, folder, kind, fetched):
 def test_a_find_at_an_address_gives_the_bytes_of_the_folder(memory, folder, tmp_path, fetched):
     expected = _find(folder / "parts", tmp_path / "one")
     assert _find(f"{memory}/parts", tmp_path / "two") == expected
-    assert _find(open_shards(f"{memory}/whole"), tmp_path / "three") == expected
+    assert _find(f"{memory}/whole", tmp_path / "three") == expected
     # what criteria do not read stays where it is
     fetched.clear()
-    find_in_shards(f"{memory}/parts", {"ce": CE(0.01)}, tmp_path / "four")
+    find(open_dataset(f"{memory}/parts"), {"ce": CE(0.01)}, out=tmp_path / "four")
     assert not [name for name in fetched if name.startswith(("captions", "embeddings"))]
     assert len([name for name in fetched if name.startswith("areas")]) == 2 * 4
 

@@ -14,7 +14,7 @@ from nooch.challenge.suite import SetRecord
 
 __all__ = ["ROWS", "rows_of", "set_of"]
 
-ROWS = {"label": pl.Int8, "support": pl.Float64, "subset": pl.Enum(list(SUBSETS)), "by_cue": pl.UInt64}
+ROWS: dict[str, Any] = {"label": pl.Int8, "support": pl.Float64, "subset": pl.Enum(list(SUBSETS)), "by_cue": pl.UInt64}
 """Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria without them."""
 
 

@@ -37,7 +37,7 @@ from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import partial_of, writing
 from nooch.machine import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
-from nooch.work_folder import held
+from nooch.work_folder import held, remove_folder
 
 __all__ = ["asked_embedding", "embed"]
 
@@ -87,7 +87,8 @@ def embed(
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)
     try:
-        return _in_folder(data, name or "", found, builtins.map if data.n_parts == 1 else map, threads, progress)
+        work = _Work(name or "", found, builtins.map if data.n_parts == 1 else map, threads, progress)
+        return _in_folder(data, work, resumable=note is None)
     except OutputError as error:
         if note is None:
             raise
@@ -154,11 +155,23 @@ def _in_memory(data: Dataset, source: Path | Encoder, progress: StepProgress) ->
     return data.with_embedding(label, values), label
 
 
-def _in_folder(
-    data: Dataset, name: str, source: Path | Encoder, map: Map, threads: int | None, progress: StepProgress
-) -> tuple[Dataset, str]:
-    """The dataset, opened again, with an embedding that is kept in its folder."""
-    label = check_embedding_name(_label(source))
+@dataclass(frozen=True)
+class _Work:
+    """What is embedded, where, and who is told: see ``embed``."""
+
+    name: str
+    source: Path | Encoder
+    map: Map
+    threads: int | None
+    progress: StepProgress
+
+
+def _in_folder(data: Dataset, work: _Work, *, resumable: bool) -> tuple[Dataset, str]:
+    """The dataset, opened again, with an embedding that is kept in its folder.
+
+    Where something cannot be written, parts that are done stay there if they are ``resumable``.
+    """
+    label = check_embedding_name(_label(work.source))
     if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
         raise OutputError(
             "embeddings are kept beside the parts, and nothing can be written there",
@@ -166,13 +179,19 @@ def _in_folder(
             remedy="embed a copy of the dataset in a folder of this machine",
         )
     job = _Job(data, data.folder, label)
-    with held(job.keep, "embedding these captions", clear_if_refused=True), writing(data.folder, _RESUME):
-        job.take_back()
-        if isinstance(source, Path):
-            _divide(job, source, progress)
-        else:
-            _encode(job, name, source, map, threads, progress)
-        job.finish()
+    with held(job.keep, "embedding these captions", clear_if_refused=True):
+        try:
+            with writing(data.folder, _RESUME):
+                job.take_back()
+                if isinstance(work.source, Path):
+                    _divide(job, work.source, work.progress)
+                else:
+                    _encode(job, work.source, work)
+                job.finish()
+        except OutputError:
+            if not resumable:
+                remove_folder(job.keep)
+            raise
     return open_dataset(data.folder), label
 
 
@@ -264,29 +283,27 @@ def _divide(job: _Job, path: Path, progress: StepProgress) -> None:
         raise file.stranger(part)
 
 
-def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None, progress: StepProgress) -> None:
+def _encode(job: _Job, chosen: Encoder, work: _Work) -> None:
     """The vectors of every part's captions."""
-    n_parts, wanted, empty = job.data.n_parts, job.missing(), []
+    n_parts, wanted = job.data.n_parts, job.missing()
     together = n_parts > 1 and not getattr(chosen, "in_parts", False)
     texts = _encoded_together(job, chosen) if together else None
     # the device that this machine chooses: what other machines have must not change the vectors
     options = tuple(getattr(chosen, "chosen", {}).items())
-    made = (lambda: chosen) if map is builtins.map else partial(_made, name, options)
-    of_part = progress if n_parts == 1 else None
-    report = progress if n_parts > 1 else no_progress
-    work = partial(_embed_part, job, made, texts, threads, of_part)
-    report(n_parts - len(wanted), n_parts)
-    for done, (number, width) in enumerate(zip(wanted, map(work, wanted), strict=True), n_parts - len(wanted) + 1):
-        if width is None:
-            empty.append(number)
-        report(done, n_parts)
+    made = (lambda: chosen) if work.map is builtins.map else partial(_made, work.name, options)
+    of_parts, of_sentences = (no_progress, work.progress) if n_parts == 1 else (work.progress, None)
+    embed_part = partial(_embed_part, job, made, texts, work.threads, of_sentences)
+    of_parts(n_parts - len(wanted), n_parts)
+    for done, _ in enumerate(work.map(embed_part, wanted), n_parts - len(wanted) + 1):
+        of_parts(done, n_parts)
+    empty = job.missing()
     if len(empty) == n_parts:
-        raise no_captions()
+        # an error, since there is none
+        _captions(job.data)
     for number in empty:
         # only now it is known how long vectors are
-        width = max(read_array(job.done(file), mapped=True).shape[1] for file in job.rows if job.done(file).is_file())
-        rows = list(job.rows.values())[number]
-        job.write(number, np.full((rows, width), np.nan, np.float32))
+        width = read_array(next((job.keep / "parts").iterdir()), mapped=True).shape[1]
+        job.write(number, np.full((list(job.rows.values())[number], width), np.nan, np.float32))
 
 
 def _embed_part(
@@ -296,11 +313,11 @@ def _embed_part(
     threads: int | None,
     progress: StepProgress | None,
     number: int,
-) -> int | None:
-    """Embed one part and keep it; its width, or None where it has no caption."""
+) -> None:
+    """Embed one part and keep it, unless it has no caption."""
     part = job.data.part(number, reads=("captions",))
     if part.captions is None or not part.captions.height:
-        return None
+        return
     with limited_threads(threads):
         blocks = job.keep / f"blocks-{number:07d}"
         if texts is None:
@@ -310,7 +327,6 @@ def _embed_part(
             values = caption_means(part, captions, read_array(texts.with_suffix(".npy"), mapped=True))
         job.write(number, values)
         shutil.rmtree(blocks, ignore_errors=True)
-    return int(values.shape[1])
 
 
 @lru_cache(maxsize=1)
@@ -333,9 +349,14 @@ def _encoded_together(job: _Job, chosen: Encoder) -> Path:
     table = job.keep / "captions.parquet"
     file = table.with_suffix(".npy")
     if not file.is_file():
-        texts = distinct_captions(job.data.part(number, reads=("captions",)) for number in range(job.data.n_parts))
+        texts = _captions(job.data)
         texts.to_frame("caption").write_parquet(table)
         partial = file.with_suffix(".partial")
         write_array(partial, encode_texts(chosen, texts.to_list()))
         partial.replace(file)
     return table
+
+
+def _captions(data: Dataset) -> pl.Series:
+    """The different captions of all parts. Raises UndefinedError where there is none."""
+    return distinct_captions(data.part(number, reads=("captions",)) for number in range(data.n_parts))

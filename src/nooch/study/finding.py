@@ -101,13 +101,13 @@ def find(
         check_fit(fitted, base, names)
     check_embeddings(data, reads_of(fitted.values()))
     search = Search(fitted, criteria, names, found_in, match)
-    if beside is not None:
-        finding = _in_files(search, data, beside, map, progress)
-    else:
-        if reads_of(fitted.values()) != reads_of(base.values()):
-            images = data.in_memory(reads_of(fitted.values()))
-        finding = contextlib.nullcontext(_in_memory(search, images, progress))
-    with finding as found:
+    if beside is None and reads_of(fitted.values()) != reads_of(base.values()):
+        images = data.in_memory(reads_of(fitted.values()))
+    with (
+        contextlib.nullcontext(_in_memory(search, images, progress))
+        if beside is None
+        else _in_files(search, data, beside, map, progress)
+    ) as found:
         suite = Suite(_header(search, data, path, found.marked), found.read)
         if not allow_unannotated:
             check_sets(suite.header.sets, fitted)
@@ -136,7 +136,7 @@ def _beside(data: Dataset, target: Path | None, map: Map) -> Path | None:
     return target
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Found:
     """What came of all tasks, and what gives the sets."""
 
@@ -202,9 +202,7 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
     known, order = data.provenance, list(search.criteria)
     tasks = list(search.tasks)
     return SuiteHeader(
-        DatasetRecord(
-            data.fingerprint, len(data), data.splits, known.get("area"), path, known.get("licenses", [])
-        ),
+        DatasetRecord(data.fingerprint, len(data), data.splits, known.get("area"), path, known.get("licenses", [])),
         tasks,
         list(search.splits),
         {

@@ -6,6 +6,7 @@ included. A file that exists is whole: an interrupted find resumes where it stop
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,17 +16,18 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from nooch.challenge import ChallengeSet, Skipped
+from nooch.challenge import ChallengeSet
 from nooch.challenge.rows import rows_of, set_of
 from nooch.challenge.suite import SetRecord
 from nooch.criteria import reads_of
 from nooch.data import ALL, SPLITS, Dataset
-from nooch.files import partial_of, replace_file
+from nooch.files import partial_of, replace_file, writing
 from nooch.study.marking import Marked, Search
 from nooch.study.measures import Measures, measured, measures_schema
 
 __all__ = ["MeasureFiles"]
 
+_RESUME = "fix that and give the same command again: what is done is kept"
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -115,19 +117,18 @@ class MeasureFiles:
 
 
 def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
-    """Frames as record batches, under a temporary name first: a file of this name is whole."""
+    """Frames as record batches, under a temporary name first: a file of this name is whole. Without a frame there is no file."""
     partial = partial_of(path)
-    writer = None
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(writing(path, _RESUME))
+        writer = None
         for frame in frames:
             table = frame.rechunk().to_arrow()
             if writer is None:
-                writer = pa.ipc.new_file(partial, table.schema, options=_LZ4)
-            # an empty table would write no batch
-            writer.write_batch(table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema))
-    finally:
-        if writer is not None:
-            writer.close()
+                writer = stack.enter_context(pa.ipc.new_file(partial, table.schema, options=_LZ4))
+            # an empty table has no batch: a row of nulls, cut off, has the same categories
+            whole = table if table.num_rows else frame.clear(1).to_arrow()
+            writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
     if writer is not None:
         partial.replace(path)
 

@@ -87,7 +87,7 @@ def measured(fitted: Mapping[str, Fitted], images: Dataset, tasks: Sequence[str]
     """What criteria say of images, for one task after the other; of no image for a task that no criterion defines."""
     for start in range(0, len(tasks), TASKS_AT_ONCE):
         block = {task: defined_criteria(fitted, task) for task in tasks[start : start + TASKS_AT_ONCE]}
-        supports = {}
+        supports: dict[tuple[str, str], NDArray[np.float64]] = {}
         for name, one in fitted.items():
             wanted = [task for task, names in block.items() if name in names]
             if isinstance(one, SupportFitted) and wanted:
@@ -102,7 +102,9 @@ def _measured(
 ) -> Measures:
     if not names:
         return Measures()
-    labels, by_cue, phi = images.labels(task, unknown=False), {}, {}
+    labels = images.labels(task, unknown=False)
+    by_cue: dict[str, NDArray[np.uint64]] = {}
+    phi: dict[str, NDArray[np.bool_]] = {}
     for name in names:
         one = fitted[name]
         if isinstance(one, MarkFitted):
