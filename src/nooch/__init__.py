@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
-    from nooch.study.embedding import with_embedding
+    from nooch.study.embedding import embed
     from nooch.study.exporting import export
     from nooch.study.figure_sources import Sources
     from nooch.study.figures import figure_data, save_figures
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
-    from nooch.study.sharded_embedding import embed_in_shards
-    from nooch.study.sharded_finding import find_in_shards
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -69,8 +67,6 @@ _HOME = {
     "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
-    "nooch.study.sharded_embedding": ("embed_in_shards",),
-    "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
@@ -96,7 +92,7 @@ _HOME = {
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
     "nooch.study.collecting": ("collect",),
-    "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.embedding": ("embed",),
     "nooch.study.exporting": ("export",),
     "nooch.study.figures": ("figure_data", "save_figures"),
     "nooch.study.figure_sources": ("Sources",),
@@ -146,7 +142,7 @@ __all__ = [
     "collect",
     "contact_sheet",
     "divide",
-    "embed_in_shards",
+    "embed",
     "engine",
     "evaluate",
     "explain",
@@ -155,7 +151,6 @@ __all__ = [
     "figure_data",
     "find",
     "find_images",
-    "find_in_shards",
     "find_score",
     "import_dataset",
     "judge_statements",
@@ -201,7 +196,6 @@ __all__ = [
     "verify",
     "waterbirds_table",
     "with_attributes",
-    "with_embedding",
     "with_split",
     "write_report",
 ]
