@@ -78,7 +78,7 @@ class Setup:
 
     def backbones(self, settings: TuneSettings) -> Backbones:
         """Random weights of one seed."""
-        return backbones(self.source, settings, size=self.size, device=self.device)
+        return backbones(self.source, settings.network, size=self.size, device=self.device)
 
     def learnings(self, count: int) -> list[Learning]:
         """Tasks that differ in nothing but their name."""

@@ -24,7 +24,7 @@ FEW = [jobs_of([name])[0] for name in ("erm", "gdro", "irm")]
 
 def trained(device, source, settings, jobs, *, interrupted=False, data=DATA):
     """Networks after all epochs."""
-    made = backbones(source, settings, size=data.inputs.size[0], device=device)
+    made = backbones(source, settings.network, size=data.inputs.size[0], device=device)
     found = NetworkJobs(data, jobs, settings, made, device)
     while not found.finished:
         found.step()

@@ -49,7 +49,7 @@ def learning(kind="erm", seed=0, y=Y, environments=ENVIRONMENTS, parameters=None
 
 
 def factory(folder, settings=FAST):
-    return backbones(folder, settings, device="cpu")
+    return backbones(folder, settings.network, device="cpu")
 
 
 def trained(folder, learnings, settings=FAST, seams=AS_IS, pixels=PIXELS):
@@ -318,7 +318,7 @@ def test_frozen_statistics_stay_and_others_move(resnet):
 
 def test_from_scratch_weights_follow_the_seed(resnet):
     settings = replace(FAST, epochs=1)
-    source = backbones(f"config:{resnet}", settings, size=32, device="cpu")
+    source = backbones(f"config:{resnet}", settings.network, size=32, device="cpu")
     first = {n: source(n % 2).module.state_dict()["embedder.embedder.convolution.weight"] for n in range(3)}
     assert torch.equal(first[0], first[2])
     assert not torch.equal(first[0], first[1])

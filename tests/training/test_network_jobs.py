@@ -35,7 +35,7 @@ def made(tmp_path_factory):
     """Backbones with random weights of a small ResNet."""
     file = tmp_path_factory.mktemp("network") / "small.json"
     file.write_text(json.dumps(CONFIG))
-    return backbones(f"config:{file}", SETTINGS, size=16, device="cpu")
+    return backbones(f"config:{file}", SETTINGS.network, size=16, device="cpu")
 
 
 def finished(data, jobs, settings, made):
@@ -192,11 +192,11 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
         (released, scaled),
         (replace(SETTINGS, normalize=False), scaled),
     ):
-        backbone = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")(0)
+        backbone = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")(0)
         assert torch.allclose(backbone.prepare(pixels), expected, atol=1e-6)
     assert backbone.describe()["preprocessing"]["mean"] == (0.0, 0.0, 0.0)
     # a saved network says so itself, and predicts as it was trained
-    bare = backbones(f"config:{tmp_path}/small.json", released, size=16, device="cpu")
+    bare = backbones(f"config:{tmp_path}/small.json", released.network, size=16, device="cpu")
     trained = finished(DATA, jobs_of(["erm"]), released, bare)
     trained.save(0, tmp_path / "network")
     network, _ = load_network(tmp_path / "network", device="cpu")
@@ -224,7 +224,7 @@ def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monke
     monkeypatch.setitem(OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True))
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
     (tmp_path / "small.json").write_text(json.dumps(CONFIG))
-    made = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")
+    made = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")
     one, other = finished(DATA, jobs_of(["erm"]), settings, made), NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
     while not other.finished:
         other.step()

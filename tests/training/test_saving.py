@@ -37,7 +37,7 @@ KINDS = {"resnet": lambda f: tiny_resnet(f / "resnet"), "vit": lambda f: tiny_vi
 def trained(folder, **changes):
     settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, "auxiliary": 0.5, **changes})
     given = Learning("car", Y[:, None].astype(np.float32), objective("erm", Y[:40]), auxiliary=CUE)
-    found = fit(backbones(folder, settings, device="cpu"), PIXELS, ROWS, [given], settings)
+    found = fit(backbones(folder, settings.network, device="cpu"), PIXELS, ROWS, [given], settings)
     return found.network(0), found.logits(ROWS["valid"])[0]
 
 

@@ -168,11 +168,11 @@ def test_affine_parameters_after_every_block(kind, tmp_path):
     torch.manual_seed(0)
     name, options, count, block = BLOCKS[kind]
     folder = save_model(_model(name, **options), tmp_path / kind)
-    make = backbones(folder, TuneSettings(), device="cpu")
+    make = backbones(folder, TuneSettings().network, device="cpu")
     found = blocks_of(make(0).module)
     assert len(found) == count
     assert type(list(found.values())[-1]).__name__ == block
-    network = build_network(make(0), TuneSettings(train="affine"), 1, auxiliary=0, seed=0)
+    network = build_network(make(0), TuneSettings(train="affine").network, 1, auxiliary=0, seed=0)
     pixels, _, _ = squares(4)
     batch = network.backbone.prepare(pixels.array)
     with torch.no_grad():
@@ -257,7 +257,9 @@ def test_reading_ahead_keeps_the_order_and_passes_errors_on():
 
 
 def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
-    make = backbones(tiny_resnet(tmp_path / "resnet"), TuneSettings(channels_last=True, precision="bf16"), device="cpu")
+    make = backbones(
+        tiny_resnet(tmp_path / "resnet"), TuneSettings(channels_last=True, precision="bf16").network, device="cpu"
+    )
     first, second = make(0), make(1)
     assert first.channels_last
     assert first.bf16
@@ -269,15 +271,15 @@ def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
 
 def test_training_switches_what_is_learnt_alone(tmp_path):
     for train in ("all", "head", "affine"):
-        make = backbones(tiny_vit(tmp_path / train), TuneSettings(), device="cpu")
-        network = build_network(make(0), TuneSettings(train=train), 2, auxiliary=1, seed=5)
+        make = backbones(tiny_vit(tmp_path / train), TuneSettings().network, device="cpu")
+        network = build_network(make(0), TuneSettings(train=train).network, 2, auxiliary=1, seed=5)
         network.training(True)
         assert network.backbone.module.training == (train == "all")
         network.training(False)
         assert not network.backbone.module.training
         assert network.head.weight.shape == (3, 12)
         assert network.predict(torch.zeros(2, 3, 32, 32)).shape == (2, 2)
-    one = build_network(make(0), TuneSettings(), 1, auxiliary=0, seed=5)
+    one = build_network(make(0), TuneSettings().network, 1, auxiliary=0, seed=5)
     # an output beside it does not change how the first one starts
     assert torch.equal(one.head.weight[0], network.head.weight[0])
     assert not torch.equal(network.head.weight[0], network.head.weight[1])

@@ -220,7 +220,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
     import yaml
 
-    from nooch.training.config import read_yaml
+    from nooch.yaml_files import read_yaml
 
     content = {} if file is None else read_yaml(file)
     for text in given:

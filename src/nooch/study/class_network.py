@@ -76,7 +76,7 @@ def train_classes(
     if not learnt:
         raise InputError("no class is in some training images and not in others", allowed="one such class at least")
     labels = np.stack([labels_of[task] for task in learnt], axis=1).astype(np.float32)
-    made = backbones(backbone, settings, size=pixels.size, device=device)
+    made = backbones(backbone, settings.network, size=pixels.size, device=device)
     trained = NetworkPass(made, pixels, rows, [_learning(labels, rows["train"], seed, device)], settings)
     facts = _facts(data, pixels, trained, settings, seed) | {
         "classes": learnt,

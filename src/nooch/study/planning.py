@@ -218,7 +218,7 @@ def plan_finetune(
                 f"task {job.task} has no context cue that an auxiliary output could predict",
                 remedy="leave the task out, or set auxiliary to 0",
             )
-    made = backbones(backbone, settings, size=pixels.size, device=device)
+    made = backbones(backbone, settings.network, size=pixels.size, device=device)
     first = made(0)
     check_pixels(pixels, first)
     # what seeds change is said by the jobs

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, ParameterError
-from nooch.training.inputs import Inputs
 from nooch.training.loading import placed, preprocessing_of, pretrained, quietly, refuse_lacking, require_packages
-from nooch.training.preprocessing import Preprocessing
+from nooch.training.preprocessing import Inputs, Preprocessing
 from nooch.training.sources import DEFAULT, Source, find_source
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nooch.errors import InputError
-from nooch.training.inputs import Inputs
 from nooch.training.loading import placed, preprocessing_of, pretrained, refuse_lacking
+from nooch.training.preprocessing import Inputs
 from nooch.training.task_maps import find_labels
 from nooch.training.task_models import Asked, TaskModel
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.errors import ParameterError, check_one_of
 from nooch.training.heads import Descent
 from nooch.training.jobs import Job, ProbeSettings, Settings
 from nooch.training.methods import grid_of_methods
 from nooch.training.tuning import TuneSettings
+from nooch.yaml_files import read_yaml
 
-__all__ = ["MODES", "BenchConfig", "read_config", "read_settings", "read_yaml"]
+__all__ = ["MODES", "BenchConfig", "read_config", "read_settings"]
 
 
 @dataclass(frozen=True)
@@ -122,23 +123,6 @@ def _checked(config: BenchConfig) -> BenchConfig:
         "keep_weights": _truth("keep_weights", config.keep_weights),
     }
     return BenchConfig(**values)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Names and values of a YAML file. Raises InputError where it cannot be read or is no mapping."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise InputError(
-            f"holds a {type(content).__name__}", where=path, allowed="names and values, such as 'seeds: [0, 1, 2]'"
-        )
-    return content
 
 
 def _listed(name: str, value: Any) -> list[Any]:

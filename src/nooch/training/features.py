@@ -16,12 +16,12 @@ from nooch.machine import processors
 from nooch.shared_types import StepProgress, no_progress
 from nooch.training.backbones import Backbone
 from nooch.training.decoding import choose_codec, codec_versions, decode_images, refuse_broken
+from nooch.training.feeding import batches_of, forward, read_in_order
 from nooch.training.images import image_paths
 from nooch.training.kept import Kind, Unfinished, making, write_block
 from nooch.training.mapped import MappedRows
 from nooch.training.memory import memory_limits, reuse_memory
 from nooch.training.pixels import PixelCache
-from nooch.training.streaming import batches_of, forward, read_in_order
 
 __all__ = ["BATCH", "FEATURES", "Features", "extract_features", "load_features"]
 

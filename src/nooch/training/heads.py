@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
+from nooch.training.linear_head import initial_heads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,14 +72,10 @@ class HeadState:
 
     @classmethod
     def initial(cls, seeds: Sequence[int], d: int, device: str = "cpu") -> HeadState:
-        """Uniform in +-1 / sqrt(d), as ``torch.nn.Linear`` begins; a head's start depends on its seed and d alone."""
+        """Heads as they start, see ``initial_heads``, without momentum."""
         import torch
 
-        columns = []
-        for seed in seeds:
-            random = torch.Generator().manual_seed(seed)
-            columns.append((torch.rand(d + 1, generator=random) * 2 - 1) / d**0.5)
-        start = torch.stack(columns, dim=1)
+        start = initial_heads(seeds, d)
         start = torch.cat([start, torch.zeros_like(start)], dim=1).to(device)
         return cls(start[:-1].contiguous(), start[-1].contiguous())
 

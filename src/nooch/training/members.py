@@ -64,7 +64,7 @@ class Member:
 
         device = backbone.device
         network = build_network(
-            backbone, settings, learning.n_outputs, auxiliary=learning.n_auxiliary, seed=learning.seed
+            backbone, settings.network, learning.n_outputs, auxiliary=learning.n_auxiliary, seed=learning.seed
         )
 
         def table(values: NDArray[Any] | None) -> Tensor | None:

@@ -15,21 +15,43 @@ from nooch.errors import ParameterError
 from nooch.training.backbones import Backbone, load_backbone
 from nooch.training.blocks import with_affine
 from nooch.training.feeding import Pixels, check_pixels, parts, read_ahead
-from nooch.training.heads import HeadState
+from nooch.training.linear_head import initial_heads
 from nooch.training.memory import memory_limits
 from nooch.training.sources import SCRATCH
-from nooch.training.tuning import TuneSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, ParameterDict
 
-__all__ = ["Backbones", "Network", "backbones", "build_network", "read_features", "read_logits"]
+__all__ = ["Backbones", "Network", "NetworkOptions", "backbones", "build_network", "read_features", "read_logits"]
 
 Backbones = Callable[[int], Backbone]
 """Seed -> a backbone of its own, which training changes."""
 
 _USUAL_MOMENTUM = 0.1
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How a network is built on a backbone, and computes.
+
+    Attributes:
+        train: what is learned: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift
+            for each channel after each block, and the head.
+        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those of the weights.
+        bf16: whether it computes in bfloat16 (autocast); weights stay float32.
+        channels_last: whether images and weights lie in memory with the channels innermost.
+        compile: whether the network is compiled by ``torch.compile``.
+        normalize: whether pixels are normalized as the backbone's image processor does, or only
+            scaled to 0 up to 1.
+    """
+
+    train: str = "all"
+    batchnorm: str = "train"
+    bf16: bool = False
+    channels_last: bool = False
+    compile: bool = False
+    normalize: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +119,7 @@ class Network:
 
 def backbones(
     source: str | Path,
-    settings: TuneSettings,
+    options: NetworkOptions,
     *,
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
@@ -106,7 +128,7 @@ def backbones(
 
     Args:
         source: hub id, folder, or ``config:NAME`` and the like for random weights, see ``load_backbone``.
-        settings: precision and order in memory; whether pixels are normalized.
+        options: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
@@ -115,13 +137,11 @@ def backbones(
         ParameterError: no such device.
         MissingExtraError: torch or transformers is not installed.
     """
-    bf16 = settings.precision == "bf16"
 
     def load(seed: int) -> Backbone:
-        made = load_backbone(
-            source, seed=seed, size=size, device=device, channels_last=settings.channels_last, bf16=bf16
-        )
-        return made if settings.normalizes else replace(made, preprocessing=made.preprocessing.unnormalized())
+        layout = {"channels_last": options.channels_last, "bf16": options.bf16}
+        made = load_backbone(source, seed=seed, size=size, device=device, **layout)
+        return made if options.normalize else replace(made, preprocessing=made.preprocessing.unnormalized())
 
     if str(source).startswith(SCRATCH):
         return load
@@ -129,27 +149,27 @@ def backbones(
     return lambda _seed: replace(first, module=copy.deepcopy(first.module))
 
 
-def build_network(backbone: Backbone, settings: TuneSettings, n_outputs: int, *, auxiliary: int, seed: int) -> Network:
+def build_network(backbone: Backbone, options: NetworkOptions, n_outputs: int, *, auxiliary: int, seed: int) -> Network:
     """A network around a backbone of its own.
 
     Args:
         backbone: what it is built on; it is changed.
-        settings: what is learnt.
+        options: what is learned.
         n_outputs: predictions, K.
         auxiliary: outputs beside them.
-        seed: of the head, which starts as one on frozen features does (``HeadState.initial``); further outputs follow.
+        seed: of the head, which starts as one on frozen features does (``initial_heads``); further outputs follow.
 
     Raises:
         InputError: affine parameters for a network in which no blocks are found.
     """
     import torch
 
-    backbone.module.requires_grad_(settings.train == "all")
-    affine = with_affine(backbone) if settings.train == "affine" else torch.nn.ParameterDict()
+    backbone.module.requires_grad_(options.train == "all")
+    affine = with_affine(backbone) if options.train == "affine" else torch.nn.ParameterDict()
     _usual_momentum(backbone)
-    compiled = replace(backbone, module=torch.compile(backbone.module)) if settings.compile else backbone
+    compiled = replace(backbone, module=torch.compile(backbone.module)) if options.compile else backbone
     head = _head(backbone, n_outputs + auxiliary, seed)
-    return Network(backbone, head, n_outputs, affine, settings.train, settings.batchnorm, compiled)
+    return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, compiled)
 
 
 def _usual_momentum(backbone: Backbone) -> None:
@@ -166,14 +186,14 @@ def _head(backbone: Backbone, n_outputs: int, seed: int) -> Linear:
 
     # of seeds that are far apart, so that no two networks share an output's start
     seeds = [seed + number * 1_000_003 for number in range(n_outputs)]
-    start = HeadState.initial(seeds, backbone.n_features, backbone.device)
+    start = initial_heads(seeds, backbone.n_features).to(backbone.device)
     # what torch would draw for the weights is not used
     with torch.device("meta"):
         head = torch.nn.Linear(backbone.n_features, n_outputs)
     head = head.to_empty(device=backbone.device)
     with torch.no_grad():
-        head.weight.copy_(start.weights[:, :n_outputs].T)
-        head.bias.copy_(start.biases[:n_outputs])
+        head.weight.copy_(start[:-1].T)
+        head.bias.copy_(start[-1])
     return head
 
 

@@ -1,18 +1,24 @@
-"""What a backbone expects its pixels to be: size, scale and normalisation, as ``preprocessor_config.json`` says."""
+"""From pixels to a network's input: size, scale and normalization, as ``preprocessor_config.json`` says."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from nooch.errors import InputError
 
-__all__ = ["IMAGENET", "PREPROCESSOR", "Preprocessing", "read_preprocessing"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["IMAGENET", "PREPROCESSOR", "Inputs", "Preprocessing", "read_preprocessing"]
 
 PREPROCESSOR = "preprocessor_config.json"
 
@@ -44,6 +50,41 @@ class Preprocessing:
 
 IMAGENET = Preprocessing()
 """ImageNet's usual scaling, for backbones that are made from a configuration alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """How pixels are made ready.
+
+    Attributes:
+        preprocessing: what the network expects; its ``size`` is the one asked for.
+        device: ``cpu``, ``cuda`` or ``cuda:1``.
+        channels_last: whether the result lies in memory with the channels innermost.
+    """
+
+    preprocessing: Preprocessing
+    device: str
+    channels_last: bool = False
+
+    def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
+        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width) on the device, normalised."""
+        import torch
+
+        given = torch.as_tensor(pixels).to(self.device, non_blocking=True)
+        if self.preprocessing.flip:
+            given = given.flip(-1)
+        factor, mean, std = self._scaling
+        # step by step as image processors do it, so that the result is theirs to the last bits that rounding leaves
+        scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
+        return scaled if self.channels_last else scaled.contiguous()
+
+    @cached_property
+    def _scaling(self) -> tuple[float, Tensor, Tensor]:
+        import torch
+
+        made = self.preprocessing
+        mean = [value + made.offset for value in made.mean]
+        return made.factor, torch.tensor(mean, device=self.device), torch.tensor(made.std, device=self.device)
 
 
 class _Config(msgspec.Struct):

@@ -17,6 +17,7 @@ from nooch.training.conditioning import Conditioned, Scaling, scaling_of
 from nooch.training.head_groups import HeadGroup, alike, batch_gradient, weighs
 from nooch.training.heads import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.linear_head import save_head
 from nooch.training.mixing import MixedRows, Mixture
 from nooch.training.sampling import in_order, row_weights
 from nooch.training.tasks import (
@@ -172,15 +173,8 @@ class HeadPass:
         return head if self._scaling is None else self._scaling.fold(head[None])[0]
 
     def save(self, number: int, folder: Path) -> None:
-        """A job's head of its best epoch, for features as they are.
-
-        ``head.safetensors`` has ``weight`` (1, d) and ``bias`` (1,), float32.
-        """
-        from safetensors.numpy import save_file
-
-        head = self._head(number)
-        folder.mkdir()
-        save_file({"weight": head[None, :-1].copy(), "bias": head[-1:].copy()}, folder / "head.safetensors")
+        """A job's head of its best epoch, for features as they are, see ``save_head``."""
+        save_head(self._head(number), folder)
 
     def current(self, split: str) -> NDArray[np.float32]:
         """Outputs of the heads as they are, float32 (n_active, m)."""

@@ -12,11 +12,10 @@ from nooch.data import encode_header, load_header
 from nooch.errors import FormatError, ParameterError
 from nooch.files import atomic_folder, sha256_of
 from nooch.training.backbones import load_backbone
+from nooch.training.linear_head import HEAD_FILE
 from nooch.training.loading import silently
-from nooch.training.networks import Network, build_network
+from nooch.training.networks import Network, NetworkOptions, build_network
 from nooch.training.preprocessing import PREPROCESSOR, Preprocessing
-from nooch.training.states import restore
-from nooch.training.tuning import TuneSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["NETWORK_MARKER", "NetworkHeader", "load_network", "save_network"]
 
 NETWORK_MARKER = "network.json"
-_HEAD = "head.safetensors"
 _VERSION = 1
 _AGAIN = "save it again with save_network"
 
@@ -80,13 +78,15 @@ def save_network(
     with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
         with silently():
             network.backbone.module.save_pretrained(str(partial))
-        save_file({name: value.detach().cpu().contiguous() for name, value in _small(network).items()}, partial / _HEAD)
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in _small(network).items()}, partial / HEAD_FILE
+        )
         (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
         header = NetworkHeader(
             outputs=list(outputs),
             auxiliary=network.head.out_features - network.n_outputs,
             train=network.train,
-            head=sha256_of(partial / _HEAD),
+            head=sha256_of(partial / HEAD_FILE),
             about=dict(about or {}),
         )
         (partial / NETWORK_MARKER).write_bytes(encode_header(header))
@@ -109,14 +109,15 @@ def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False
     header = load_header(
         path / NETWORK_MARKER, NetworkHeader, name="network", version=_VERSION, make="save_network", again=_AGAIN
     )
-    small = _read_head(path / _HEAD, header)
+    small = _read_head(path / HEAD_FILE, header)
     backbone = load_backbone(path.absolute(), device=device, bf16=bf16)
-    settings = TuneSettings(train=header.train)
-    network = build_network(backbone, settings, len(header.outputs), auxiliary=header.auxiliary, seed=0)
+    options = NetworkOptions(train=header.train)
+    network = build_network(backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0)
     wanted = _small(network)
     if {n: tuple(t.shape) for n, t in wanted.items()} != {n: tuple(t.shape) for n, t in small.items()}:
-        raise FormatError("does not fit the backbone beside it", where=path / _HEAD, remedy=_AGAIN)
-    restore(wanted, {name: value.numpy() for name, value in small.items()})
+        raise FormatError("does not fit the backbone beside it", where=path / HEAD_FILE, remedy=_AGAIN)
+    for name, value in small.items():
+        wanted[name].copy_(value)
     network.training(False)
     return network, header
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.training.config import read_yaml
+from nooch.yaml_files import read_yaml
 
 __all__ = ["READY", "TaskWords", "find_labels", "prompts_of", "read_task_map"]
 

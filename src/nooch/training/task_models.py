@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.training.inputs import Inputs
+from nooch.training.preprocessing import Inputs
 from nooch.training.sources import Source, find_source
 from nooch.training.task_maps import TaskWords
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.training.inputs import Inputs
+from nooch.training.preprocessing import Inputs
 from nooch.training.saving import NETWORK_MARKER, load_network
 from nooch.training.task_models import Asked, TaskModel
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nooch.errors import ParameterError, check_one_of
 from nooch.objectives import VARIANTS
 from nooch.training.heads import Descent
+from nooch.training.networks import NetworkOptions
 from nooch.training.validating import stop_rule
 
 if TYPE_CHECKING:
@@ -105,9 +106,16 @@ class TuneSettings:
         return Descent(self.lr, self.momentum, self.weight_decay)
 
     @property
-    def normalizes(self) -> bool:
-        """``normalize``, or what the variant does."""
-        return self.variant != "released" if self.normalize is None else self.normalize
+    def network(self) -> NetworkOptions:
+        """How networks are built and compute; ``normalize`` is resolved by the variant."""
+        return NetworkOptions(
+            train=self.train,
+            batchnorm=self.batchnorm,
+            bf16=self.precision == "bf16",
+            channels_last=self.channels_last,
+            compile=self.compile,
+            normalize=self.variant != "released" if self.normalize is None else self.normalize,
+        )
 
     def rate(self, epoch: int) -> float:
         """Learning rate in an epoch, counted from 0."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, some_of
-from nooch.training.inputs import Inputs
 from nooch.training.loading import placed, preprocessing_of, pretrained, quietly, refuse_lacking
+from nooch.training.preprocessing import Inputs
 from nooch.training.sources import Source
 from nooch.training.task_maps import prompts_of
 from nooch.training.task_models import Asked, TaskModel
