@@ -31,16 +31,16 @@ from measuring import Spread, machine, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
+from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.data import Dataset
+from nooch.models.backbones import choose_device
+from nooch.models.networks import Backbones, backbones
+from nooch.models.preprocessing import IMAGENET
 from nooch.objectives import ERM, TrainingCounts
-from nooch.training.backbones import choose_device
-from nooch.training.epochs import Seams
-from nooch.training.fitting import NetworkPass
-from nooch.training.learning import Learning
-from nooch.training.networks import Backbones, backbones
-from nooch.training.pixels import PixelCache, build_pixels
-from nooch.training.preprocessing import IMAGENET
-from nooch.training.tuning import TuneSettings
+from nooch.training.epoch_batches import Seams
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import TuneSettings
+from nooch.training.targets import Learning
 
 # what a GPU and a processor can do in a minute or two
 SIZES = {"cuda": (321, "config:resnet-50", 32), "cpu": (96, "config:resnet-18", 8)}
@@ -119,7 +119,7 @@ class Plain:
     """One network of transformers, a Linear, autograd, images decoded in between."""
 
     def __init__(self, setup: Setup) -> None:
-        from nooch.training.heads import HeadState
+        from nooch.training.block_sgd import HeadState
 
         self.setup = setup
         settings = setup.settings(fast=False)

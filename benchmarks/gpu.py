@@ -22,8 +22,8 @@ import torch
 from bench_finetune import Plain, Setup, Shared, rate
 from measuring import Spread, machine, ratios, write_json
 
-from nooch.training.backbones import choose_device, load_backbone
-from nooch.training.features import extract_features
+from nooch.caches.features import extract_features
+from nooch.models.backbones import choose_device, load_backbone
 
 _FEATURE_BATCH = {"cuda": 256, "cpu": 8}
 

@@ -166,7 +166,7 @@ def test_a_job_of_a_bench_uses_the_processors_it_was_given(tmp_path):
 
     from nooch.cli.benching import _plan
     from nooch.study.benching import bench
-    from nooch.training.config import read_config
+    from nooch.training.bench_config import read_config
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")

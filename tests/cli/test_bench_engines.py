@@ -26,8 +26,8 @@ from nooch.errors import OutputError
 from nooch.study.benching import _train_if_needed, planned_for, status
 from nooch.study.finding import find
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.records import RunsFolder
+from nooch.training.bench_config import read_config
+from nooch.training.run_records import RunsFolder
 
 pytest.importorskip("torch")
 

@@ -6,13 +6,13 @@ from image_folders import image_dataset, tiny_resnet
 from pixel_arrays import tiny_vit
 from shortcuts import jobs_of, shortcut
 
+from nooch.caches.features import extract_features
+from nooch.caches.pixels import build_pixels
 from nooch.encoders.sbert import SbertEncoder
-from nooch.training.backbones import load_backbone
-from nooch.training.features import extract_features
+from nooch.models.backbones import load_backbone
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS
-from nooch.training.pixels import build_pixels
-from nooch.training.probe import HeadPass
 
 WORDS = ["a", "car", "boat", "on", "the", "road", "water", "cow", "grass", "two", "people", "sit"]
 

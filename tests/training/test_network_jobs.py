@@ -12,16 +12,16 @@ from refusals import fails
 from shortcuts import jobs_of
 
 from nooch.errors import FormatError, InputError, ParameterError
+from nooch.models.model_kinds import load_task_model
+from nooch.models.networks import backbones, read_logits
+from nooch.models.preprocessing import IMAGENET
+from nooch.models.saved_networks import load_network
+from nooch.models.task_maps import TaskWords
 from nooch.training.jobs import recorded
-from nooch.training.kinds import load_task_model
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
-from nooch.training.networks import backbones, read_logits
-from nooch.training.preprocessing import IMAGENET
-from nooch.training.records import passes_of
-from nooch.training.saving import load_network
-from nooch.training.task_maps import TaskWords
-from nooch.training.tuning import OPTIMISERS, TuneSettings
+from nooch.training.network_settings import OPTIMISERS, TuneSettings
+from nooch.training.run_records import passes_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -14,16 +14,16 @@ import polars as pl
 from nooch.data import Dataset, read_arrays
 from nooch.errors import InputError, check_one_of
 from nooch.files import atomic_folder, check_output, replace_file
+from nooch.models.networks import backbones
+from nooch.models.pixel_batches import Pixels
+from nooch.models.saved_networks import save_network
 from nooch.objectives import OBJECTIVES, TrainingCounts
 from nooch.shared_types import Progress, no_progress
 from nooch.study.planning import rows_of_splits
-from nooch.training.feeding import Pixels
-from nooch.training.fitting import NetworkPass
-from nooch.training.learning import Learning
-from nooch.training.networks import backbones
-from nooch.training.records import arrays_as_bytes
-from nooch.training.saving import save_network
-from nooch.training.tuning import ALL_CLASSES, TuneSettings
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import ALL_CLASSES, TuneSettings
+from nooch.training.run_records import arrays_as_bytes
+from nooch.training.targets import Learning
 
 __all__ = ["CLASSES_MARKER", "train_classes"]
 

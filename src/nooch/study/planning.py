@@ -13,24 +13,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.caches.features import Features
 from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
-from nooch.training.conditioning import kept_scaling, scaling_of
-from nooch.training.config import BenchConfig
+from nooch.models.networks import backbones
+from nooch.models.pixel_batches import Pixels, check_pixels
+from nooch.training.bench_config import BenchConfig
 from nooch.training.costs import EpochCost, head_cost, network_cost
 from nooch.training.environments import Environments
-from nooch.training.features import Features
-from nooch.training.feeding import Pixels, check_pixels
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
-from nooch.training.networks import backbones
-from nooch.training.probe import HeadPass
-from nooch.training.records import SCALING, RunsHeader, passes_of
-from nooch.training.tasks import TrainingData
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_settings import TuneSettings
+from nooch.training.run_records import SCALING, RunsHeader, passes_of
+from nooch.training.standardization import kept_scaling, scaling_of
+from nooch.training.training_data import TrainingData
 
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 

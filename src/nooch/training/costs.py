@@ -10,15 +10,15 @@ from statistics import median
 
 import numpy as np
 
-from nooch.training.epochs import Epochs, Seams
-from nooch.training.feeding import parts
-from nooch.training.fitting import fastest_convolutions
+from nooch.models.networks import Backbones, read_logits
+from nooch.models.pixel_batches import parts
+from nooch.training.epoch_batches import Epochs, Seams
 from nooch.training.jobs import Job
-from nooch.training.learning import Learning
-from nooch.training.members import Member
-from nooch.training.networks import Backbones, read_logits
-from nooch.training.tasks import TrainingData, objective_of
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_pass import fastest_convolutions
+from nooch.training.network_settings import TuneSettings
+from nooch.training.network_trainer import Member
+from nooch.training.targets import Learning
+from nooch.training.training_data import TrainingData, objective_of
 
 __all__ = ["EpochCost", "head_cost", "network_cost"]
 

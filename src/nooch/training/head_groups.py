@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nooch.objectives import ERM, Objective, indicators, known_of
-from nooch.training.heads import Gradient
+from nooch.training.block_sgd import Gradient
 from nooch.training.jobs import Job
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.training.conditioning import CONDITIONS
-from nooch.training.heads import Descent
+from nooch.training.block_sgd import Descent
+from nooch.training.early_stopping import stop_rule
 from nooch.training.methods import METHODS, Method
-from nooch.training.sampling import Draws
-from nooch.training.tuning import TuneSettings
-from nooch.training.validating import stop_rule
+from nooch.training.network_settings import TuneSettings
+from nooch.training.samplers import Draws
+from nooch.training.standardization import CONDITIONS
 
 __all__ = ["BEFORE", "Job", "ProbeSettings", "Settings", "recorded"]
 
@@ -35,7 +35,7 @@ class ProbeSettings:
         epochs: at most.
         patience: epochs without a lower validation value before a head stops.
         stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
-            ``nooch.training.validating``; by default ``batches`` for ``released``, else ``objective``.
+            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else ``objective``.
         variant: of the objectives: ``paper`` or ``released``.
         block: steps that are worked off together; of no effect on results but for rounding.
     """

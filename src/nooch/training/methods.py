@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError, check_one_of
 from nooch.named import imported
 from nooch.objectives import OBJECTIVES, Objective
-from nooch.training.mixing import Lisa, Mixing, Mixup
-from nooch.training.refitting import AFR, DFR, LogisticRegression, Refit
-from nooch.training.sampling import Balance, Part, Redraw, Sampler
+from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
+from nooch.training.mixtures import Lisa, Mixing, Mixup
+from nooch.training.samplers import Balance, Part, Redraw, Sampler
 
 __all__ = ["METHODS", "PAPER_METHODS", "SIGHTS", "Errors", "Method", "add_method", "grid_of_methods"]
 

@@ -11,16 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
-from nooch.training.epochs import Mixture, Seams
-from nooch.training.fitting import NetworkPass
+from nooch.models.networks import Backbones, read_features, read_logits
+from nooch.models.saved_networks import save_network
+from nooch.training.epoch_batches import Mixture, Seams
 from nooch.training.jobs import Job
-from nooch.training.learning import Learning
-from nooch.training.networks import Backbones, read_features, read_logits
-from nooch.training.sampling import in_order
-from nooch.training.saving import save_network
-from nooch.training.states import part_of
-from nooch.training.tasks import Outputs, TrainingData, counts_of, expected_of, mixture_of, objective_of, refitted
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import TuneSettings
+from nooch.training.network_state import part_of
+from nooch.training.samplers import in_order
+from nooch.training.targets import Learning
+from nooch.training.training_data import (
+    Outputs,
+    TrainingData,
+    counts_of,
+    expected_of,
+    mixture_of,
+    objective_of,
+    refitted,
+)
 
 __all__ = ["NetworkJobs"]
 
