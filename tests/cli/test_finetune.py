@@ -209,7 +209,7 @@ def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path,
     def full(*_):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(network_trainer.Member, "step", full)
+    monkeypatch.setattr(network_trainer.NetworkTrainer, "step", full)
     done = run_cli(*arguments(world, tmp_path / "runs"))
     assert done.code == 2
     assert "smaller batch" in done.err

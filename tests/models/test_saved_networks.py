@@ -15,7 +15,7 @@ from nooch.models.preprocessing import read_preprocessing
 from nooch.models.saved_networks import load_network, save_network
 from nooch.training.network_pass import fit
 from nooch.training.network_settings import TuneSettings
-from nooch.training.targets import Learning
+from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -36,7 +36,7 @@ KINDS = {"resnet": lambda f: tiny_resnet(f / "resnet"), "vit": lambda f: tiny_vi
 
 def trained(folder, **changes):
     settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, "auxiliary": 0.5, **changes})
-    given = Learning("car", Y[:, None].astype(np.float32), objective("erm", Y[:40]), auxiliary=CUE)
+    given = Target("car", Y[:, None].astype(np.float32), objective("erm", Y[:40]), auxiliary=CUE)
     found = fit(backbones(folder, settings.network, device="cpu"), PIXELS, ROWS, [given], settings)
     return found.network(0), found.logits(ROWS["valid"])[0]
 

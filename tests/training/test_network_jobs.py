@@ -93,14 +93,14 @@ def test_jtt_takes_what_its_first_stage_gets_wrong(made):
     (job,) = jobs_of({"jtt": {"epochs": 1, "up": 3}})
     erm = NetworkJobs(DATA, jobs_of(["erm"]), SETTINGS, made)
     erm.step()
-    networks = [member.network for member in erm.main.members]
+    networks = [trainer.network for trainer in erm.main.trainers]
     logits = read_logits(networks, DATA.inputs, DATA.rows["train"], 16)[0][:, 0]
     wrong = (logits > 0) != DATA.labels["car"][DATA.rows["train"]]
     assert 0 < wrong.sum() < len(wrong)
     trained = NetworkJobs(DATA, [job], SETTINGS, made)
     trained.step()
     assert trained.epoch == 0
-    rows = trained.main.seams.rows(0)
+    rows = trained.main.hooks.rows(0)
     assert np.array_equal(np.bincount(rows, minlength=64)[:64], np.where(wrong, 3, 1))
 
 

@@ -14,11 +14,11 @@ from nooch.errors import FormatError, InputError, NoochError, ParameterError
 from nooch.models.networks import backbones, read_logits
 from nooch.objectives import losses
 from nooch.training.block_sgd import Descent
-from nooch.training.epoch_batches import Seams
+from nooch.training.epoch_batches import BatchHooks
 from nooch.training.network_pass import NetworkPass, fit
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_trainer import Member
-from nooch.training.targets import Learning
+from nooch.training.network_trainer import NetworkTrainer
+from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -26,7 +26,7 @@ pytest.importorskip("transformers", reason="transformers is not installed (nooch
 PIXELS, Y, ENVIRONMENTS = squares()
 ROWS = {"train": np.arange(5, 60), "valid": np.arange(60, 90), "test": np.arange(5)}
 FAST = TuneSettings(lr=0.02, weight_decay=1e-3, batch=16, epochs=3)
-AS_IS = Seams()
+AS_IS = BatchHooks()
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +40,20 @@ def resnet(folders):
     return folders["resnet"]
 
 
-def learning(kind="erm", seed=0, y=Y, environments=ENVIRONMENTS, parameters=None, **more):
+def target(kind="erm", seed=0, y=Y, environments=ENVIRONMENTS, parameters=None, **more):
     train = ROWS["train"]
     made = objective(kind, y[train], environments[train], **(parameters or {}))
     labels = y.astype(np.float32).reshape(len(y), -1)
     more = {"name": f"{kind} {parameters} {seed}", **more}
-    return Learning(labels=labels, objective=made, seed=seed, environments=environments.reshape(labels.shape), **more)
+    return Target(labels=labels, objective=made, seed=seed, environments=environments.reshape(labels.shape), **more)
 
 
 def factory(folder, settings=FAST):
     return backbones(folder, settings.network, device="cpu")
 
 
-def trained(folder, learnings, settings=FAST, seams=AS_IS, pixels=PIXELS):
-    return fit(factory(folder, settings), pixels, ROWS, learnings, settings, seams)
+def trained(folder, targets, settings=FAST, hooks=AS_IS, pixels=PIXELS):
+    return fit(factory(folder, settings), pixels, ROWS, targets, settings, hooks)
 
 
 def weights(network):
@@ -132,30 +132,30 @@ CUE = (ENVIRONMENTS % 2).astype(np.float32)[:, None]
 TWO = np.stack([Y, ENVIRONMENTS % 2 > 0], axis=1)
 WEIGHTS = np.random.default_rng(3).random(90)
 CASES = {
-    "erm": (learning(), {}, {}, {}),
-    "adam": (learning(), {"optimiser": "adam", "lr": 1e-3}, {}, {}),
-    "gdro": (learning("gdro", parameters={"K": 2.0}), {}, {}, {}),
-    "online": (learning("online-gdro", parameters={"eta": 0.5}), {}, {}, {}),
-    "schedule": (learning(), {"schedule": "step", "decay": 0.5, "decay_epochs": 1}, {}, {"rates": [1, 0.5, 0.25]}),
-    "clip": (learning(), {"clip": 0.3}, {}, {}),
-    "rows": (learning(), {}, {"rows": sampled}, {"order": sampled}),
-    "mix": (learning(), {}, {"mix": mixed}, {"mixture": mixed}),
-    "row weights": (learning(row_weights=WEIGHTS), {}, {}, {}),
-    "auxiliary": (learning(auxiliary=CUE), {"auxiliary": 0.7}, {}, {}),
-    "two classes": (learning(y=TWO, environments=np.zeros((90, 2), np.uint8)), {}, {}, {}),
+    "erm": (target(), {}, {}, {}),
+    "adam": (target(), {"optimiser": "adam", "lr": 1e-3}, {}, {}),
+    "gdro": (target("gdro", parameters={"K": 2.0}), {}, {}, {}),
+    "online": (target("online-gdro", parameters={"eta": 0.5}), {}, {}, {}),
+    "schedule": (target(), {"schedule": "step", "decay": 0.5, "decay_epochs": 1}, {}, {"rates": [1, 0.5, 0.25]}),
+    "clip": (target(), {"clip": 0.3}, {}, {}),
+    "rows": (target(), {}, {"rows": sampled}, {"order": sampled}),
+    "mix": (target(), {}, {"mix": mixed}, {"mixture": mixed}),
+    "row weights": (target(row_weights=WEIGHTS), {}, {}, {}),
+    "auxiliary": (target(auxiliary=CUE), {"auxiliary": 0.7}, {}, {}),
+    "two classes": (target(y=TWO, environments=np.zeros((90, 2), np.uint8)), {}, {}, {}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_those_of_a_plain_loop(case, resnet):
-    given, changes, seams, loop = CASES[case]
+    given, changes, hooks, loop = CASES[case]
     settings = replace(FAST, **changes)
-    found = NetworkPass(factory(resnet, settings), PIXELS, ROWS, [given], settings, Seams(**seams))
-    start = weights(found.members[0].network).clone()
+    found = NetworkPass(factory(resnet, settings), PIXELS, ROWS, [given], settings, BatchHooks(**hooks))
+    start = weights(found.trainers[0].network).clone()
     for expected in plain(resnet, given, settings, **loop):
         found.step()
         # at the last epoch the network goes back to the best one
-        now = found.members[0].network if not found.finished else None
+        now = found.trainers[0].network if not found.finished else None
         if now is not None:
             assert (weights(now) - expected).abs().max() < 1e-6
             assert (weights(now) - start).abs().max() > 1e-3
@@ -169,10 +169,10 @@ def _bytes(arrays):
 
 
 SEVERAL = [
-    learning("erm", 0),
-    learning("gdro", 1, parameters={"K": 2.0}),
-    learning("online-gdro", 1, parameters={"eta": 0.5}),
-    learning("focal", 0, parameters={"gamma": 1.0}),
+    target("erm", 0),
+    target("gdro", 1, parameters={"K": 2.0}),
+    target("online-gdro", 1, parameters={"eta": 0.5}),
+    target("focal", 0, parameters={"gamma": 1.0}),
 ]
 STOPPING = replace(FAST, lr=0.05, epochs=8, patience=1, augment=("affine", "flip"))
 
@@ -184,7 +184,7 @@ def test_side_by_side_equals_alone_to_the_bit(kind, folders):
     assert len(set(together.best["epoch"])) > 1
     for number, given in enumerate(SEVERAL):
         alone = trained(folders[kind], [given], STOPPING)
-        assert _bytes(alone.members[0].state_dict()) == _bytes(together.members[number].state_dict())
+        assert _bytes(alone.trainers[0].state_dict()) == _bytes(together.trainers[number].state_dict())
         assert np.array_equal(alone.logits(ROWS["valid"])[0], logits[number])
         assert np.array_equal(alone.features(ROWS["valid"])[0], features[number])
         assert alone.best["epoch"][0] == together.best["epoch"][number]
@@ -196,13 +196,13 @@ def test_side_by_side_equals_alone_to_the_bit(kind, folders):
 @pytest.mark.parametrize("kind", TINY)
 def test_interrupted_after_every_epoch_ends_with_the_same_bytes(kind, folders):
     settings = replace(STOPPING, optimiser="adam", lr=0.01, epochs=4, schedule="cosine", decay_epochs=3)
-    seams = Seams(order=3, mix=mixed)
-    expected = trained(folders[kind], SEVERAL, settings, seams)
+    hooks = BatchHooks(order=3, mix=mixed)
+    expected = trained(folders[kind], SEVERAL, settings, hooks)
     saved, ahead = None, 0
     while ahead < expected.epoch:
         # as a new process: nothing but the arrays is carried over
         torch.manual_seed(ahead)
-        again = NetworkPass(factory(folders[kind], settings), PIXELS, ROWS, SEVERAL, settings, seams)
+        again = NetworkPass(factory(folders[kind], settings), PIXELS, ROWS, SEVERAL, settings, hooks)
         if saved is not None:
             again.load_state_dict(dict(np.load(io.BytesIO(saved), allow_pickle=False)))
         again.step()
@@ -216,17 +216,17 @@ def test_what_is_drawn_elsewhere_changes_nothing_and_is_not_changed(folders):
     seen = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        seen.append(_bytes(trained(folders["vit"], [learning()]).state_dict()))
+        seen.append(_bytes(trained(folders["vit"], [target()]).state_dict()))
         drawn = torch.rand(1)
         torch.manual_seed(seed)
         assert drawn == torch.rand(1)
     assert seen[0] == seen[1]
-    assert _bytes(trained(folders["vit"], [learning(seed=1)]).state_dict()) != seen[0]
+    assert _bytes(trained(folders["vit"], [target(seed=1)]).state_dict()) != seen[0]
 
 
 def test_a_network_goes_back_to_its_best_epoch(resnet):
     settings = replace(FAST, lr=0.3, epochs=30, patience=2)
-    found = trained(resnet, [learning(seed=s, name=str(s)) for s in range(3)], settings)
+    found = trained(resnet, [target(seed=s, name=str(s)) for s in range(3)], settings)
     valid = ROWS["valid"]
     for number, logits in enumerate(found.logits(valid)):
         values = np.array([record["valid"][number] for record in found.history])
@@ -242,7 +242,7 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
 
 def test_predictions_before_the_end_are_those_of_the_best_epoch_and_training_goes_on(resnet):
     settings = replace(FAST, lr=0.3, epochs=4)
-    passes = [NetworkPass(factory(resnet), PIXELS, ROWS, [learning()], settings) for _ in range(2)]
+    passes = [NetworkPass(factory(resnet), PIXELS, ROWS, [target()], settings) for _ in range(2)]
     for epoch in range(4):
         for number, each in enumerate(passes):
             each.step()
@@ -258,7 +258,7 @@ def test_the_head_alone_is_probe_mode(resnet):
     from nooch.training.training_data import TrainingData
 
     settings = replace(FAST, train="head", lr=0.05, epochs=5)
-    found = trained(resnet, [learning("gdro", 4, parameters={"K": 5.0})], settings)
+    found = trained(resnet, [target("gdro", 4, parameters={"K": 5.0})], settings)
     network = found.network(0)
     every = found.features(np.arange(90))[0]
     frozen = factory(resnet)(0)
@@ -280,10 +280,10 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
     valid, settings = ROWS["valid"], replace(FAST, epochs=1)
     weight = np.random.default_rng(0).random(30)
     given = {
-        "weights": learning(valid_weights=weight),
-        "gdro": learning("gdro", parameters={"K": 9.0}),
-        "auxiliary": learning(auxiliary=CUE),
-        "two": learning(y=TWO, environments=np.zeros((90, 2), np.uint8), weights=(1.0, 0.0)),
+        "weights": target(valid_weights=weight),
+        "gdro": target("gdro", parameters={"K": 9.0}),
+        "auxiliary": target(auxiliary=CUE),
+        "two": target(y=TWO, environments=np.zeros((90, 2), np.uint8), weights=(1.0, 0.0)),
     }
     for name, each in given.items():
         mine = replace(settings, auxiliary=0.5 if name == "auxiliary" else 0.0)
@@ -309,7 +309,7 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
 
 def test_frozen_statistics_stay_and_others_move(resnet):
     for batchnorm in ("train", "frozen"):
-        found = trained(resnet, [learning()], replace(FAST, batchnorm=batchnorm, epochs=1)).network(0)
+        found = trained(resnet, [target()], replace(FAST, batchnorm=batchnorm, epochs=1)).network(0)
         before, after = factory(resnet)(0).module.state_dict(), found.backbone.module.state_dict()
         same = {n: torch.equal(before[n], after[n]) for n in before}
         assert all(kept == (batchnorm == "frozen") for n, kept in same.items() if "running" in n)
@@ -322,7 +322,7 @@ def test_from_scratch_weights_follow_the_seed(resnet):
     first = {n: source(n % 2).module.state_dict()["embedder.embedder.convolution.weight"] for n in range(3)}
     assert torch.equal(first[0], first[2])
     assert not torch.equal(first[0], first[1])
-    found = fit(source, PIXELS, ROWS, [learning(seed=s, name=str(s)) for s in (0, 1)], settings)
+    found = fit(source, PIXELS, ROWS, [target(seed=s, name=str(s)) for s in (0, 1)], settings)
     assert found.best["epoch"].tolist() == [1, 1]
 
 
@@ -331,7 +331,7 @@ def test_networks_from_tensorflow_keep_their_statistics(tmp_path):
     from transformers import MobileNetV1Config, MobileNetV1Model
 
     folder = save_model(MobileNetV1Model(MobileNetV1Config(depth_multiplier=0.25, min_depth=4)), tmp_path / "mobilenet")
-    found = NetworkPass(factory(folder), PIXELS, ROWS, [learning()], FAST).members[0].network
+    found = NetworkPass(factory(folder), PIXELS, ROWS, [target()], FAST).trainers[0].network
     momenta = {part.momentum for part in found.backbone.module.modules() if hasattr(part, "momentum")}
     assert momenta == {0.1}
 
@@ -348,7 +348,7 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
     monkeypatch.setattr(torch, "compile", traced)
     settings = replace(FAST, lr=0.01, train=train, epochs=2)
     # code that is made for one network serves the next one: its weights must not be those of the first
-    two = [learning(), learning("gdro", seed=1, parameters={"K": 9.0})]
+    two = [target(), target("gdro", seed=1, parameters={"K": 9.0})]
     expected = np.stack(trained(resnet, two, settings).logits(ROWS["valid"]))
     assert np.abs(expected[0] - expected[1]).max() > 0.1
     for changes, tolerance in (
@@ -368,7 +368,7 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
 
 
 def test_a_network_that_diverges_says_so_and_stops(resnet):
-    found = trained(resnet, [learning(), learning(seed=1, name="b")], replace(FAST, lr=1e30, epochs=20, patience=2))
+    found = trained(resnet, [target(), target(seed=1, name="b")], replace(FAST, lr=1e30, epochs=20, patience=2))
     assert found.diverged.tolist() == [True, True]
     assert found.epoch == 2
     assert all(np.isnan(record["valid"]).all() for record in found.history)
@@ -379,7 +379,7 @@ def test_a_pixel_cache_feeds_it_and_a_last_image_is_not_alone(resnet, tmp_path):
     cache = build_pixels(data, tmp_path / "pixels", size=32)
     rows = {"train": np.arange(33), "valid": np.arange(33, 40)}
     y = np.arange(40) % 3 == 0
-    made = Learning("car", y[:, None].astype(np.float32), objective("erm", y[:33]))
+    made = Target("car", y[:, None].astype(np.float32), objective("erm", y[:33]))
     settings = replace(FAST, epochs=2)
     found = fit(factory(resnet), cache, rows, [made], settings)
     assert found.epoch == 2
@@ -392,24 +392,24 @@ def test_changes_and_mixtures_come_in_the_order_of_rows(resnet):
     both = PIXELS.array.copy()
     both[:, :, 16:] = both[:, :, 15::-1]
     settings = replace(FAST, epochs=2)
-    plain_one = trained(resnet, [learning()], settings, pixels=Pictures(both))
-    flipped = trained(resnet, [learning()], replace(settings, augment=("flip",)), pixels=Pictures(both))
-    assert _bytes(plain_one.members[0].state_dict()) == _bytes(flipped.members[0].state_dict())
-    other = trained(resnet, [learning()], replace(settings, augment=("flip",)))
-    assert _bytes(other.state_dict()) != _bytes(trained(resnet, [learning()], settings).state_dict())
+    plain_one = trained(resnet, [target()], settings, pixels=Pictures(both))
+    flipped = trained(resnet, [target()], replace(settings, augment=("flip",)), pixels=Pictures(both))
+    assert _bytes(plain_one.trainers[0].state_dict()) == _bytes(flipped.trainers[0].state_dict())
+    other = trained(resnet, [target()], replace(settings, augment=("flip",)))
+    assert _bytes(other.state_dict()) != _bytes(trained(resnet, [target()], settings).state_dict())
     # images mixed with nothing of their partners are as they were
-    alone = Seams(mix=lambda epoch: (ROWS["train"][np.arange(55) % 7], np.ones(55)))
-    assert _bytes(trained(resnet, [learning()], settings, alone).state_dict()) == _bytes(
-        trained(resnet, [learning()], settings).state_dict()
+    alone = BatchHooks(mix=lambda epoch: (ROWS["train"][np.arange(55) % 7], np.ones(55)))
+    assert _bytes(trained(resnet, [target()], settings, alone).state_dict()) == _bytes(
+        trained(resnet, [target()], settings).state_dict()
     )
 
 
 def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, monkeypatch):
-    monkeypatch.setattr(Member, "step", lambda *_: pytest.fail("training began"))
+    monkeypatch.setattr(NetworkTrainer, "step", lambda *_: pytest.fail("training began"))
 
-    def begin(given=None, rows=ROWS, settings=FAST, pixels=PIXELS, folder=resnet, seams=AS_IS):
-        listed = [learning()] if given is None else given
-        trained_pass = NetworkPass(factory(folder, settings), pixels, rows, listed, settings, seams)
+    def begin(given=None, rows=ROWS, settings=FAST, pixels=PIXELS, folder=resnet, hooks=AS_IS):
+        listed = [target()] if given is None else given
+        trained_pass = NetworkPass(factory(folder, settings), pixels, rows, listed, settings, hooks)
         trained_pass.step()
 
     wrong = ParameterError
@@ -417,29 +417,29 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
     fails(lambda: begin(rows={"valid": ROWS["valid"]}), "no images in split train")
     fails(lambda: begin(rows={**ROWS, "train": np.arange(200)}), "0 and 199", "0 to 89")
     fails(lambda: begin([]), "different names", kind=wrong)
-    fails(lambda: begin([learning(), learning()]), "different names", kind=wrong)
-    fails(lambda: begin([learning(y=np.arange(90) < 70)]), "all 55 training images have the same labels")
-    fails(lambda: begin([learning(auxiliary=CUE * 0)], settings=replace(FAST, auxiliary=1.0)), "same auxiliary labels")
-    fails(lambda: begin([replace(learning(), labels=CUE * np.nan)]), "not all 0 to 1", kind=InputError)
-    fails(lambda: begin([replace(learning(), labels=CUE[:50])]), "labels has shape (50, 1)", "(90, 1)", kind=wrong)
-    fails(lambda: begin([replace(learning(), labels=Y.astype(np.float32))]), "labels has shape (90,)", kind=wrong)
-    fails(lambda: begin([replace(learning(), labels=TWO * np.float32(1), environments=None)]), "heads", kind=wrong)
-    fails(lambda: begin([learning(row_weights=WEIGHTS[:4])]), "row_weights has shape (4,)", kind=wrong)
-    fails(lambda: begin([learning(valid_weights=WEIGHTS)]), "valid_weights has shape (90,)", "(30,)", kind=wrong)
-    fails(lambda: begin([learning(weights=(1.0, 2.0))]), "weights has shape (2,)", kind=wrong)
-    fails(
-        lambda: begin([learning("cvar", parameters={"p": 0.1}, row_weights=WEIGHTS)]), "rows have weights", kind=wrong
-    )
-    fails(lambda: begin([learning(auxiliary=CUE)]), "1 auxiliary outputs with the weight 0", kind=wrong)
+    fails(lambda: begin([target(), target()]), "different names", kind=wrong)
+    fails(lambda: begin([target(y=np.arange(90) < 70)]), "all 55 training images have the same labels")
+    fails(lambda: begin([target(auxiliary=CUE * 0)], settings=replace(FAST, auxiliary=1.0)), "same auxiliary labels")
+    fails(lambda: begin([replace(target(), labels=CUE * np.nan)]), "not all 0 to 1", kind=InputError)
+    fails(lambda: begin([replace(target(), labels=CUE[:50])]), "labels has shape (50, 1)", "(90, 1)", kind=wrong)
+    fails(lambda: begin([replace(target(), labels=Y.astype(np.float32))]), "labels has shape (90,)", kind=wrong)
+    fails(lambda: begin([replace(target(), labels=TWO * np.float32(1), environments=None)]), "heads", kind=wrong)
+    fails(lambda: begin([target(row_weights=WEIGHTS[:4])]), "row_weights has shape (4,)", kind=wrong)
+    fails(lambda: begin([target(valid_weights=WEIGHTS)]), "valid_weights has shape (90,)", "(30,)", kind=wrong)
+    fails(lambda: begin([target(weights=(1.0, 2.0))]), "weights has shape (2,)", kind=wrong)
+    fails(lambda: begin([target("cvar", parameters={"p": 0.1}, row_weights=WEIGHTS)]), "rows have weights", kind=wrong)
+    fails(lambda: begin([target(auxiliary=CUE)]), "1 auxiliary outputs with the weight 0", kind=wrong)
     fails(lambda: begin(settings=replace(FAST, auxiliary=1.0)), "0 auxiliary outputs with the weight 1", kind=wrong)
-    gdro = learning("gdro", parameters={"K": 1.0})
+    gdro = target("gdro", parameters={"K": 1.0})
     fails(lambda: begin([replace(gdro, environments=None)]), "gdro needs environments", kind=wrong, helps=False)
     fails(lambda: begin([replace(gdro, environments=gdro.environments + 3)]), "environment 6", "0 to 3", kind=wrong)
     fails(lambda: begin(pixels=Pictures(PIXELS.array[:, :24])), "pixels of 24 x 32", "32 x 32", kind=wrong)
-    fails(lambda: begin([learning(row_weights=WEIGHTS)], seams=Seams(mix=mixed)), "images are mixed", kind=wrong)
-    fails(lambda: begin(seams=Seams(rows=lambda _: np.arange(9))), "no training images", kind=wrong)
-    fails(lambda: begin(seams=Seams(mix=lambda _: (ROWS["train"][:9], np.ones(9)))), "partners", "(55,)", kind=wrong)
-    fails(lambda: begin(seams=Seams(mix=lambda _: (ROWS["train"], np.full(55, 2.0)))), "shares", kind=wrong)
+    fails(lambda: begin([target(row_weights=WEIGHTS)], hooks=BatchHooks(mix=mixed)), "images are mixed", kind=wrong)
+    fails(lambda: begin(hooks=BatchHooks(rows=lambda _: np.arange(9))), "no training images", kind=wrong)
+    fails(
+        lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"][:9], np.ones(9)))), "partners", "(55,)", kind=wrong
+    )
+    fails(lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"], np.full(55, 2.0)))), "shares", kind=wrong)
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "config.json").write_bytes((resnet / "config.json").read_bytes())
@@ -453,30 +453,30 @@ def test_networks_that_take_other_input_cannot_share_it(resnet, tmp_path):
     def either(seed):
         return other(seed) if seed else mine(seed)
 
-    learnings = [learning(seed=0), learning(seed=1)]
-    fails(lambda: NetworkPass(either, PIXELS, ROWS, learnings, FAST), "other input", kind=ParameterError)
+    targets = [target(seed=0), target(seed=1)]
+    fails(lambda: NetworkPass(either, PIXELS, ROWS, targets, FAST), "other input", kind=ParameterError)
 
 
 def test_running_out_of_memory_says_what_to_do(resnet, monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(Member, "step", full)
-    two = [learning(seed=s, name=str(s)) for s in (0, 1)]
+    monkeypatch.setattr(NetworkTrainer, "step", full)
+    two = [target(seed=s, name=str(s)) for s in (0, 1)]
     fails(lambda: trained(resnet, two), "training 2 networks", "--set batch=8", "networks=1", kind=NoochError)
-    message = fails(lambda: trained(resnet, [learning()]), "--set batch=8", kind=NoochError)
+    message = fails(lambda: trained(resnet, [target()]), "--set batch=8", kind=NoochError)
     assert "fewer" not in message
 
 
 def test_the_state_of_another_network_is_refused(folders):
-    saved = trained(folders["vit"], [learning()]).state_dict()
-    again = NetworkPass(factory(folders["resnet"]), PIXELS, ROWS, [learning()], FAST)
+    saved = trained(folders["vit"], [target()]).state_dict()
+    again = NetworkPass(factory(folders["resnet"]), PIXELS, ROWS, [target()], FAST)
     fails(lambda: again.load_state_dict(saved), "another network", kind=FormatError)
 
 
 def test_all_classes_in_one_network(resnet):
     y = np.stack([Y, ENVIRONMENTS % 2 > 0, np.arange(90) % 5 == 0], axis=1)
-    given = replace(learning(y=y, environments=np.zeros((90, 3), np.uint8)), environments=None)
+    given = replace(target(y=y, environments=np.zeros((90, 3), np.uint8)), environments=None)
     found = trained(resnet, [given], TuneSettings(optimiser="adam", lr=3e-3, batch=16, epochs=12, patience=12))
     assert found.logits(ROWS["valid"])[0].shape == (30, 3)
     assert found.history[-1]["train"][0] < 0.75 * found.history[0]["train"][0]

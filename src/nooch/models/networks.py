@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, check_one_of
 from nooch.models.affine_blocks import with_affine
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.linear_head import initial_heads
@@ -52,6 +52,10 @@ class NetworkOptions:
     channels_last: bool = False
     compile: bool = False
     normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_one_of("train", self.train, ("all", "head", "affine"), owner="training")
+        check_one_of("batchnorm", self.batchnorm, ("train", "frozen"), owner="training")
 
 
 @dataclass(frozen=True, eq=False)

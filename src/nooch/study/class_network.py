@@ -23,7 +23,7 @@ from nooch.study.planning import rows_of_splits
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import ALL_CLASSES, TuneSettings
 from nooch.training.run_records import arrays_as_bytes
-from nooch.training.targets import Learning
+from nooch.training.targets import Target
 
 __all__ = ["CLASSES_MARKER", "train_classes"]
 
@@ -77,7 +77,7 @@ def train_classes(
         raise InputError("no class is in some training images and not in others", allowed="one such class at least")
     labels = np.stack([labels_of[task] for task in learnt], axis=1).astype(np.float32)
     made = backbones(backbone, settings.network, size=pixels.size, device=device)
-    trained = NetworkPass(made, pixels, rows, [_learning(labels, rows["train"], seed, device)], settings)
+    trained = NetworkPass(made, pixels, rows, [_target(labels, rows["train"], seed, device)], settings)
     facts = _facts(data, pixels, trained, settings, seed) | {
         "classes": learnt,
         "left_out": [task for task in asked if task not in learnt],
@@ -97,20 +97,20 @@ def train_classes(
     return path
 
 
-def _learning(labels: Any, train: Any, seed: int, device: str) -> Learning:
+def _target(labels: Any, train: Any, seed: int, device: str) -> Target:
     import torch
 
     positives = labels[train].sum(axis=0)
     counts = torch.tensor(np.stack([len(train) - positives, positives]), dtype=torch.float32, device=device)
     sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=device))
-    return Learning("all classes", labels, OBJECTIVES["erm"](sizes), seed)
+    return Target("all classes", labels, OBJECTIVES["erm"](sizes), seed)
 
 
 def _facts(data: Dataset, pixels: Pixels, trained: NetworkPass, settings: TuneSettings, seed: int) -> dict[str, Any]:
     return {
         "dataset": data.fingerprint,
         "pixels": getattr(pixels, "identity", "array"),
-        "backbone": trained.members[0].network.backbone.describe(),
+        "backbone": trained.trainers[0].network.backbone.describe(),
         "settings": asdict(settings),
         "seed": seed,
     }

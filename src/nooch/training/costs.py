@@ -12,12 +12,12 @@ import numpy as np
 
 from nooch.models.networks import Backbones, read_logits
 from nooch.models.pixel_batches import parts
-from nooch.training.epoch_batches import Epochs, Seams
+from nooch.training.epoch_batches import BatchHooks, Epochs
 from nooch.training.jobs import Job
 from nooch.training.network_pass import fastest_convolutions
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_trainer import Member
-from nooch.training.targets import Learning
+from nooch.training.network_trainer import NetworkTrainer
+from nooch.training.targets import Target
 from nooch.training.training_data import TrainingData, objective_of
 
 __all__ = ["EpochCost", "head_cost", "network_cost"]
@@ -65,18 +65,20 @@ def network_cost(backbones: Backbones, data: TrainingData, job: Job, settings: T
     batch = min(settings.batch, len(train))
     rows = np.resize(train, batch * (_STEPS + 1))
     environments = data.environments.get(job.task)
-    learning = Learning(
+    target = Target(
         job.run,
         data.labels[job.task].astype(np.float32)[:, None],
         objective_of(data, [job], settings.variant, backbone.device),
         environments=None if environments is None else environments[:, None],
     )
-    member = Member.begin(learning, backbone, settings)
-    member.network.training(True)
+    trainer = NetworkTrainer.start(target, backbone, settings)
+    trainer.network.training(True)
     with fastest_convolutions():
-        ends = list(_trained(member, Epochs(data.inputs, train, backbone, settings, Seams(rows=lambda _epoch: rows))))
+        ends = list(
+            _trained(trainer, Epochs(data.inputs, train, backbone, settings, BatchHooks(rows=lambda _epoch: rows)))
+        )
     step = median(later - earlier for earlier, later in pairwise(ends))
-    evaluation = _evaluated(member, data, np.resize(valid, min(settings.batch, len(valid))))
+    evaluation = _evaluated(trainer, data, np.resize(valid, min(settings.batch, len(valid))))
     steps, evaluations = (len(parts(len(of), settings.batch)) for of in (train, valid))
     return EpochCost(
         n_jobs * (steps * step + evaluations * evaluation),
@@ -88,20 +90,20 @@ def network_cost(backbones: Backbones, data: TrainingData, job: Job, settings: T
     )
 
 
-def _trained(member: Member, epochs: Epochs) -> Iterator[float]:
+def _trained(trainer: NetworkTrainer, epochs: Epochs) -> Iterator[float]:
     """When each step ended."""
     for batch in epochs.batches(0):
-        member.step(batch, member.settings.lr)
-        _wait(member.network.backbone.device)
+        trainer.step(batch, trainer.settings.lr)
+        _wait(trainer.network.backbone.device)
         yield time.perf_counter()
 
 
-def _evaluated(member: Member, data: TrainingData, rows: np.ndarray) -> float:
+def _evaluated(trainer: NetworkTrainer, data: TrainingData, rows: np.ndarray) -> float:
     """Seconds of a batch of validation images, the second time."""
     taken = 0.0
     for _ in range(2):
         started = time.perf_counter()
-        read_logits([member.network], data.inputs, rows, len(rows))
+        read_logits([trainer.network], data.inputs, rows, len(rows))
         taken = time.perf_counter() - started
     return taken
 

@@ -18,7 +18,7 @@ from nooch.training.network_settings import TuneSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Epochs", "Mixture", "Seams", "on_device"]
+__all__ = ["Batch", "BatchHooks", "Epochs", "Mixture", "on_device"]
 
 # streams of an order's seed; 0 to 2 are the rows' and the samplers' of probe mode
 _ROWS, _CHANGES = 0, 4
@@ -28,8 +28,8 @@ Change = Callable[[TuneSettings, int, float, np.random.Generator], Drawn | None]
 
 
 @dataclass(frozen=True)
-class Seams:
-    """Where a method enters the training; what is here is shared by the networks of a pass, a ``Learning`` has what is its own.
+class BatchHooks:
+    """Where a method enters the training; what is here is shared by the networks of a pass, a ``Target`` has what is its own.
 
     Attributes:
         order: seed of the order of rows and of random changes of images, a stream of its own.
@@ -80,19 +80,19 @@ class Epochs:
         train: positions of training images, int (n_train,).
         backbone: one of those that train; all prepare images as it does.
         settings: size of batches, kinds of changes.
-        seams: rows, mixtures, changes.
+        hooks: rows, mixtures, changes.
     """
 
     pixels: Pixels
     train: NDArray[np.intp]
     backbone: Backbone
     settings: TuneSettings
-    seams: Seams
+    hooks: BatchHooks
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Those of an epoch, counted from 0; each image is read once for each place that it has in the epoch."""
         rows = self._order(epoch)
-        mixture = None if self.seams.mix is None else self._mixture(epoch, len(rows))
+        mixture = None if self.hooks.mix is None else self._mixture(epoch, len(rows))
         whole = rows if mixture is None else np.stack([rows, mixture[0]])
         drawn = self._drawn(epoch, whole.size)
         at = on_device(rows, self.backbone.device)
@@ -116,15 +116,15 @@ class Epochs:
 
     def _order(self, epoch: int) -> NDArray[np.intp]:
         train = self.train
-        if self.seams.rows is None:
-            return train[np.random.default_rng([self.seams.order, _ROWS, epoch]).permutation(len(train))]
-        rows = np.asarray(self.seams.rows(epoch))
+        if self.hooks.rows is None:
+            return train[np.random.default_rng([self.hooks.order, _ROWS, epoch]).permutation(len(train))]
+        rows = np.asarray(self.hooks.rows(epoch))
         _check_drawn(rows, train, "rows")
         return rows
 
     def _mixture(self, epoch: int, count: int) -> Mixture:
-        assert self.seams.mix is not None  # noqa: S101 - asked before
-        partners, shares = self.seams.mix(epoch)
+        assert self.hooks.mix is not None  # noqa: S101 - asked before
+        partners, shares = self.hooks.mix(epoch)
         _check_drawn(np.asarray(partners), self.train, "partners", count)
         shares = np.asarray(shares, dtype=np.float32)
         if shares.shape != (count,) or not ((shares >= 0) & (shares <= 1)).all():
@@ -133,8 +133,8 @@ class Epochs:
 
     def _drawn(self, epoch: int, count: int) -> tuple[Tensor | None, Tensor | None] | None:
         height, width = self.pixels.size
-        random = np.random.default_rng([self.seams.order, _CHANGES, epoch])
-        found = self.seams.augment(self.settings, count, width / height, random)
+        random = np.random.default_rng([self.hooks.order, _CHANGES, epoch])
+        found = self.hooks.augment(self.settings, count, width / height, random)
         if found is None:
             return None
         matrices, flips = (

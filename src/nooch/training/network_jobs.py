@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.models.networks import Backbones, read_features, read_logits
 from nooch.models.saved_networks import save_network
-from nooch.training.epoch_batches import Mixture, Seams
+from nooch.training.epoch_batches import BatchHooks, Mixture
 from nooch.training.jobs import Job
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
 from nooch.training.network_state import part_of
 from nooch.training.samplers import in_order
-from nooch.training.targets import Learning
+from nooch.training.targets import Target
 from nooch.training.training_data import (
     Outputs,
     TrainingData,
@@ -101,7 +101,7 @@ class NetworkJobs:
         assert self._first is not None  # noqa: S101 - else there is a main training
         self._first.step()
         if self._first.epoch == self._first.settings.epochs - 1:
-            networks = [member.network for member in self._first.members]
+            networks = [trainer.network for trainer in self._first.trainers]
             rows = {split: self.data.rows[split] for split in _SPLITS}
             batch = self.settings.batch
             self._outputs = {s: read_logits(networks, self.data.inputs, r, batch)[0][:, 0] for s, r in rows.items()}
@@ -174,18 +174,18 @@ class NetworkJobs:
 
     def _pass(self, jobs: Sequence[Job], settings: TuneSettings) -> NetworkPass:
         train, job = self.data.rows["train"], jobs[0]
-        learnings = [self._learning(each) for each in jobs]
-        seams = Seams(job.order, lambda epoch: train[self._places(job, epoch)], self._mix(job))
-        return NetworkPass(self.backbones, self.data.inputs, self.data.rows, learnings, settings, seams)
+        targets = [self._target(each) for each in jobs]
+        hooks = BatchHooks(job.order, lambda epoch: train[self._places(job, epoch)], self._mix(job))
+        return NetworkPass(self.backbones, self.data.inputs, self.data.rows, targets, settings, hooks)
 
-    def _learning(self, job: Job) -> Learning:
+    def _target(self, job: Job) -> Target:
         data, environments = self.data, self.data.environments.get(job.task)
         auxiliary = None
         if self.settings.auxiliary:
             assert environments is not None  # noqa: S101 - checked when the grid was planned
             # an environment is 2 x label + presence of the strongest cue
             auxiliary = (environments % 2).astype(np.float32)[:, None]
-        return Learning(
+        return Target(
             f"{job.task} {job.run}",
             data.labels[job.task].astype(np.float32)[:, None],
             objective_of(data, [job], self.settings.variant, self.device),

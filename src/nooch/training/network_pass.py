@@ -1,4 +1,4 @@
-"""Training whole networks that share an order of rows: each batch is read and prepared once, then each network takes its own step."""
+"""Networks that share an order of rows: each batch is prepared once, then each network takes a step."""
 
 from __future__ import annotations
 
@@ -14,34 +14,32 @@ from nooch.models.backbones import Backbone
 from nooch.models.memory import memory_limits, reuse_memory
 from nooch.models.networks import Backbones, Network, read_features, read_logits
 from nooch.models.pixel_batches import Pixels, check_pixels
-from nooch.training.epoch_batches import Epochs, Seams, on_device
+from nooch.training.epoch_batches import BatchHooks, Epochs, on_device
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_state import part_of
-from nooch.training.network_trainer import Member
-from nooch.training.targets import Learning, check_learnings, check_rows
+from nooch.training.network_state import Arrays, array_of, part_of
+from nooch.training.network_trainer import NetworkTrainer
+from nooch.training.targets import Target, check_rows, check_targets
+from nooch.training.training_pass import TrainingPass
 
-__all__ = ["NetworkPass", "Seams", "fastest_convolutions", "fit"]
-
-_NAMES = ("train", "valid", "nll")
+__all__ = ["NetworkPass", "fastest_convolutions", "fit"]
 
 
-class NetworkPass:
-    """Trains networks together; one call of ``step`` is an epoch of all that have not stopped.
+class NetworkPass(TrainingPass):
+    """Trains networks that share an order of rows, see ``TrainingPass``.
 
-    A network's result is that of training it alone: to the bit on a processor, for the same number of threads. Everything that an
-    epoch needs is in ``state_dict``, so a pass goes on after ``load_state_dict`` as if it had never stopped.
+    A network's result is that of training it alone: to the bit on a CPU, for the same number of threads.
 
     Args:
         backbones: seed -> backbone, see ``nooch.models.networks.backbones``.
         pixels: of all images, of the backbones' size.
         rows: split -> positions of images; ``train`` and ``valid`` at least.
-        learnings: the networks.
+        targets: what each network learns.
         settings: of the training.
-        seams: where methods enter.
+        hooks: where methods enter.
 
     Raises:
-        InputError: an empty split, labels that cannot be learnt from, no weights.
-        ParameterError: what does not fit together; see ``check_learnings``.
+        InputError: an empty split, labels that cannot be learned from, no weights.
+        ParameterError: what does not fit together; see ``check_targets``.
         NoochError: memory ran out; a smaller batch, or fewer networks at once, are suggested.
     """
 
@@ -50,32 +48,27 @@ class NetworkPass:
         backbones: Backbones,
         pixels: Pixels,
         rows: Mapping[str, NDArray[np.intp]],
-        learnings: Sequence[Learning],
+        targets: Sequence[Target],
         settings: TuneSettings,
-        seams: Seams = Seams(),  # noqa: B008 - frozen
+        hooks: BatchHooks = BatchHooks(),  # noqa: B008 - frozen
     ) -> None:
+        super().__init__(len(targets), settings)
         check_rows(rows, len(pixels))
-        check_learnings(learnings, rows, len(pixels), settings)
-        _check_mixing(learnings, seams)
-        self.pixels, self.rows, self.settings, self.seams = pixels, rows, settings, seams
-        self.learnings = list(learnings)
-        self.members: list[Member] = []
-        for learning in self.learnings:
-            with _limits(settings.batch, len(self.learnings), "making"):
-                self.members.append(self._member(learning, backbones(learning.seed)))
-        backbone = self.members[0].network.backbone
-        self._epochs = Epochs(pixels, np.asarray(rows["train"]), backbone, settings, seams)
-        n = len(self.members)
-        self.epoch = 0
-        self.active = np.arange(n)
-        self.best = {"value": np.full(n, np.inf), "epoch": np.zeros(n, dtype=np.int64)}
-        self.history: list[dict[str, NDArray[np.float64]]] = []
+        check_targets(targets, rows, len(pixels), settings)
+        _check_mixing(targets, hooks)
+        self.pixels, self.rows, self.settings, self.hooks = pixels, rows, settings, hooks
+        self.trainers: list[NetworkTrainer] = []
+        for target in targets:
+            with _limits(settings.batch, len(targets), "making"):
+                self.trainers.append(self._trainer(target, backbones(target.seed)))
+        backbone = self.trainers[0].network.backbone
+        self._epochs = Epochs(pixels, np.asarray(rows["train"]), backbone, settings, hooks)
         if self.device == "cpu":
             reuse_memory()
 
-    def _member(self, learning: Learning, backbone: Backbone) -> Member:
+    def _trainer(self, target: Target, backbone: Backbone) -> NetworkTrainer:
         check_pixels(self.pixels, backbone)
-        first = self.members[0].network.backbone if self.members else backbone
+        first = self.trainers[0].network.backbone if self.trainers else backbone
         if (first.preprocessing, first.device, first.channels_last) != (
             backbone.preprocessing,
             backbone.device,
@@ -83,49 +76,22 @@ class NetworkPass:
         ):
             raise ParameterError(
                 f"{backbone.name} takes other input than {first.name}",
-                where=learning.name,
+                where=target.name,
                 allowed="networks that share prepared images",
                 remedy="train it in another pass",
             )
-        return Member.begin(learning, backbone, self.settings)
+        return NetworkTrainer.start(target, backbone, self.settings)
 
     @property
     def device(self) -> str:
         """Where it is computed."""
-        return self.members[0].network.backbone.device
-
-    @property
-    def finished(self) -> bool:
-        """Whether every network has stopped."""
-        return not len(self.active)
-
-    @property
-    def diverged(self) -> NDArray[np.bool_]:
-        """Which networks have had no finite validation value, bool (n_networks,)."""
-        found: NDArray[np.bool_] = self.best["epoch"] == 0
-        return found
-
-    def step(self) -> dict[str, NDArray[np.float64]]:
-        """One epoch; returns, and appends to ``history``, ``train``, ``valid`` and ``nll`` of each network, NaN where it has stopped.
-
-        ``train`` is the mean over steps of the networks' objectives, ``valid`` the value that decides when to stop.
-        """
-        members = [self.members[number] for number in self.active]
-        record = {name: np.full(len(self.members), np.nan) for name in _NAMES}
-        with _limits(self.settings.batch, len(members), "training"):
-            record["train"][self.active] = self._train(members)
-        self.epoch += 1
-        valid = self.rows["valid"]
-        outputs = read_logits([member.network for member in members], self.pixels, valid, self.settings.batch)
-        at = on_device(valid, self.device)
-        for number, member, logits in zip(self.active, members, outputs, strict=True):
-            record["valid"][number], record["nll"][number] = member.validate(logits, at)
-        self.history.append(record)
-        self._judge(record)
-        return record
+        return self.trainers[0].network.backbone.device
 
     def logits(self, rows: NDArray[np.intp]) -> list[NDArray[np.float32]]:
-        """Predictions of every network's best epoch for some images, float32 (m, K) each; images are read once."""
+        """Predictions of every network's best epoch for some images, float32 (m, K) each.
+
+        Images are read once.
+        """
         return self._at_best(read_logits, rows)
 
     def features(self, rows: NDArray[np.intp]) -> list[NDArray[np.float32]]:
@@ -133,56 +99,57 @@ class NetworkPass:
         return self._at_best(read_features, rows)
 
     def network(self, number: int) -> Network:
-        """A network of its best epoch, once it has stopped; after the last epoch all have. Raises ParameterError before."""
+        """A network of its best epoch.
+
+        Raises:
+            ParameterError: it has not stopped yet; after the last epoch all have.
+        """
+        trainer = self.trainers[number]
         if number in self.active:
-            raise ParameterError(f"{self.learnings[number].name} is still in training", remedy="train until finished")
-        return self.members[number].network
+            raise ParameterError(f"{trainer.target.name} is still in training", remedy="train until finished")
+        return trainer.network
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """All that changes, as arrays."""
-        arrays: dict[str, NDArray[Any]] = {"epoch": np.array(self.epoch), "active": self.active}
-        arrays |= {f"best_{name}": values for name, values in self.best.items()}
-        for name in _NAMES:
-            arrays[f"history_{name}"] = np.array([r[name] for r in self.history]).reshape(-1, len(self.members))
-        for number, member in enumerate(self.members):
-            arrays |= {f"{number}.{name}": value for name, value in member.state_dict().items()}
-        return arrays
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what ``state_dict`` gave for the same networks. Raises FormatError where it was another's."""
-        self.epoch, self.active = int(arrays["epoch"]), arrays["active"].copy()
-        self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
-        self.history = [{name: arrays[f"history_{name}"][epoch] for name in _NAMES} for epoch in range(self.epoch)]
-        for number, member in enumerate(self.members):
-            member.load_state_dict(part_of(arrays, str(number)), stopped=number not in self.active)
-
-    def _train(self, members: Sequence[Member]) -> NDArray[np.float64]:
-        """An epoch of steps; mean losses."""
+    def _train(self) -> NDArray[np.float64]:
         import torch
 
-        for member in members:
-            member.network.training(True)
-        total = torch.zeros(len(members), dtype=torch.float64, device=self.device)
+        trainers = self._chosen(self.active)
+        for trainer in trainers:
+            trainer.network.training(True)
+        total = torch.zeros(len(trainers), dtype=torch.float64, device=self.device)
         rate, steps = self.settings.rate(self.epoch), 0
-        with fastest_convolutions():
+        with _limits(self.settings.batch, len(trainers), "training"), fastest_convolutions():
             for batch in self._epochs.batches(self.epoch):
-                total += torch.stack([member.step(batch, rate) for member in members]).double()
+                total += torch.stack([trainer.step(batch, rate) for trainer in trainers]).double()
                 steps += 1
-        found: NDArray[np.float64] = (total / max(steps, 1)).cpu().numpy()
-        return found
+        return array_of(total / max(steps, 1))
 
-    def _judge(self, record: Mapping[str, NDArray[np.float64]]) -> None:
-        """Remember networks that are better than ever; let those stop that have not been for too long."""
-        for number in self.active:
-            # NaN is not smaller
-            if record["valid"][number] < self.best["value"][number]:
-                self.best["value"][number], self.best["epoch"][number] = record["valid"][number], self.epoch
-                self.members[number].keep_best()
-        waited = self.epoch - self.best["epoch"][self.active]
-        stopping = (waited >= self.settings.patience) | (self.epoch >= self.settings.epochs)
-        for number in self.active[stopping]:
-            self.members[number].stop()
-        self.active = self.active[~stopping]
+    def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        trainers, valid = self._chosen(self.active), self.rows["valid"]
+        networks = [trainer.network for trainer in trainers]
+        outputs = read_logits(networks, self.pixels, valid, self.settings.batch)
+        at = on_device(valid, self.device)
+        both = [trainer.validate(values, at) for trainer, values in zip(trainers, outputs, strict=True)]
+        values, nll = np.array(both, dtype=np.float64).T
+        return values, nll
+
+    def _keep_best(self, better: NDArray[np.bool_]) -> None:
+        for trainer in self._chosen(self.active[better]):
+            trainer.keep_best()
+
+    def _stop(self, stopping: NDArray[np.bool_]) -> None:
+        for trainer in self._chosen(self.active[stopping]):
+            trainer.stop()
+
+    def _state(self) -> Arrays:
+        states = enumerate(trainer.state_dict() for trainer in self.trainers)
+        return {f"{n}.{name}": value for n, state in states for name, value in state.items()}
+
+    def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for number, trainer in enumerate(self.trainers):
+            trainer.load_state_dict(part_of(arrays, str(number)), stopped=number not in self.active)
+
+    def _chosen(self, numbers: NDArray[np.intp]) -> list[NetworkTrainer]:
+        return [self.trainers[number] for number in numbers]
 
     def _at_best(
         self,
@@ -190,7 +157,7 @@ class NetworkPass:
         rows: NDArray[np.intp],
     ) -> list[NDArray[np.float32]]:
         with ExitStack() as stack:
-            networks = [stack.enter_context(member.at_best()) for member in self.members]
+            networks = [stack.enter_context(trainer.at_best()) for trainer in self.trainers]
             return read(networks, self.pixels, rows, self.settings.batch)
 
 
@@ -198,23 +165,23 @@ def fit(
     backbones: Backbones,
     pixels: Pixels,
     rows: Mapping[str, NDArray[np.intp]],
-    learnings: Sequence[Learning],
+    targets: Sequence[Target],
     settings: TuneSettings,
-    seams: Seams = Seams(),  # noqa: B008 - frozen
+    hooks: BatchHooks = BatchHooks(),  # noqa: B008 - frozen
     *,
     on_epoch: Callable[[NetworkPass], None] = lambda _pass: None,
 ) -> NetworkPass:
     """Train networks together until each has stopped; see ``NetworkPass``. ``on_epoch`` is called after every epoch."""
-    trained = NetworkPass(backbones, pixels, rows, learnings, settings, seams)
+    trained = NetworkPass(backbones, pixels, rows, targets, settings, hooks)
     while not trained.finished:
         trained.step()
         on_epoch(trained)
     return trained
 
 
-def _check_mixing(learnings: Sequence[Learning], seams: Seams) -> None:
-    weighted = [learning.name for learning in learnings if learning.row_weights is not None]
-    if seams.mix is not None and weighted:
+def _check_mixing(targets: Sequence[Target], hooks: BatchHooks) -> None:
+    weighted = [target.name for target in targets if target.row_weights is not None]
+    if hooks.mix is not None and weighted:
         raise ParameterError(
             f"images are mixed, and rows of {weighted[0]} have weights", allowed="one of the two: a mixture has no row"
         )

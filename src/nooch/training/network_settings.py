@@ -98,7 +98,7 @@ class TuneSettings:
             raise ParameterError(
                 f"normalize is {self.normalize!r}", where="training", allowed="true, false, or nothing"
             )
-        _ = self.descent
+        _ = self.descent, self.network
 
     @property
     def descent(self) -> Descent:
@@ -169,8 +169,6 @@ _NAMES = MappingProxyType(
         "optimiser": tuple(OPTIMISERS),
         "variant": VARIANTS,
         "schedule": tuple(SCHEDULES),
-        "train": ("all", "head", "affine"),
-        "batchnorm": ("train", "frozen"),
         "precision": ("fp32", "bf16"),
     }
 )

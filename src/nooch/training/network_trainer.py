@@ -19,21 +19,21 @@ from nooch.training.early_stopping import validation_value
 from nooch.training.epoch_batches import Batch
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
-from nooch.training.targets import Learning
+from nooch.training.targets import Target
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-__all__ = ["Member"]
+__all__ = ["NetworkTrainer"]
 
 
 @dataclass
-class Member:
+class NetworkTrainer:
     """A network in training.
 
     Attributes:
-        learning: what it learns.
+        target: what it learns.
         network: what learns it.
         settings: how.
         objective: its own copy.
@@ -44,7 +44,7 @@ class Member:
         environments: uint8 (n_images, K) on the device.
     """
 
-    learning: Learning
+    target: Target
     network: Network
     settings: TuneSettings
     objective: Objective
@@ -58,13 +58,13 @@ class Member:
     best: Arrays = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, learning: Learning, backbone: Backbone, settings: TuneSettings) -> Member:
+    def start(cls, target: Target, backbone: Backbone, settings: TuneSettings) -> NetworkTrainer:
         """A network that has learnt nothing."""
         import torch
 
         device = backbone.device
         network = build_network(
-            backbone, settings.network, learning.n_outputs, auxiliary=learning.n_auxiliary, seed=learning.seed
+            backbone, settings.network, target.n_outputs, auxiliary=target.n_auxiliary, seed=target.seed
         )
 
         def table(values: NDArray[Any] | None) -> Tensor | None:
@@ -72,23 +72,21 @@ class Member:
                 None if values is None else torch.from_numpy(np.asarray(values, dtype=np.float32)).to(device)[:, None]
             )
 
-        labels = [part for part in (learning.labels, learning.auxiliary) if part is not None]
-        environments = (
-            np.zeros(learning.labels.shape, np.uint8) if learning.environments is None else learning.environments
-        )
+        labels = [part for part in (target.labels, target.auxiliary) if part is not None]
+        environments = np.zeros(target.labels.shape, np.uint8) if target.environments is None else target.environments
         # made last: everything above may draw
         return cls(
-            learning,
+            target,
             network,
             settings,
-            copy.deepcopy(learning.objective),
+            copy.deepcopy(target.objective),
             cls._optimiser(network, settings),
-            OwnRandom.begin(learning.seed, device),
+            OwnRandom.begin(target.seed, device),
             torch.from_numpy(np.concatenate(labels, axis=1).astype(np.float32)).to(device),
             torch.from_numpy(np.ascontiguousarray(environments)).to(device),
-            table(learning.row_weights),
-            table(learning.valid_weights),
-            torch.tensor(learning.output_weights, device=device),
+            table(target.row_weights),
+            table(target.valid_weights),
+            torch.tensor(target.output_weights, device=device),
         )
 
     @staticmethod
@@ -191,7 +189,7 @@ class Member:
         if set(parts["best"]) not in {frozenset(), frozenset(names)} or not (stopped or set(parts["now"]) == names):
             raise FormatError(
                 "the saved state is that of another network",
-                where=self.learning.name,
+                where=self.target.name,
                 remedy="delete it and begin anew",
             )
         self.best = dict(parts["best"])

@@ -13,11 +13,11 @@ from nooch.errors import InputError, ParameterError, some_of
 from nooch.objectives import ERM, Objective
 from nooch.training.network_settings import TuneSettings
 
-__all__ = ["Learning", "check_learnings", "check_rows"]
+__all__ = ["Target", "check_rows", "check_targets"]
 
 
 @dataclass(frozen=True, eq=False)
-class Learning:
+class Target:
     """One network to train.
 
     Attributes:
@@ -74,8 +74,8 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
             raise InputError(f"rows of {split} reach {found.min()} and {found.max()}", allowed=f"0 to {n_images - 1}")
 
 
-def check_learnings(
-    learnings: Sequence[Learning], rows: Mapping[str, NDArray[np.intp]], n_images: int, settings: TuneSettings
+def check_targets(
+    targets: Sequence[Target], rows: Mapping[str, NDArray[np.intp]], n_images: int, settings: TuneSettings
 ) -> None:
     """Raise what is wrong with networks to train, before the first of them is made.
 
@@ -84,77 +84,77 @@ def check_learnings(
             labels without a weight or the other way round, an objective that lacks its environments.
         InputError: labels that are not 0 to 1, or of one kind alone in training.
     """
-    names = [learning.name for learning in learnings]
+    names = [target.name for target in targets]
     if not names or len(set(names)) != len(names):
         raise ParameterError(f"networks {some_of(names)}", allowed="different names, one at least")
-    for learning in learnings:
-        for name, shape, wanted in _shapes(learning, n_images, len(rows["valid"])):
+    for target in targets:
+        for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
             if shape != wanted:
-                raise ParameterError(f"{name} has shape {shape}", where=learning.name, allowed=f"{wanted}")
-        _check_labels(learning, rows["train"])
-        _check_weights(learning, settings)
-        _check_environments(learning)
+                raise ParameterError(f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}")
+        _check_labels(target, rows["train"])
+        _check_weights(target, settings)
+        _check_environments(target)
 
 
-def _shapes(learning: Learning, n_images: int, n_valid: int) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+def _shapes(target: Target, n_images: int, n_valid: int) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """What has which shape, and which it should have."""
-    k = learning.n_outputs if learning.labels.ndim == 2 else 1
+    k = target.n_outputs if target.labels.ndim == 2 else 1
     wanted = {
         "labels": (n_images, k),
         "environments": (n_images, k),
-        "auxiliary": (n_images, learning.n_auxiliary) if learning.auxiliary is not None else (),
+        "auxiliary": (n_images, target.n_auxiliary) if target.auxiliary is not None else (),
         "row_weights": (n_images,),
         "valid_weights": (n_valid,),
     }
-    given = [(name, getattr(learning, name), shape) for name, shape in wanted.items()]
+    given = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
     found = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
     return [
         *found,
-        ("weights", np.shape(learning.output_weights), (k,)),
-        ("the objective's heads", (learning.objective.counts.classes.shape[1],), (k,)),
+        ("weights", np.shape(target.output_weights), (k,)),
+        ("the objective's heads", (target.objective.counts.classes.shape[1],), (k,)),
     ]
 
 
-def _check_labels(learning: Learning, train: NDArray[np.intp]) -> None:
-    for what, values in (("labels", learning.labels), ("auxiliary labels", learning.auxiliary)):
+def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
+    for what, values in (("labels", target.labels), ("auxiliary labels", target.auxiliary)):
         if values is None:
             continue
         # NaN fails too
         if not bool(((values >= 0) & (values <= 1)).all()):
-            raise InputError(f"{what} are not all 0 to 1", where=learning.name, allowed="0 to 1")
+            raise InputError(f"{what} are not all 0 to 1", where=target.name, allowed="0 to 1")
         mine = values[train]
         if bool((mine.min(axis=0) == mine.max(axis=0)).all()):
             raise InputError(
                 f"all {len(train)} training images have the same {what}",
-                where=learning.name,
+                where=target.name,
                 allowed="images with and without what is learnt",
                 remedy="another split, or another task",
             )
 
 
-def _check_weights(learning: Learning, settings: TuneSettings) -> None:
-    if learning.row_weights is not None and not isinstance(learning.objective, ERM):
+def _check_weights(target: Target, settings: TuneSettings) -> None:
+    if target.row_weights is not None and not isinstance(target.objective, ERM):
         raise ParameterError(
-            f"rows have weights, and the objective is {learning.objective.name}",
-            where=learning.name,
+            f"rows have weights, and the objective is {target.objective.name}",
+            where=target.name,
             allowed="weights of rows with a mean loss: erm, label-reweight, environment-reweight",
         )
-    if (learning.n_auxiliary > 0) != (settings.auxiliary > 0):
+    if (target.n_auxiliary > 0) != (settings.auxiliary > 0):
         raise ParameterError(
-            f"{learning.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}",
-            where=learning.name,
+            f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}",
+            where=target.name,
             allowed="both, or neither",
             remedy="give auxiliary labels and a weight above 0 (auxiliary: 0.1)",
         )
 
 
-def _check_environments(learning: Learning) -> None:
-    if learning.objective.needs_environments and learning.environments is None:
-        raise ParameterError(f"{learning.objective.name} needs environments", where=learning.name)
-    known = len(learning.objective.counts.environments)
-    if learning.objective.needs_environments and learning.environments is not None:
-        largest = int(learning.environments.max())
+def _check_environments(target: Target) -> None:
+    if target.objective.needs_environments and target.environments is None:
+        raise ParameterError(f"{target.objective.name} needs environments", where=target.name)
+    known = len(target.objective.counts.environments)
+    if target.objective.needs_environments and target.environments is not None:
+        largest = int(target.environments.max())
         if largest >= known:
             raise ParameterError(
-                f"environment {largest} with counts of {known}", where=learning.name, allowed=f"0 to {known - 1}"
+                f"environment {largest} with counts of {known}", where=target.name, allowed=f"0 to {known - 1}"
             )
