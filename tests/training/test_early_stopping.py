@@ -30,7 +30,7 @@ def test_batches_are_those_of_a_loop(method):
     c = torch.from_numpy(SMALL.environments["car"][rows]).long()[:, None]
     objective = objective_of(SMALL, [job], "paper")
     if hasattr(objective, "q"):
-        objective.q = trained.groups[0].objective.q
+        objective.q = trained.heads.groups[0].objective.q
     z = torch.from_numpy(trained.current("valid")).T
     total = 0.0
     for start in range(0, len(rows), 32):

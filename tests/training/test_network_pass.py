@@ -237,7 +237,7 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
         assert abs(float(loss) - values[best]) < 1e-6
         assert np.array_equal(read_logits([found.network(number)], PIXELS, valid, 16)[0], logits)
     assert np.array_equal([r["valid"] for r in found.history], [r["nll"] for r in found.history], equal_nan=True)
-    assert not found.diverged.any()
+    assert found.best_epochs.all()
 
 
 def test_predictions_before_the_end_are_those_of_the_best_epoch_and_training_goes_on(resnet):
@@ -369,7 +369,7 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
 
 def test_a_network_that_diverges_says_so_and_stops(resnet):
     found = trained(resnet, [target(), target(seed=1, name="b")], replace(FAST, lr=1e30, epochs=20, patience=2))
-    assert found.diverged.tolist() == [True, True]
+    assert found.best_epochs.tolist() == [0, 0]
     assert found.epoch == 2
     assert all(np.isnan(record["valid"]).all() for record in found.history)
 
