@@ -153,7 +153,7 @@ class _Job:
     def finish(self) -> None:
         """Put the parts in their place and list them, once all of them fit the images and each other."""
         widths, records = set(), {}
-        for part, rows in rows_of_parts(self.folder, self.data.header).items():
+        for part, rows in rows_of_parts(self.folder).items():
             file = self.done / f"{part}.npy"
             shape = read_array(file, mapped=True).shape
             widths.add(shape[1:])
