@@ -1,8 +1,9 @@
-"""Arrays with a row for each image, kept on disk: written in blocks, resumable, hashed, and read through a memory map.
+"""Arrays on disk with a row for each image: written in blocks, resumable, hashed.
 
-A folder has the array (``NAME.npy``), ``images.parquet`` (whose row is whose) and a header, which is written last. While it is
-made, everything lies beside it in ``.FOLDER.building``: the array and a list of the blocks that are done, each with its hash. A
-killed process leaves that, and the next one verifies those blocks and makes the others only.
+A folder has the array (``NAME.npy``), ``images.parquet`` (the image of each row) and a header,
+which is written last. While it is made, everything is in ``.FOLDER.building``: the array and a list
+of the blocks that are done, each with its hash. A killed process leaves that, and the next one
+verifies those blocks and makes the others only.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ArrayHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of such folders: ``pixels`` or ``features``, the newest version of its format, and how to make one."""
+    """A kind of array folder: its name, the version of its format, the command that makes it."""
 
     name: str
     version: int
@@ -92,7 +93,7 @@ class Unfinished:
     """An array that is being made.
 
     Attributes:
-        work: the folder where it lies meanwhile.
+        work: the folder that holds it meanwhile.
         shape: of the array.
         dtype: of the array.
         block: rows in a block.
@@ -134,7 +135,10 @@ def block_hash(block: NDArray[Any]) -> str:
 
 
 def write_block(place: Place, block: NDArray[Any]) -> str:
-    """Write a block into an array file and return its hash. Blocks can be written by several processes at once."""
+    """Write a block into an array file and return its hash.
+
+    Blocks can be written by several processes at once.
+    """
     with Path(place.file).open("r+b", buffering=0) as file:
         file.seek(place.offset)
         rest = np.ascontiguousarray(block).data.cast("B")
@@ -155,10 +159,11 @@ def making(
     block: int,
     overwrite: bool = False,
 ) -> Iterator[Unfinished]:
-    """Yield the array to fill; when the block ends without an error and all is there, the folder gets its name.
+    """Yield the array to fill; if the block ends without an error, the folder gets its name.
 
     Raises:
-        OutputError: the folder exists or cannot be written, the disk is too small, or another process is making it.
+        OutputError: the folder exists or cannot be written, the disk is too small, or another
+            process is making it.
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")

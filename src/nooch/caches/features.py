@@ -1,4 +1,6 @@
-"""Frozen features: one pass of a backbone over all images, kept on disk for every job that trains heads on them."""
+"""Frozen features: one pass of a backbone over all images, stored for the jobs that train heads on
+them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Features(MappedRows):
 
 
 def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> Features:
-    """Open the features of a dataset, or of a larger one that has its images under the same ids and file names.
+    """Open the features of a dataset, or of a larger one with the same ids and file names.
 
     Args:
         folder: from ``extract_features``.
@@ -96,19 +98,22 @@ def extract_features(
 ) -> Features:
     """One pass over all images in eval mode, kept in a folder.
 
-    Interrupted or killed, it keeps the parts that are done (in ``.FOLDER.building``) and goes on there the next time, with the same
-    batches: on a processor the same batch size and number of threads give the same bytes.
+    Interrupted or killed, it keeps the parts that are done (in ``.FOLDER.building``) and resumes
+    there the next time, with the same batches: on a CPU the same batch size and number of threads
+    give the same bytes.
 
     Args:
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
         folder: to write.
-        pixels: the dataset's pixel cache; without it the images are decoded for this pass alone, and not kept.
-        images: folder of images, where it is not the one that the dataset records. Of no use with ``pixels``.
+        pixels: the dataset's pixel cache; without it the images are decoded for this pass alone,
+            and not kept.
+        images: folder of images, where it is not the one that the dataset records. Of no use with
+            ``pixels``.
         codec: how images are decoded, see ``nooch.models.image_decoding``.
         batch: images in a batch, 1 and more.
         half: keep float16, half the size; the features are computed as without.
-        readers: threads that read and decode; by default as many as there are processors.
+        readers: threads that read and decode; by default one per CPU.
         overwrite: replace features that exist.
         progress: called with (images done, images).
 
@@ -159,7 +164,7 @@ def _fill(
         part = np.empty((len(rows), *unfinished.shape[1:]), np.float32)
         for members in batches_of(rows, batch):
             pixels, broken = next(stream)
-            refuse_broken(broken, "; run again, it goes on where it was")
+            refuse_broken(broken, "; run again to resume")
             with memory_limits(batch, "extracting features"):
                 part[members.start - rows.start : members.stop - rows.start] = _forward(backbone, pixels)
             done += len(members)

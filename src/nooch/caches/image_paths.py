@@ -12,14 +12,15 @@ __all__ = ["image_paths"]
 
 
 def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
-    """The image files in the order of the dataset's rows. Links that lead out of the folder count as missing.
+    """The image files of a dataset's rows; links that lead out of the folder count as missing.
 
     Args:
         data: the dataset.
         images: folder of images, where it is not the one that the dataset records.
 
     Raises:
-        InputError: no image, no folder of images, or images that are not below it; several are named at once.
+        InputError: no image, no folder of images, or images that are not below it; several are
+            named at once.
     """
     if not len(data):
         raise InputError("the dataset has no images")

@@ -1,4 +1,4 @@
-"""Reading arrays that have a row for each image: checked against a dataset, mapped into memory, rows by image id."""
+"""Memory maps of stored arrays, checked against a dataset: rows are found by image id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MappedRows:
     """An array on disk, seen through a dataset: row i belongs to the dataset's image i.
 
     Attributes:
-        folder: where it lies.
+        folder: of the array.
         header: how it was made.
         array: memory map of the whole array; its rows are those of the dataset that it was made of.
         rows: int64 (n_images,), for each image of the dataset its row in ``array``.
@@ -59,7 +59,7 @@ class MappedRows:
 
     @cached_property
     def identity(self) -> str:
-        """BLAKE3 over the hashes of contents and images: the same for two folders that hold the same."""
+        """BLAKE3 over the hashes of contents and images: equal for folders of equal content."""
         text = "\n".join([self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks])
         return blake3(text.encode()).hexdigest()
 
@@ -72,7 +72,8 @@ class MappedRows:
 
         Args:
             rows: positions in the dataset, integers (m,).
-            out: array to write into, of the result's shape and dtype. Using one again saves a tenth to a third of the time.
+            out: array to write into, of the result's shape and dtype. Using one again saves a tenth
+                to a third of the time.
 
         Raises:
             ParameterError: a position that the dataset does not have.
@@ -80,12 +81,13 @@ class MappedRows:
         rows = np.asarray(rows)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):
             raise ParameterError(f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}")
-        # checked above: with "clip" numpy copies straight into the result, by default it makes a second copy
+        # checked above: with "clip" numpy copies straight into the result, by default it makes a
+        # second copy
         taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
         return taken
 
     def matrix(self) -> NDArray[Any]:
-        """All rows in the order of the dataset: the map itself where they are the same, else a copy in memory."""
+        """All rows in the order of the dataset: the map itself where possible, else a copy."""
         return self.array if self._is_whole else self.batch(np.arange(len(self.rows)))
 
 
@@ -127,7 +129,7 @@ def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
         raise FormatError(error.problem, where=file, remedy=again) from error
     count = -(-header.shape[0] // max(1, header.block))
     if array.shape != header.shape or str(array.dtype) != header.dtype or len(header.blocks) != count:
-        raise FormatError(f"has shape {array.shape} {array.dtype}, not what the header says", where=file, remedy=again)
+        raise FormatError(f"has shape {array.shape} {array.dtype}, unlike its header", where=file, remedy=again)
     # a plain array over the same map: the class of maps costs time with every look-up
     return np.asarray(array)
 

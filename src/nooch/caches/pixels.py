@@ -1,4 +1,4 @@
-"""The pixel cache: every image of a dataset decoded and resized once, so that no training opens a JPEG again."""
+"""The pixel cache: every image of a dataset decoded and resized once, for all trainings."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ PIXELS = Kind("pixels", 1, "nooch pixels DATASET --out PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""
 
-"""Called with (images done, images in all)."""
-
 # bytes in a block: what a kill can cost each process, and what each process holds in memory
 _BLOCK = 1 << 24
 
@@ -36,19 +34,20 @@ _BLOCK = 1 << 24
 class PixelCache(MappedRows):
     """Pixels of a dataset's images: uint8 (n_images, height, width, 3), RGB.
 
-    ``batch(rows)`` copies those of some images. Where the cache fits memory, the operating system keeps it there after the
-    first reading; where it does not, each batch is read from disk, about 300 KB for each image of 321 x 321.
+    ``batch(rows)`` copies those of some images. Where the cache fits memory, the operating system
+    keeps it there after the first reading; where it does not, each batch is read from disk, about
+    300 KB for each image of 321 x 321.
     """
 
     @classmethod
     def load(cls, folder: str | Path, data: Dataset, *, verify: bool = True) -> PixelCache:
-        """Open the cache of a dataset, or of a larger one that has its images under the same ids and file names.
+        """Open the cache of a dataset, or of a larger one with the same ids and file names.
 
         Args:
             folder: from ``build_pixels``.
             data: the dataset; the cache's rows are looked up by its image ids.
-            verify: compare the hash of every block, which reads the whole cache once (about 4 GB/s for each processor from
-                memory). Sizes, shapes and images are compared in any case.
+            verify: compare the hash of every block, which reads the whole cache once (about 4 GB/s
+                per CPU from memory). Sizes, shapes and images are compared in any case.
 
         Raises:
             FormatError: no cache, of a newer version, incomplete or altered.
@@ -86,8 +85,9 @@ def build_pixels(
 ) -> PixelCache:
     """Decode and resize every image of a dataset once, and keep the pixels in a folder.
 
-    Interrupted or killed, it keeps the blocks that are done (in ``.FOLDER.building``) and goes on there the next time. The same
-    images, size and packages give the same bytes, whatever the number of processes.
+    Interrupted or killed, it keeps the blocks that are done (in ``.FOLDER.building``) and resumes
+    there the next time. The same images, size and packages give the same bytes, for any number of
+    processes.
 
     Args:
         data: needs file names.
@@ -100,7 +100,8 @@ def build_pixels(
         progress: called with (images done, images).
 
     Raises:
-        InputError: images that are missing (all are looked for before any is decoded) or cannot be read.
+        InputError: images that are missing (all are looked for before any is decoded) or cannot be
+            read.
         OutputError: the folder exists, cannot be written, or the disk is too small.
     """
     height, width = check_size(size)
@@ -133,7 +134,7 @@ def _fill(unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progr
         broken += failed
         done += len(part.paths)
         progress(done, len(paths))
-    refuse_broken(broken, f"; run again, it goes on with what is in {unfinished.work}")
+    refuse_broken(broken, f"; run again to resume from {unfinished.work}")
 
 
 def _make(part: _Part) -> tuple[str, list[str]]:

@@ -1,3 +1,6 @@
-"""Networks: loading and running backbones, classifiers and models of texts and images; no training. Torch is imported where used."""
+"""Networks: loading and running backbones, classifiers and vision-language models; no training.
+
+Torch is imported where it is used.
+"""
 
 __all__: list[str] = []

@@ -1,4 +1,6 @@
-"""Adaptive affine parameters: a learnt factor and shift for each channel after each block of a backbone (paper, Appendix A)."""
+"""Adaptive affine parameters: a learned factor and shift per channel after each block (paper,
+Appendix A).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ __all__ = ["blocks_of", "with_affine"]
 def blocks_of(module: Module) -> dict[str, Module]:
     """Name -> block of a network of transformers, in its order.
 
-    Blocks are the members of the outermost lists of modules that have parts of their own; where such a member is a stage, with a
-    list of that kind right inside it, the stage's members: residual units of a ResNet, layers of a ViT or a ConvNeXt,
-    convolutions of a MobileNet.
+    Blocks are the members of the outermost lists of modules that have parts of their own; where
+    such a member is a stage, with a list of that kind right inside it, the stage's members:
+    residual units of a ResNet, layers of a ViT or a ConvNeXt, convolutions of a MobileNet.
     """
     found: dict[str, Module] = {}
     for name, member in _outermost("", module):
@@ -58,12 +60,14 @@ def _is_list(module: Module) -> bool:
 
 
 def with_affine(backbone: Backbone) -> ParameterDict:
-    """Put a factor (1 at the start) and a shift (0) for each channel after each block; returns these parameters, float32 (2, channels).
+    """Put a factor (1 at the start) and a shift (0) for each channel after each block; returns
+    these parameters, float32 (2, channels).
 
     The module's own names stay as they are: the parameters are held by what is returned.
 
     Raises:
-        InputError: a network in which no blocks are found, or whose blocks give no features with channels.
+        InputError: a network in which no blocks are found, or whose blocks give no features with
+            channels.
     """
     import torch
 
@@ -102,7 +106,7 @@ class _Affine:
 
 
 def _first(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
-    """The features that a block gives, and what it gives beside them."""
+    """The features that a block returns, and its other outputs."""
     return (output[0], tuple(output[1:])) if isinstance(output, tuple) else (output, None)
 
 

@@ -1,4 +1,6 @@
-"""A backbone is a network of transformers that turns pixels into features: pretrained, or made from a configuration."""
+"""Backbones: networks of transformers that turn pixels into features, pretrained or from a
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,14 @@ class Backbone:
 
     Attributes:
         name: hub id, folder name, or ``config:NAME``.
-        identity: hash of its weights and configuration; for random weights, of configuration and seed.
+        identity: hash of its weights and configuration; for random weights, of configuration and
+            seed.
         module: the torch module, on the device, in eval mode. Training it changes it in place.
         n_features: numbers in an image's features.
         preprocessing: what its input must be; its ``size`` is the one asked for.
-        pooling: where features come from: ``pooler`` (the model's own pooled output, flattened), ``cls`` (the first token,
-            where the model has no trained pooler), ``mean`` (over all positions, where it pools nothing).
+        pooling: where features come from: ``pooler`` (the model's own pooled output, flattened),
+            ``cls`` (the first token, where the model has no trained pooler), ``mean`` (over all
+            positions, where it pools nothing).
         device: ``cpu``, ``cuda`` or ``cuda:1``.
         channels_last: whether input and weights lie in memory with the channels innermost.
         bf16: whether it computes in bfloat16 (autocast); features are float32 in any case.
@@ -57,11 +61,14 @@ class Backbone:
         return self.preprocessing.size
 
     def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
-        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width) on the device, normalised."""
+        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width)."""
         return self._inputs.prepare(pixels)
 
     def features(self, batch: Tensor) -> Tensor:
-        """Features of prepared input: float32 (m, 3, height, width) -> float32 (m, n_features). Gradients flow."""
+        """Features of prepared input: float32 (m, 3, height, width) -> float32 (m, n_features).
+
+        Gradients flow.
+        """
         import torch
 
         kind = torch.device(self.device).type
@@ -121,17 +128,20 @@ def load_backbone(
     """Load a backbone, or make one with random weights. No code that comes with a model is run.
 
     Args:
-        source: a hub id ``owner/model``; a folder with weights as safetensors; or, for random weights, ``config:NAME`` (such as
-            ``config:resnet-50``), ``config:FOLDER`` or ``config:FILE.json``. Without weights, pixels are scaled as is usual for
-            ImageNet.
+        source: a hub id ``owner/model``; a folder with weights as safetensors; or, for random
+            weights, ``config:NAME`` (such as ``config:resnet-50``), ``config:FOLDER`` or
+            ``config:FILE.json``. Without weights, pixels are scaled as is usual for ImageNet.
         seed: of random weights.
-        size: of the input in pixels, or (height, width); by default the one in ``preprocessor_config.json``.
+        size: of the input in pixels, or (height, width); by default the one in
+            ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        channels_last: order of input and weights in memory; faster for convolutions on most devices.
+        channels_last: order of input and weights in memory; faster for convolutions on most
+            devices.
         bf16: compute in bfloat16.
 
     Raises:
-        InputError: no such model, a folder without weights, or a model that gives no features of images of this size.
+        InputError: no such model, a folder without weights, or a model that gives no features of
+            images of this size.
         ParameterError: no such device.
         MissingExtraError: torch or transformers is not installed.
     """
@@ -168,7 +178,7 @@ def _config(found: Source) -> Any:
 
 
 def _pretrained(found: Source) -> tuple[Any, str | None]:
-    """The module with its weights, and how it is pooled where that is not as the model itself does it."""
+    """The module with its weights, and how to pool where the model has no pooler of its own."""
     from transformers import AutoModel
 
     module, lacking = pretrained(AutoModel, found)
@@ -192,7 +202,9 @@ def _pooled(output: Any, pooling: str) -> Tensor:
 
 
 def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
-    """With the number of features, found by running one black image; that shows too whether the size is one it takes."""
+    """With the number of features, found by running one black image; that shows too whether the
+    size is one it takes.
+    """
     import torch
 
     black = made.prepare(np.zeros((1, *made.size, 3), np.uint8))

@@ -1,4 +1,4 @@
-"""Image classifiers of transformers: the logit of a task from the classes that stand for it."""
+"""Image classifiers of transformers: a task's logit from the classes that stand for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = ["ANSWERS", "any_class", "is_classifier", "load_classifier", "one_clas
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """For a softmax: the classes exclude each other, p = sum of their probabilities.
 
-    log p - log(1 - p) is logsumexp over these classes less that over the others: nothing is lost where p is near 0 or 1.
+    log p - log(1 - p) is logsumexp over these classes less that over the others: nothing is lost
+    where p is near 0 or 1.
 
     Args:
         outputs: float (m, n_classes), before the softmax.
@@ -38,7 +39,7 @@ def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
 
 
 def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
-    """For several sigmoids: p = 1 - product of (1 - probability), as if the classes were independent.
+    """For several sigmoids: p = 1 - product of (1 - probability), classes taken as independent.
 
     With S = sum of softplus(output), 1 - p is exp(-S), so that the logit is S + log(1 - exp(-S)).
 
@@ -62,7 +63,7 @@ ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
     "single_label_classification": one_class,
     "multi_label_classification": any_class,
 }
-"""``problem_type`` of a configuration -> what its outputs mean; the first where it says nothing."""
+"""``problem_type`` of a configuration -> what its outputs mean; the first where it has none."""
 
 
 def is_classifier(asked: Asked) -> bool:
@@ -75,7 +76,8 @@ def load_classifier(asked: Asked) -> TaskModel:
     """A classifier that gives the tasks' logits.
 
     Raises:
-        InputError: tasks without labels, weights that are missing, a ``problem_type`` that is no classification.
+        InputError: tasks without labels, weights that are missing, a ``problem_type`` that is no
+            classification.
     """
     found = asked.found
     labels = _labels(asked)
@@ -119,6 +121,6 @@ def _labels(asked: Asked) -> list[str]:
             f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
             where=asked.found.name,
             allowed="a label for each output",
-            remedy="write id2label into config.json: without it nobody knows what the outputs mean",
+            remedy="write id2label into config.json: without it the meaning of the outputs is unknown",
         )
     return [numbered[number] for number in range(len(numbered))]

@@ -1,11 +1,15 @@
-"""Image files -> pixels of one size: RGB, resized by an antialiased bilinear filter, the aspect not kept (as the paper).
+"""Image files -> pixels of one size: RGB, resized by an antialiased bilinear filter, the aspect not
+kept (as the paper).
 
-Two ways give the same picture. ``pil`` is Pillow alone. ``fast`` decodes JPEG with simplejpeg (libjpeg-turbo, as Pillow does: the
-same pixels) and resizes with torch's vectorised filter, which rounds a few values to the next number: on COCO's photographs the
-difference from ``pil`` is at most 2 of 255, on average 0.04. A JPEG that is more than four times as high and as wide as asked for
-is reduced while it is decoded, to twice the size asked for at least. What is no JPEG, or one that simplejpeg refuses, Pillow opens.
+Two ways give the same picture. ``pil`` is Pillow alone. ``fast`` decodes JPEG with simplejpeg
+(libjpeg-turbo, as Pillow does: the same pixels) and resizes with torch's vectorised filter, which
+rounds a few values to the next number: on COCO's photographs the difference from ``pil`` is at most
+2 of 255, on average 0.04. A JPEG that is more than four times as high and as wide as asked for is
+reduced while it is decoded, to twice the size asked for at least. What is no JPEG, or one that
+simplejpeg refuses, Pillow opens.
 
-Both take the pixels as they are stored, as Pillow does by default: an EXIF orientation is not applied, nor a colour profile.
+Both take the pixels as they are stored, as Pillow does by default: an EXIF orientation is not
+applied, nor a color profile.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ CODECS = ("auto", "fast", "pil")
 # what the fast way needs; the extra "pixels" has both
 _NEEDED = ("simplejpeg", "torch")
 _JPEG = b"\xff\xd8"
-# how much larger than asked for a reduced JPEG stays: at twice the size the filter that follows hides the reduction
+# how much larger than asked for a reduced JPEG stays: at twice the size the filter that follows
+# hides the reduction
 _GAP = 2
 _MOST = 16384
 
@@ -64,7 +69,10 @@ def codec_versions(codec: str) -> dict[str, str]:
 
 
 def check_size(size: int | tuple[int, int]) -> tuple[int, int]:
-    """Height and width in pixels from a number or a pair. Raises ParameterError where they are not 1 to 16,384."""
+    """Height and width in pixels from a number or a pair.
+
+    Raises ParameterError where they are not 1 to 16,384.
+    """
     height, width = (size, size) if isinstance(size, int) else size
     if not (1 <= height <= _MOST and 1 <= width <= _MOST):
         raise ParameterError(f"size {height} x {width}", allowed=f"1 to {_MOST} pixels")
@@ -74,7 +82,7 @@ def check_size(size: int | tuple[int, int]) -> tuple[int, int]:
 def decode_images(
     paths: Sequence[str | Path], size: tuple[int, int], codec: str
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels of some images, uint8 (n, height, width, 3), and what could not be read, as ``path: reason``.
+    """Pixels of some images, uint8 (n, height, width, 3), and a ``path: reason`` for each failure.
 
     Args:
         paths: image files.
@@ -96,12 +104,12 @@ def refuse_broken(broken: Sequence[str], kept: str = "") -> None:
         raise InputError(
             f"{len(broken)} images cannot be read: {some_of(broken)}",
             allowed=f"whole image files ({', '.join(PHOTOGRAPHS)}) that are not too large",
-            remedy=f"mend the files, or import the dataset without them{kept}",
+            remedy=f"fix the files, or import the dataset without them{kept}",
         )
 
 
 def use_one_thread() -> None:
-    """Keep torch from starting threads in a worker process: its siblings have the other processors."""
+    """Keep torch to one thread in a worker process: the other CPUs have workers too."""
     import torch
 
     torch.set_num_threads(1)
@@ -124,12 +132,12 @@ def _open(content: bytes) -> Image.Image:
 
 
 def _decode_jpeg(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
-    """Pixels of a JPEG, or None where Pillow should decide: strange colours, a broken file, or a bomb."""
+    """Pixels of a JPEG, or None for Pillow to decide: unusual colors, a broken file, a bomb."""
     import simplejpeg
 
     try:
-        height, width, colours, _ = simplejpeg.decode_jpeg_header(content)
-        if colours in {"CMYK", "YCCK"} or height * width > (Image.MAX_IMAGE_PIXELS or np.inf):
+        height, width, color_space, _ = simplejpeg.decode_jpeg_header(content)
+        if color_space in {"CMYK", "YCCK"} or height * width > (Image.MAX_IMAGE_PIXELS or np.inf):
             return None
         at_least = {"min_height": _GAP * shape[0], "min_width": _GAP * shape[1]}
         reduced = min(height / shape[0], width / shape[1]) >= 2 * _GAP
@@ -140,10 +148,11 @@ def _decode_jpeg(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8] | 
 
 
 def _resize(pixels: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    """Resize (h, w, 3) into ``out``; the same filter as Pillow's, computed with the processor's vector instructions."""
+    """Resize (h, w, 3) into ``out`` by Pillow's filter, with the CPU's vector instructions."""
     import torch
 
     given, wanted = (torch.from_numpy(a).permute(2, 0, 1)[None] for a in (pixels, out))
-    # torch.nn.functional.interpolate calls this operation too, but cannot be told where to write
+    # torch.nn.functional.interpolate calls this operation too, but has no parameter for where to
+    # write
     operation: Any = torch.ops.aten._upsample_bilinear2d_aa.out  # noqa: SLF001
     operation(given, list(out.shape[:2]), align_corners=False, out=wanted)

@@ -1,4 +1,4 @@
-"""Memory: running out of it, said with what to do about it, and using it again instead of giving it back."""
+"""Memory: errors with a remedy when it runs out, and reusing it instead of returning it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 @contextmanager
 def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterator[None]:
-    """Turn running out of memory, of the GPU's or the machine's, into a NoochError that suggests a smaller batch.
+    """Turn errors of exhausted memory, GPU or main, into a NoochError that suggests a smaller
+    batch.
 
     Args:
         batch: images in a batch.
@@ -27,7 +28,8 @@ def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterato
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # torch.OutOfMemoryError is a RuntimeError, and so is what the allocator of the processor's memory raises
+        # torch.OutOfMemoryError is a RuntimeError, and so is what the allocator of main memory
+        # raises
         if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
             raise
         remedy = "smaller images (--size)"
@@ -39,8 +41,9 @@ def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterato
 def reuse_memory() -> None:
     """Let this process keep the memory that it frees, where the C library is GNU's.
 
-    By default it gives large blocks back to the operating system at once and gets them anew, page by page, with every operation:
-    for a convolutional network on a processor that can be more than half of the time. Nothing else changes.
+    By default it gives large blocks back to the operating system at once and requests them again,
+    page by page, with every operation: for a convolutional network on a CPU that can be more than
+    half of the time. Nothing else changes.
     """
     try:
         adjust = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""The kinds of model that can answer tasks, and loading one of them."""
+"""Kinds of models that answer tasks, and loading one by its source."""
 
 from __future__ import annotations
 
@@ -47,19 +47,21 @@ def load_task_model(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
 ) -> TaskModel:
-    """A trained network as one that gives a logit for each task. No code that comes with a model is run.
+    """Load a trained network as one that gives a logit for each task; no code of the model is run.
 
     Args:
-        source: a hub id ``owner/model``, or a folder with weights as safetensors: an image classifier, a model of texts and images, or
-            a network that nooch trained and kept.
+        source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
+            classifier, a model of texts and images, or a network that nooch trained and kept.
         tasks: names.
-        words: labels (classifier) or prompts (texts and images) of the tasks, from ``read_task_map``; by default those that the tasks'
-            names give.
-        size: of the input in pixels, or (height, width); by default the one in ``preprocessor_config.json``.
+        words: labels (classifier) or prompts (texts and images) of the tasks, from
+            ``read_task_map``; by default those that the tasks' names give.
+        size: of the input in pixels, or (height, width); by default the one in
+            ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
-        InputError: no such model, one that cannot answer the tasks, or that takes no images of this size.
+        InputError: no such model, one that cannot answer the tasks, or that takes no images of this
+            size.
         ParameterError: no such device or size.
         MissingExtraError: torch or transformers is not installed.
     """

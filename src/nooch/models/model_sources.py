@@ -1,4 +1,6 @@
-"""Where a backbone comes from: a hub id, a folder with weights, or a configuration; checked before torch is loaded."""
+"""Sources of networks: a hub id, a folder with weights, or a configuration; checked before torch is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Source:
     """A backbone that was found.
 
     Attributes:
-        name: what people call it: the hub id, the folder's name, or ``config:NAME``.
+        name: the hub id, the folder's name, or ``config:NAME``.
         folder: of weights and configuration; None where there are no weights to load.
         config: the configuration.
         identity: hash of what determines it, without the seed of random weights.
@@ -61,7 +63,8 @@ def find_source(source: str) -> Source:
     """Find a backbone and make sure that it can be loaded without running code of others.
 
     Raises:
-        InputError: no such folder, configuration or model; no weights; weights that are not safetensors.
+        InputError: no such folder, configuration or model; no weights; weights that are not
+            safetensors.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)

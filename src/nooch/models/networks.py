@@ -1,4 +1,6 @@
-"""A network: a backbone, a linear head, and affine parameters after its blocks where these are what is learnt."""
+"""Networks: a backbone with a linear head, and affine parameters after its blocks where these are
+learned.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,16 @@ class NetworkOptions:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A backbone with a head. What is learnt changes in place.
+    """A backbone with a head. What is learned changes in place.
 
     Attributes:
         backbone: the backbone; its module keeps the names that transformers gives.
-        head: ``torch.nn.Linear`` with d inputs and an output for each label, then for each auxiliary one.
+        head: ``torch.nn.Linear`` with d inputs and an output for each label, then for each
+            auxiliary one.
         n_outputs: outputs that are predictions, K; auxiliary ones follow them.
-        affine: factor and shift of each channel, float32 (2, channels) by block; empty where there are none.
-        train: what is learnt, ``all``, ``head`` or ``affine``.
+        affine: factor and shift of each channel, float32 (2, channels) by block; empty where there
+            are none.
+        train: what is learned, ``all``, ``head`` or ``affine``.
         batchnorm: ``train`` or ``frozen``.
         runner: the backbone that computes: the same, or with a compiled module.
     """
@@ -99,7 +103,10 @@ class Network:
         return self.logits(batch)[:, : self.n_outputs]
 
     def training(self, on: bool) -> None:
-        """Switch between training and evaluation. What is not learnt evaluates always: its statistics stay as they are."""
+        """Switch between training and evaluation.
+
+        What is not learned always evaluates: its statistics stay as they are.
+        """
         from torch.nn.modules.batchnorm import _BatchNorm
 
         module = self.backbone.module.train(on and self.train == "all")
@@ -109,7 +116,9 @@ class Network:
                     part.eval()
 
     def moving(self) -> dict[str, Tensor]:
-        """Name -> what training changes: learnt weights, and buffers such as batch statistics where the backbone is learnt."""
+        """Name -> what training changes: learned weights, and buffers such as batch statistics
+        where the backbone is learned.
+        """
         named = {f"head.{name}": value for name, value in self.head.named_parameters()}
         named |= {f"affine.{name}": value for name, value in self.affine.items()}
         if self.train == "all":
@@ -128,10 +137,12 @@ def backbones(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
 ) -> Backbones:
-    """Backbones for networks to be trained: weights are read once, and each call gives a copy; random weights follow the seed.
+    """Backbones for networks to be trained: weights are read once, and each call gives a copy;
+    random weights follow the seed.
 
     Args:
-        source: hub id, folder, or ``config:NAME`` and the like for random weights, see ``load_backbone``.
+        source: hub id, folder, or ``config:NAME`` and the like for random weights, see
+            ``load_backbone``.
         options: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
@@ -160,8 +171,9 @@ def build_network(backbone: Backbone, options: NetworkOptions, n_outputs: int, *
         backbone: what it is built on; it is changed.
         options: what is learned.
         n_outputs: predictions, K.
-        auxiliary: outputs beside them.
-        seed: of the head, which starts as one on frozen features does (``initial_heads``); further outputs follow.
+        auxiliary: further outputs.
+        seed: of the head, which starts as one on frozen features does (``initial_heads``); further
+            outputs follow.
 
     Raises:
         InputError: affine parameters for a network in which no blocks are found.
@@ -177,7 +189,7 @@ def build_network(backbone: Backbone, options: NetworkOptions, n_outputs: int, *
 
 
 def _usual_momentum(backbone: Backbone) -> None:
-    """Mend batch statistics of networks from TensorFlow: there 0.9997 is what is kept of them, in torch it would be what is replaced."""
+    """Fix momenta from TensorFlow: 0.9997 is the share kept there, in torch the share replaced."""
     from torch.nn.modules.batchnorm import _BatchNorm
 
     for part in backbone.module.modules():
@@ -204,7 +216,7 @@ def _head(backbone: Backbone, n_outputs: int, seed: int) -> Linear:
 def read_logits(
     networks: Sequence[Network], pixels: Pixels, rows: NDArray[np.intp], batch: int
 ) -> list[NDArray[np.float32]]:
-    """Predictions of several networks for some images, float32 (m, K) each; every image is read once.
+    """Predictions of several networks for some images, float32 (m, K) each, read once.
 
     Args:
         networks: whose backbones take the same input.

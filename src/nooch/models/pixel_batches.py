@@ -1,4 +1,4 @@
-"""Batches of images for a network: read by threads a few batches ahead, computed in parts that fit the device."""
+"""Batches of images for a network: read ahead by threads, computed in parts that fit the device."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ __all__ = ["Pixels", "batches_of", "check_pixels", "forward", "parts", "read_ahe
 T = TypeVar("T")
 R = TypeVar("R")
 
-# images that a processor works on at once: what they need stays small enough to be used again (see reuse_memory)
+# images that a CPU computes at once: their memory stays small enough to be reused (see
+# reuse_memory)
 _CHUNK = 4
 # batches that are read ahead, beyond one for each reader
 _AHEAD = 3
 
 
 class Pixels(Protocol):
-    """Images as uint8 (n_images, height, width, 3): a ``PixelCache``, or anything that reads like one."""
+    """Images as uint8 (n_images, height, width, 3): a ``PixelCache``, or what reads like one."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -38,7 +39,7 @@ class Pixels(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Pixels of some images, uint8 (m, height, width, 3), written into ``out`` where that is given."""
+        """Pixels of some images, uint8 (m, height, width, 3), written into ``out`` if given."""
 
 
 def check_pixels(pixels: Pixels, backbone: Backbone) -> None:
@@ -53,7 +54,10 @@ def check_pixels(pixels: Pixels, backbone: Backbone) -> None:
 
 
 def parts(length: int, batch: int) -> list[slice]:
-    """Consecutive batches of a number of rows. A single row at the end goes with the batch before: it has no batch statistics."""
+    """Consecutive batches of a number of rows.
+
+    A single row at the end goes with the batch before: it has no batch statistics.
+    """
     starts = list(range(0, length, batch))
     if len(starts) > 1 and length - starts[-1] == 1:
         starts.pop()
@@ -61,12 +65,13 @@ def parts(length: int, batch: int) -> list[slice]:
 
 
 def read_ahead(pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool) -> Iterator[Tensor]:
-    """Pixels of each batch of rows in order, uint8 tensors (m, height, width, 3) in the machine's memory.
+    """Pixels of each batch of rows in order, uint8 tensors (m, height, width, 3) in main memory.
 
     Args:
         pixels: where they come from.
         batches: positions of images.
-        pin: put them where a GPU can fetch them while it computes; torch uses such memory again once it has been fetched.
+        pin: put them where a GPU can fetch them while it computes; torch uses such memory again
+            once it has been fetched.
     """
     import torch
 
@@ -86,7 +91,7 @@ def batches_of(rows: range, batch: int) -> list[range]:
 
 
 def read_in_order(read: Callable[[T], R], items: Sequence[T], readers: int) -> Iterator[R]:
-    """Results in the order of items, made by threads, a few items ahead and never more: memory stays bounded."""
+    """Results in the order of items, computed by threads at most a few items ahead."""
     rest = iter(items)
     with ThreadPoolExecutor(readers) as pool:
         waiting: deque[Future[R]] = deque(pool.submit(read, item) for item in islice(rest, readers + _AHEAD))
@@ -99,7 +104,7 @@ def read_in_order(read: Callable[[T], R], items: Sequence[T], readers: int) -> I
 def forward(
     function: Callable[[NDArray[np.uint8]], Tensor], pixels: NDArray[np.uint8], device: str
 ) -> NDArray[np.floating]:
-    """A function of pixels on a batch, without gradients: a few images at a time on a processor, all at once elsewhere.
+    """Apply a function to a batch without gradients: on a CPU a few images at a time.
 
     Args:
         function: pixels, uint8 (m, height, width, 3) -> tensor (m, d).

@@ -1,4 +1,6 @@
-"""From pixels to a network's input: size, scale and normalization, as ``preprocessor_config.json`` says."""
+"""From pixels to a network's input: size, scale and normalization, from
+``preprocessor_config.json``.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,13 @@ PREPROCESSOR = "preprocessor_config.json"
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """From pixels to a backbone's input: ``((flipped) pixel * factor - offset - mean) / std`` for each channel.
+    """A backbone's input from pixels: ``((flipped) pixel * factor - offset - mean) / std``.
 
     Attributes:
         size: height and width in pixels that it was trained with.
         factor: what pixels (0 to 255) are multiplied with.
-        offset: what is taken off before the mean: 1 where the file says so (EfficientNet), else 0.
+        offset: what is taken off before the mean: 1 where the file has ``rescale_offset``
+            (EfficientNet), else 0.
         mean: of each channel, taken off.
         std: of each channel, divided by.
         flip: whether the channels are in the order blue, green, red.
@@ -44,7 +47,7 @@ class Preprocessing:
     flip: bool = False
 
     def unnormalized(self) -> Preprocessing:
-        """The same input from 0 to 1, as the paper's released code has it: no mean, no standard deviation."""
+        """The same input scaled to 0 up to 1 only, as in the paper's released code."""
         return replace(self, factor=1 / 255, offset=0.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
@@ -67,14 +70,15 @@ class Inputs:
     channels_last: bool = False
 
     def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
-        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width) on the device, normalised."""
+        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width)."""
         import torch
 
         given = torch.as_tensor(pixels).to(self.device, non_blocking=True)
         if self.preprocessing.flip:
             given = given.flip(-1)
         factor, mean, std = self._scaling
-        # step by step as image processors do it, so that the result is theirs to the last bits that rounding leaves
+        # step by step as image processors do it, so that the result is theirs to the last bits that
+        # rounding leaves
         scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
         return scaled if self.channels_last else scaled.contiguous()
 
@@ -104,7 +108,7 @@ class _Config(msgspec.Struct):
 
 
 def read_preprocessing(folder: Path) -> Preprocessing | None:
-    """What ``preprocessor_config.json`` of a folder says; None where there is no such file.
+    """Read ``preprocessor_config.json`` of a folder; None where there is no such file.
 
     Raises:
         InputError: the file cannot be read, or its numbers cannot be used.

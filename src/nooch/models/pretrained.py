@@ -34,7 +34,7 @@ def preprocessing_of(found: Source, size: int | tuple[int, int] | None = None) -
     made = IMAGENET if found.folder is None else read_preprocessing(found.folder)
     if made is None:
         raise InputError(
-            f"has no {PREPROCESSOR}, so nobody knows what its pixels must be",
+            f"has no {PREPROCESSOR}, so its input is unknown",
             where=found.folder,
             remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
         )
@@ -42,7 +42,7 @@ def preprocessing_of(found: Source, size: int | tuple[int, int] | None = None) -
 
 
 def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
-    """A module with its weights, and the names of weights that it lacks, which transformers has made up.
+    """A module with its weights, and the names of missing weights, which transformers initialized.
 
     Args:
         auto: a class of transformers such as ``AutoModel``.
@@ -65,8 +65,8 @@ def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
 def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
     """A module on a device, in eval mode.
 
-    Weights that were saved in half precision are computed with in float32: exact, and the same on every device. With the channels innermost
-    in memory most devices convolve faster.
+    Weights that were saved in half precision are computed with in float32: exact, and the same on
+    every device. With the channels innermost in memory most devices convolve faster.
     """
     import torch
 

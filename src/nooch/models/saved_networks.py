@@ -1,4 +1,4 @@
-"""A trained network as a folder that transformers can read too: safetensors and JSON, nothing that runs when it is loaded."""
+"""Trained networks as folders that transformers can read too: safetensors and JSON, no code."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
     """``network.json``.
 
     Attributes:
-        outputs: what each prediction says, such as names of tasks.
+        outputs: a name for each prediction, such as a task.
         auxiliary: outputs after them that are no predictions.
-        train: what was learnt: ``all``, ``head`` or ``affine``.
+        train: what was learned: ``all``, ``head`` or ``affine``.
         head: SHA-256 of ``head.safetensors``.
-        about: whatever was given to be kept with it.
+        about: what the caller stored with it, JSON-like.
     """
 
     format: str = "nooch-network"
@@ -55,10 +55,11 @@ def save_network(
     about: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save a network: the backbone as ``save_pretrained`` does it, ``head.safetensors``, ``preprocessor_config.json``, ``network.json``.
+    """Save a network: the backbone as ``save_pretrained`` does it, ``head.safetensors``,
+    ``preprocessor_config.json``, ``network.json``.
 
-    The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine parameters; those are in
-    ``head.safetensors``.
+    The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
+    parameters; those are in ``head.safetensors``.
 
     Args:
         network: such as ``NetworkPass.network(0)``.
@@ -94,7 +95,7 @@ def save_network(
 
 
 def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False) -> tuple[Network, NetworkHeader]:
-    """A saved network, and what its header says; ``read_logits`` gives its predictions.
+    """A saved network and its header; ``read_logits`` gives its predictions.
 
     Args:
         folder: from ``save_network``.
@@ -115,7 +116,7 @@ def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False
     network = build_network(backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0)
     wanted = _small(network)
     if {n: tuple(t.shape) for n, t in wanted.items()} != {n: tuple(t.shape) for n, t in small.items()}:
-        raise FormatError("does not fit the backbone beside it", where=path / HEAD_FILE, remedy=_AGAIN)
+        raise FormatError("does not fit the backbone in this folder", where=path / HEAD_FILE, remedy=_AGAIN)
     for name, value in small.items():
         wanted[name].copy_(value)
     network.training(False)

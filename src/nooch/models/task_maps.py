@@ -1,4 +1,6 @@
-"""Which outputs of a network answer which task: labels of a classifier, prompts for a model of texts and images."""
+"""Which outputs of a network answer which task: labels of a classifier, prompts for a model of
+texts and images.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class TaskWords:
     """What stands for a task.
 
     Attributes:
-        positive: labels of a classifier (text, or its number), or prompts for an image where the task's object is.
+        positive: labels of a classifier (text, or its number), or prompts for an image where the
+            task's object is.
         negative: prompts for an image where it is not; None for the usual one.
     """
 
@@ -85,21 +88,23 @@ def find_labels(
 ) -> dict[str, list[int]]:
     """Which classes of a classifier stand for each task.
 
-    A label is found by its number; by its text; by one of the names that stand between its commas; or by either written with other
-    capitals or with underscores. Without words, a task is looked for by its own name.
+    A label is found by its number; by its text; by one of the names that stand between its commas;
+    or by either written with other capitals or with underscores. Without words, a task is looked
+    for by its own name.
 
     Args:
         labels: the classifier's, in the order of its outputs.
         tasks: the tasks.
-        words: the map; tasks beyond ``tasks`` in it are of no effect.
+        words: the map; other tasks in it have no effect.
         owner: the classifier, for errors.
 
     Returns:
         Task -> positions, ascending.
 
     Raises:
-        InputError: tasks that the map lacks, or whose name is no label; words that are no label, or several labels; a task that all labels
-            stand for. All tasks that are concerned are named at once.
+        InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
+            several labels; a task that all labels stand for. All tasks that are concerned are named
+            at once.
     """
     if words is None:
         return _by_name(labels, tasks, owner)
@@ -145,7 +150,7 @@ def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[st
         raise InputError(
             f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
-            remedy=f"say with --map FILE.yaml which labels stand for a task{ready}; or {_narrow(tasks, lacking)}",
+            remedy=f"give --map FILE.yaml with the labels that stand for each task{ready}; or {_narrow(tasks, lacking)}",
         )
     return found
 
@@ -161,7 +166,7 @@ def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
 
 
 class _Lookup:
-    """Labels by text, by each of their names, and by either in plain spelling; the first that finds something counts."""
+    """Labels by text, by each of their names, and both in plain spelling; the first hit counts."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self._count = len(labels)
@@ -192,9 +197,9 @@ def _plain(text: str) -> str:
 def prompts_of(
     tasks: Sequence[str], words: Mapping[str, TaskWords] | None
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Positive and negative prompts of each task: those of the map, else ``a photo of a car`` against ``a photo``.
+    """Prompts of each task: those of the map, else ``a photo of a car`` against ``a photo``.
 
-    The usual negative prompt says nothing, since such models do not heed a "without".
+    The usual negative prompt names no object: such models ignore a "without".
 
     Raises:
         ParameterError: a prompt that is both positive and negative for a task.

@@ -1,4 +1,4 @@
-"""Networks that were trained elsewhere and give a logit for each task, whatever their kind."""
+"""Networks of any kind that give a logit for each task."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class TaskModel:
         kind: one of ``nooch.models.model_kinds.KINDS``.
         tasks: in the order of the logits.
         inputs: how pixels are made ready.
-        outputs: float32 (m, 3, height, width) -> logits of the tasks, float64 (m, n_tasks), on the device.
+        outputs: float32 (m, 3, height, width) -> logits of the tasks, float64 (m, n_tasks), on the
+            device.
         meaning: what stands for each task, as text.
     """
 
@@ -92,7 +93,8 @@ def tried(model: TaskModel) -> TaskModel:
     """The model, after it has taken one black image.
 
     Raises:
-        InputError: it takes no images of this size, or gives another number of outputs than it has labels.
+        InputError: it takes no images of this size, or gives another number of outputs than it has
+            labels.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Networks that nooch trained and kept, as models that answer tasks: each of their outputs is named after its task."""
+"""Networks that nooch trained, as models that answer tasks: each output is named after its task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def load_trained(asked: Asked) -> TaskModel:
 
     Raises:
         FormatError: the folder is incomplete or altered.
-        ParameterError: a task that it was not trained for, another size than it was trained with, words for its tasks.
+        ParameterError: a task that it was not trained for, another size than it was trained with,
+            words for its tasks.
     """
     network, header = load_network(asked.folder, device=asked.device)
     made = network.backbone

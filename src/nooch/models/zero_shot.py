@@ -1,4 +1,6 @@
-"""Models of texts and images, such as CLIP: the logit of a task from prompts that say what is there and what is not."""
+"""Zero-shot models of texts and images, such as CLIP: a task's logit from positive and negative
+prompts.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,13 @@ def is_zero_shot(asked: Asked) -> bool:
 def load_zero_shot(asked: Asked) -> TaskModel:
     """A model of texts and images that gives the tasks' logits.
 
-    The similarity of an image and a prompt is their cosine times the model's own scale. A task's logit is logsumexp over its positive
-    prompts less logsumexp over its negative ones: p is the softmax's share of the positive prompts.
+    The similarity of an image and a prompt is their cosine times the model's own scale. A task's
+    logit is logsumexp over its positive prompts less logsumexp over its negative ones: p is the
+    softmax's share of the positive prompts.
 
     Raises:
-        InputError: weights that are missing, no tokenizer, prompts that are too long, a model that does not compare by cosine.
+        InputError: weights that are missing, no tokenizer, prompts that are too long, a model that
+            does not compare by cosine.
     """
     found, prompts = asked.found, prompts_of(asked.tasks, asked.words)
     inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
@@ -99,7 +103,7 @@ def _tokenizer(found: Source) -> Any:
             "holds no tokenizer",
             where=found.folder or found.name,
             allowed=f"one of {', '.join(_VOCABULARIES)}",
-            remedy="save it beside the model: tokenizer.save_pretrained(folder)",
+            remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
         )
 
     with quietly(found):

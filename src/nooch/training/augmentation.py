@@ -1,7 +1,9 @@
-"""Random changes of training images: affine, crop, flip (paper, Appendix A), drawn for a whole epoch ahead.
+"""Random changes of training images: affine, crop, flip (paper, Appendix A), drawn for a whole
+epoch ahead.
 
-What is drawn belongs to the order of rows, so that networks which share batches see the same images, and a network sees the same
-ones alone. Nothing is drawn from torch: a GPU gets the numbers that a processor gets.
+What is drawn belongs to the order of rows, so that networks which share batches see the same
+images, and a network sees the same ones alone. Nothing is drawn from torch: a GPU gets the same
+numbers as a CPU.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ class Drawn:
     """What happens to m images.
 
     Attributes:
-        matrices: float32 (m, 2, 3), from places in the new image to places in the old one, both from -1 to 1, x before y; None
-            where no image is moved.
+        matrices: float32 (m, 2, 3), from places in the new image to places in the old one, both
+            from -1 to 1, x before y; None where no image is moved.
         flips: bool (m,), whether left and right change places, before all else; None for no image.
     """
 
@@ -93,8 +95,8 @@ def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> T
     """Changed images, in the order in memory of those given.
 
     Args:
-        batch: float (m, 3, height, width), prepared: what comes from outside the old image is 0, the mean color, or
-            black where pixels are not normalized.
+        batch: float (m, 3, height, width), prepared: what comes from outside the old image is 0,
+            the mean color, or black where pixels are not normalized.
         matrices: float (m, 2, 3), see ``Drawn``; bilinear.
         flips: bool (m,), see ``Drawn``; exact.
     """

@@ -1,4 +1,4 @@
-"""What a bench is asked to do: one YAML file, or the same names in Python."""
+"""Configuration of a bench: one YAML file, or the same names in Python."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ class BenchConfig:
 
     Attributes:
         tasks: names; all tasks of the suite that have a set by default.
-        methods: method -> hyperparameter -> value or values (nothing for the usual ones); the paper's nine by default.
-        seeds: of the initialisations.
-        orders: ``by seed``, each seed with an order of rows of its own, as the paper's repeats; or one seed of an order for all.
-        environment: attribute whose two values make environments with the label, instead of the strongest context cue.
-        within: criterion of the suite: each task is trained on the images that are in context under it alone (phi = 0; the paper's
-            step 3, section 2). The suite must have sets of the training split.
+        methods: method -> hyperparameter -> value or values (nothing for the usual ones); the
+            paper's nine by default.
+        seeds: of the initializations.
+        orders: ``by seed``, each seed with an order of rows of its own, as the paper's repeats; or
+            one seed of an order for all.
+        environment: attribute whose two values make environments with the label, instead of the
+            strongest context cue.
+        within: criterion of the suite: each task is trained on the images that are in context under
+            it alone (phi = 0; the paper's step 3, section 2). The suite must have sets of the
+            training split.
         heads: largest number of jobs in one pass over frozen features.
-        networks: largest number of networks that are fine-tuned side by side on the same batches: as many as fit into memory.
+        networks: largest number of networks that are fine-tuned side by side on the same batches:
+            as many as fit into memory.
         keep_weights: whether each job keeps its trained network, or its head.
-        settings: learning rate and so on: names of ``ProbeSettings`` and ``Descent`` for heads on frozen features, of
-            ``TuneSettings`` for fine-tuning.
+        settings: learning rate and so on: names of ``ProbeSettings`` and ``Descent`` for heads on
+            frozen features, of ``TuneSettings`` for fine-tuning.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -67,7 +72,9 @@ def _probe(given: Mapping[str, Any]) -> ProbeSettings:
 MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = MappingProxyType(
     {"probe": ((Descent, ProbeSettings), _probe), "finetune": ((TuneSettings,), lambda given: TuneSettings(**given))}
 )
-"""Mode -> the classes that name its settings, and what makes them: heads on frozen features, or whole networks."""
+"""Mode -> the classes that name its settings, and what makes them: heads on frozen features, or
+whole networks.
+"""
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
@@ -99,7 +106,10 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
 
 
 def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSettings:
-    """Settings of one network: ``base`` with the names and values of a mapping over it. Raises ParameterError as ``read_config``."""
+    """Settings of one network: ``base`` with the names and values of a mapping over it.
+
+    Raises ParameterError as ``read_config``.
+    """
     types = {f.name: str(f.type) for f in fields(TuneSettings)}
     for name in content:
         check_one_of("name", str(name), sorted(types), owner="the settings")

@@ -1,13 +1,16 @@
-"""Many linear heads on frozen features in one pass: one read of the features and one matrix product for all of them.
+"""Many linear heads on frozen features in one pass: one read of the features and one matrix product
+for all of them.
 
-Heads that share an order of rows train together by the very steps that each would take alone (SGD with momentum and weight decay,
-as PyTorch has it). Instead of updating the weights after each small batch, a block of consecutive batches is worked off at once:
-the logits of batch t are those of the weights at the start of the block, minus what the steps before t have changed, and that is
+Heads that share an order of rows train together by the very steps that each would take alone (SGD
+with momentum and weight decay, as PyTorch has it). Instead of updating the weights after each small
+batch, a block of consecutive batches is computed at once: the logits of batch t are those of the
+weights at the start of the block, minus what the steps before t have changed, and that is
 
     X_t W_t = a_t X_t W_0 + b_t X_t V_0 + sum over s < t of c_(t-s) (X_t X_s') G_s,
 
-where G_s are the derivatives of the losses by the logits of batch s, V the momentum, and a, b, c numbers that follow from learning
-rate, momentum and weight decay alone. So a block needs four large products and small ones, and the weights are written once.
+where G_s are the derivatives of the losses by the logits of batch s, V the momentum, and a, b, c
+numbers that follow from learning rate, momentum and weight decay alone. So a block needs four large
+products and small ones, and the weights are written once.
 """
 
 from __future__ import annotations
@@ -32,12 +35,14 @@ _GRAM_PARTS = 4
 """Steps whose products with earlier ones are computed together."""
 
 Gradient = Callable[["Tensor", slice], "tuple[Tensor, Tensor]"]
-"""(logits (m, H), where the batch's rows are in the block's tables) -> losses (H,), derivatives by the logits (m, H)."""
+"""(logits (m, H), where the batch's rows are in the block's tables) -> losses (H,), derivatives by
+the logits (m, H).
+"""
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Stochastic gradient descent with momentum and weight decay (added to the gradient), as ``torch.optim.SGD`` has it.
+    """Stochastic gradient descent with momentum and weight decay, as in ``torch.optim.SGD``.
 
     Attributes:
         lr: learning rate, above 0.
@@ -116,7 +121,9 @@ class Coefficients:
         """float64 (steps, 2): what a gradient adds to (W, V), by the number of steps after it."""
 
     def lags(self, steps: int, batch: int) -> NDArray[np.float64]:
-        """The numbers c for each pair of rows of a block (rows, rows): what an earlier row's derivative does to a later row's logit; else 0."""
+        """The numbers c for each pair of rows of a block (rows, rows): what an earlier row's
+        derivative does to a later row's logit; else 0.
+        """
         number = np.arange(steps).repeat(batch)
         lag = number[:, None] - number[None, :] - 1
         return np.where(lag >= 0, self.pushes[np.maximum(lag, 0), 0], 0.0)
@@ -132,16 +139,19 @@ def run_epoch(
     batch: int = 32,
     block: int = 16,
 ) -> Tensor:
-    """One epoch of all heads over the rows in ``order``; changes ``state`` and returns the mean loss of each head, (H,).
+    """One epoch of all heads over the rows in ``order``; changes ``state`` and returns the mean
+    loss of each head, (H,).
 
     Args:
         state: weights and momenta of H heads.
         features: float (n, d), array or memory map; rows are read once, block by block.
         order: int (m,), rows in the order in which they are taken; the last batch may be smaller.
-        gradient: given the rows of a block, the function that gives losses and derivatives of its batches.
+        gradient: given the rows of a block, the function that gives losses and derivatives of its
+            batches.
         descent: learning rate, momentum, weight decay.
         batch: rows in a step.
-        block: steps that are worked off together. More make the products larger and the Gram matrix costlier.
+        block: steps that are computed together. More make the products larger and the Gram matrix
+            costlier.
     """
     import torch
 
@@ -172,7 +182,9 @@ def run_epoch(
 
 
 def _gram(x: Tensor, lags: Tensor, rows: int) -> Tensor:
-    """Products of a block's rows with those before them, times what a step does by then; what comes after is not computed."""
+    """Products of a block's rows with those before them, times what a step does by then; what comes
+    after is not computed.
+    """
     gram = x.new_zeros(len(x), len(x))
     for start in range(0, len(x), rows):
         stop = min(start + rows, len(x))
@@ -183,7 +195,7 @@ def _gram(x: Tensor, lags: Tensor, rows: int) -> Tensor:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Small operations are faster in one thread: waking and waiting for others takes longer than the work."""
+    """Use one thread for small operations: to wake others takes longer than the work."""
     import torch
 
     before = torch.get_num_threads()
@@ -201,7 +213,7 @@ def _advance(
     import torch
 
     kind = state.weights.dtype
-    # a row's derivative has been carried on by the steps after its own
+    # a row's derivative has been changed by the steps after its own
     lag = steps - 1 - np.arange(len(x)) // batch
     pushes = torch.from_numpy(coefficients.pushes[lag]).to(x.device, kind)
     moved = torch.cat([derivatives * pushes[:, :1], derivatives * pushes[:, 1:]], dim=1)

@@ -1,4 +1,6 @@
-"""What training costs on a device, timed now: a few real steps of a network, or a product of matrices for heads."""
+"""Cost of training on a device, measured: a few real steps of a network, or matrix products for
+heads.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ class EpochCost:
 def network_cost(backbones: Backbones, data: TrainingData, job: Job, settings: TuneSettings, n_jobs: int) -> EpochCost:
     """Train one network for a few steps on real pixels, and evaluate it; nothing is kept.
 
-    The first step is not counted: it compiles, allocates, and looks for the fastest convolutions. Reading pixels is counted where it is
-    slower than the step that it runs beside.
+    The first step is not counted: it compiles, allocates, and looks for the fastest convolutions.
+    Reading pixels is counted where it is slower than the step that runs at the same time.
 
     Args:
         backbones: seed -> backbone on its device.

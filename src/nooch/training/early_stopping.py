@@ -1,4 +1,6 @@
-"""The validation value that decides when to stop, for heads on frozen features and for whole networks."""
+"""The validation value that decides when to stop, for heads on frozen features and for whole
+networks.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def validation_value(
     expected: Tensor | None,
     batch: int,
 ) -> Tensor:
-    """The value of each head on the validation images, (H,); training stops when it no longer falls.
+    """The validation value of each head, (H,); training stops when it no longer falls.
 
     - ``objective``: the method's objective on all images at once; for a method that draws rows, the
       mean loss with each image weighted by how often it would be drawn.

@@ -1,4 +1,6 @@
-"""What networks that train together see in an epoch: which images in which order, mixed and changed how, batch by batch."""
+"""Batches of an epoch for networks that train together: order, mixtures and random changes of
+images.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,18 @@ Change = Callable[[TuneSettings, int, float, np.random.Generator], Drawn | None]
 
 @dataclass(frozen=True)
 class BatchHooks:
-    """Where a method enters the training; what is here is shared by the networks of a pass, a ``Target`` has what is its own.
+    """Where a method changes the batches of a pass; a ``Target`` has what a single network learns.
 
     Attributes:
         order: seed of the order of rows and of random changes of images, a stream of its own.
-        rows: epoch from 0 -> positions of training images, int (m,), in the order in which they are taken; they may repeat. By
-            default all of them, shuffled as frozen features are in probe mode.
-        mix: epoch -> (partners, shares), int (m,) and float (m,) for the m rows of the epoch: pixels and labels become
-            share x own + (1 - share) x the partner's (mixup, LISA). None for no mixing.
-        augment: (settings, images, width over height, stream) -> changes of an epoch's images, and then of their partners.
+        rows: epoch from 0 -> positions of training images, int (m,), in the order in which they are
+            taken; they may repeat. By default all of them, shuffled as frozen features are in probe
+            mode.
+        mix: epoch -> (partners, shares), int (m,) and float (m,) for the m rows of the epoch:
+            pixels and labels become share x own + (1 - share) x the partner's (mixup, LISA). None
+            for no mixing.
+        augment: (settings, images, width over height, stream) -> changes of an epoch's images, and
+            then of their partners.
     """
 
     order: int = 0
@@ -90,7 +95,7 @@ class Epochs:
     hooks: BatchHooks
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Those of an epoch, counted from 0; each image is read once for each place that it has in the epoch."""
+        """Batches of an epoch, from 0; an image is read once for each time that it is taken."""
         rows = self._order(epoch)
         mixture = None if self.hooks.mix is None else self._mixture(epoch, len(rows))
         whole = rows if mixture is None else np.stack([rows, mixture[0]])

@@ -1,4 +1,6 @@
-"""Heads of a pass by objective: one loss and one gradient for all heads of a batch, and their validation values."""
+"""Heads of a pass by objective: one loss and one gradient for all heads of a batch, and their
+validation values.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,7 @@ class HeadGroups:
         return of_block
 
     def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The value that decides when to stop, and the plain loss, of validation outputs (n_valid, H).
+        """The value that decides when to stop, and the plain loss, of outputs (n_valid, H).
 
         Returns:
             Both of each head, float64 (H,).
@@ -239,7 +241,7 @@ def batch_gradient(
 
 
 def order_of(job: Job) -> tuple[Any, ...]:
-    """A key to sort the jobs of a pass by: heads of a group are neighbors, those with fixed weights of rows first."""
+    """Key that sorts the jobs of a pass: groups are adjacent, fixed weights of rows come first."""
     return *_alike(job), job.method, job.task, job.parameters, job.seed
 
 

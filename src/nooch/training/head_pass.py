@@ -86,7 +86,8 @@ class HeadPass(TrainingPass):
     def logits(self, split: str) -> list[NDArray[np.float32]]:
         """Outputs of every job's best epoch for a split's images, float32 (m,) each.
 
-        They are those of the heads that ``save`` writes, on features as they are, which are read once.
+        They are those of the heads that ``save`` writes, on features as they are, which are read
+        once.
         """
         heads = np.stack([self._head(number) for number in range(len(self.jobs))]).astype(np.float64)
         outputs = _outputs(heads, self.data.inputs.__getitem__, self.data.rows[split])
@@ -194,6 +195,6 @@ class HeadPass(TrainingPass):
 
 
 def _outputs(heads: NDArray[Any], read: Callable[[NDArray[np.intp]], Any], rows: NDArray[np.intp]) -> NDArray[Any]:
-    """Outputs (H, m) of heads (H, d + 1) for some rows of features, which are read a block at a time."""
+    """Outputs (H, m) of heads (H, d + 1) for some rows of features, read a block at a time."""
     blocks = (np.asarray(read(rows[start : start + _BLOCK])) for start in range(0, len(rows), _BLOCK))
     return np.concatenate([heads[:, :-1] @ block.T + heads[:, -1:] for block in blocks], axis=1)

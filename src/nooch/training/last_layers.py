@@ -1,4 +1,4 @@
-"""Last stages: a new last layer on fixed features, after the training of a network or head (DFR, AFR, logistic regression)."""
+"""Last layers that are fitted on fixed features after training: DFR, AFR, logistic regression."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ class Refit(ABC):
 
 @dataclass(frozen=True)
 class LogisticRegression(Refit):
-    """L2-regularised logistic regression on the training images (paper, appendix A); C is scikit-learn's."""
+    """L2-regularized logistic regression on training images (Appendix A); C is scikit-learn's."""
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"C": (1e-9, 1e9)}
 
     def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
-        """On standardised features."""
+        """On standardized features."""
         del draws
         return _logistic(trained.features, trained.labels, penalty="l2", C=parameters["C"])
 
 
 @dataclass(frozen=True)
 class DFR(Refit):
-    """Deep feature reweighting (Kirichenko et al., 2023), on the validation images with their environments.
+    """Deep feature reweighting (Kirichenko et al., 2023) on validation images.
 
-    L1-regularised logistic regression on subsets that have as many images of each environment: the strength is chosen on one
-    half of the validation images by the worst environment's accuracy on the other, then ``subsets`` fits are averaged.
+    L1-regularized logistic regression on subsets that have as many images of each environment: the
+    strength is chosen on one half of the validation images by the worst environment's accuracy on
+    the other, then ``subsets`` fits are averaged.
 
     Attributes:
         subsets: random balanced subsets.
@@ -88,7 +89,7 @@ class DFR(Refit):
         return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
 
     def _strength(self, trained: Trained, groups: NDArray[np.uint8], random: np.random.Generator) -> float:
-        """C with the best worst environment; of equals the strongest regularisation."""
+        """C with the best worst environment; of equals the strongest regularization."""
         first, second = _halves(groups, random)
         if len(np.unique(trained.labels[first])) < 2 or not len(second):
             return self.strengths[-1]
@@ -114,10 +115,10 @@ class DFR(Refit):
 
 @dataclass(frozen=True)
 class AFR(Refit):
-    """Automatic feature reweighting (Qiu et al., 2023): on the training images that the first stage did not see.
+    """Automatic feature reweighting (Qiu et al., 2023) on images left out of the first stage.
 
-    Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in all for each label; the
-    squared distance to the first stage's layer costs ``lambda_``.
+    Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in
+    all for each label; the squared distance to the first stage's layer costs ``lambda_``.
 
     Attributes:
         kept: the sampler of the first stage.
@@ -174,7 +175,7 @@ def _halves(groups: NDArray[np.uint8], random: np.random.Generator) -> tuple[NDA
 def _logistic(
     features: NDArray[np.float32], labels: NDArray[np.bool_], *, penalty: str, **options: Any
 ) -> NDArray[np.float32]:
-    """Logistic regression on standardised features, as weights and bias for the features as they are."""
+    """Logistic regression on standardized features; weights and bias are for the raw features."""
     from sklearn.linear_model import LogisticRegression as Fitting
 
     mean, std = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)

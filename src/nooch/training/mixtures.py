@@ -1,4 +1,7 @@
-"""Batch transforms that mix rows: mixup and LISA. Pixels or features and labels become w x + (1 - w) x', y likewise."""
+"""Batch transforms that mix rows: mixup and LISA.
+
+Pixels or features and labels become w x + (1 - w) x', y likewise.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +69,8 @@ class Mixup(Mixing):
 
 @dataclass(frozen=True)
 class Lisa(Mixing):
-    """Selective mixing (Yao et al., 2022): with chance ``p`` rows of one label and different contexts, else of one context and
-    different labels. What has no such partner stays as it is.
+    """Selective mixing (Yao et al., 2022): with chance ``p`` rows of one label and different
+    contexts, else of one context and different labels. What has no such partner stays as it is.
 
     Attributes:
         alpha: of the shares' distribution.

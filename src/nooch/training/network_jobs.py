@@ -1,4 +1,6 @@
-"""Jobs as whole networks that take the same rows: what ``HeadPass`` is for frozen features, for fine-tuning."""
+"""Jobs that fine-tune whole networks on the same rows, as ``HeadPass`` trains heads on frozen
+features.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _SPLITS = ("train", "valid")
 
 
 class NetworkJobs:
-    """Trains jobs side by side on the same batches; one call of ``step`` is an epoch of all that have not stopped.
+    """Trains jobs together on the same batches; ``step`` is an epoch of all that have not stopped.
 
     Args:
         data: its inputs are pixels (``PixelCache``).
@@ -46,7 +48,8 @@ class NetworkJobs:
         device: where these are.
 
     Raises:
-        ParameterError: no job, jobs that do not take the same rows, or what ``NetworkPass`` refuses.
+        ParameterError: no job, jobs that do not take the same rows, or what ``NetworkPass``
+            refuses.
         InputError: as ``NetworkPass``.
     """
 
@@ -78,7 +81,7 @@ class NetworkJobs:
 
     @property
     def main(self) -> NetworkPass:
-        """The main training, which begins when the first stage has ended."""
+        """The main training, which starts when the first stage has ended."""
         assert self._main is not None  # noqa: S101 - asked for after the first step that counts
         return self._main
 
@@ -120,7 +123,7 @@ class NetworkJobs:
         return {"epoch": np.array(self.epoch), "stopped": np.array(self.n_stopped), **arrays}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what ``state_dict`` gave for the same jobs."""
+        """Resume from what ``state_dict`` gave for the same jobs."""
         outputs, main = part_of(arrays, "outputs"), part_of(arrays, "main")
         if not main:
             assert self._first is not None  # noqa: S101 - the state has one
@@ -131,7 +134,7 @@ class NetworkJobs:
         self._main.load_state_dict(main)
 
     def refit(self) -> None:
-        """The last stages of the jobs whose methods have one: a new last layer in the place of the trained one."""
+        """Last stages of methods that have one: a new last layer replaces the trained one."""
         import torch
 
         for number, job in enumerate(self.jobs):
@@ -148,7 +151,9 @@ class NetworkJobs:
                 network.head.weight[0], network.head.bias[0] = found[:-1], found[-1]
 
     def logits(self, split: str) -> list[NDArray[np.float32]]:
-        """Outputs of every job's best epoch for a split's images, float32 (m,) each, once all have stopped; images are read once."""
+        """Outputs of every job's best epoch for a split's images, float32 (m,) each, once all have
+        stopped; images are read once.
+        """
         networks = [self.main.network(number) for number in range(len(self.jobs))]
         found = read_logits(networks, self.data.inputs, self.data.rows[split], self.settings.batch)
         return [values[:, 0] for values in found]
@@ -160,7 +165,10 @@ class NetworkJobs:
         save_network(self.main.network(number), folder, [job.task], about=about)
 
     def _first_stage(self) -> NetworkPass | None:
-        """ERM for as many epochs as the method asks, if it asks for any. Such a job shares its pass with no other."""
+        """ERM for as many epochs as the method asks, if it asks for any.
+
+        Such a job shares its pass with no other.
+        """
         job = self.jobs[0]
         if job.kind.first is None:
             return None

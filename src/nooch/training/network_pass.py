@@ -1,4 +1,6 @@
-"""Networks that share an order of rows: each batch is prepared once, then each network takes a step."""
+"""Networks that share an order of rows: each batch is prepared once, then each network takes a
+step.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ __all__ = ["NetworkPass", "fastest_convolutions", "fit"]
 class NetworkPass(TrainingPass):
     """Trains networks that share an order of rows, see ``TrainingPass``.
 
-    A network's result is that of training it alone: to the bit on a CPU, for the same number of threads.
+    A network's result is that of training it alone: to the bit on a CPU, for the same number of
+    threads.
 
     Args:
         backbones: seed -> backbone, see ``nooch.models.networks.backbones``.
@@ -171,7 +174,10 @@ def fit(
     *,
     on_epoch: Callable[[NetworkPass], None] = lambda _pass: None,
 ) -> NetworkPass:
-    """Train networks together until each has stopped; see ``NetworkPass``. ``on_epoch`` is called after every epoch."""
+    """Train networks together until each has stopped; see ``NetworkPass``.
+
+    ``on_epoch`` is called after every epoch.
+    """
     trained = NetworkPass(backbones, pixels, rows, targets, settings, hooks)
     while not trained.finished:
         trained.step()
@@ -189,7 +195,7 @@ def _check_mixing(targets: Sequence[Target], hooks: BatchHooks) -> None:
 
 @contextmanager
 def fastest_convolutions() -> Iterator[None]:
-    """A GPU tries once for each size which way of convolving is the fastest; of no effect on a processor."""
+    """Let a GPU find the fastest convolution for each size; no effect on a CPU."""
     from torch.backends import cudnn
 
     before = cudnn.benchmark

@@ -1,4 +1,4 @@
-"""How whole networks are trained: one frozen set of values, and the tables of optimisers and schedules."""
+"""Settings of fine-tuning, with the tables of optimizers and schedules."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class TuneSettings:
         epochs: at most.
         patience: epochs without a lower validation value before a network stops.
         stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
-            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else ``objective``.
-        variant: of the objectives, ``paper`` or ``released``; for whoever makes them.
-        schedule: ``constant``; ``step``, times ``decay`` after every ``decay_epochs``; ``cosine``, down to ``decay`` times the rate in
-            ``decay_epochs``, and constant from there.
+            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else
+            ``objective``.
+        variant: of the objectives, ``paper`` or ``released``.
+        schedule: ``constant``; ``step``, times ``decay`` after every ``decay_epochs``; ``cosine``,
+            down to ``decay`` times the rate in ``decay_epochs``, and constant from there.
         decay: what the learning rate is multiplied with, 0 to 1.
         decay_epochs: see ``schedule``.
         augment: out of ``affine``, ``crop`` and ``flip``.
@@ -48,15 +49,18 @@ class TuneSettings:
         shift: of ``affine``, fraction of height and width to either side at most, 0 to 1.
         zoom: of ``affine``, size times 1 - zoom to 1 + zoom, 0 to below 1.
         crop: of ``crop``, least fraction of the area that is kept, above 0 up to 1.
-        train: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift for each channel after each block, and the head.
-        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those that came with the weights.
+        train: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift for each channel
+            after each block, and the head.
+        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those that came with the
+            weights.
         auxiliary: weight of the auxiliary outputs' mean loss, 0 and more; 0 for networks without.
         precision: ``fp32``, or ``bf16`` (autocast; weights stay float32).
         channels_last: whether images and weights lie in memory with the channels innermost.
         compile: whether the network is compiled by ``torch.compile``.
         clip: largest norm of the gradient, above 0; or None.
-        normalize: whether pixels are normalized as the backbone's image processor does, or only scaled to 0 up to 1, as the released
-            code has them; by default the former under ``variant="paper"``, the latter under ``variant="released"``.
+        normalize: whether pixels are normalized as the backbone's image processor does, or only
+            scaled to 0 up to 1, as the released code has them; by default the former under
+            ``variant="paper"``, the latter under ``variant="released"``.
     """
 
     optimiser: str = "sgd"
@@ -126,7 +130,7 @@ def _kinds(given: Iterable[str]) -> tuple[str, ...]:
     named = tuple(given.split(",")) if isinstance(given, str) else tuple(given)
     for name in named:
         check_one_of("augmentation", name, AUGMENTATIONS)
-    # of no effect on what is done: one way to write it
+    # their order has no effect: one way to write it
     return tuple(name for name in AUGMENTATIONS if name in named)
 
 

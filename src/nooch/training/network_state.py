@@ -1,4 +1,6 @@
-"""State of a network as arrays: tensors and back without loss, and a stream of random numbers of its own."""
+"""State of a network as arrays: tensors and back without loss, and a stream of random numbers of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class OwnRandom:
 
     Attributes:
         device: where the network is.
-        states: of the processor's generator and, where the network is on a GPU, of that; bytes.
+        states: of the CPU's generator and, for a network on a GPU, of the GPU's; bytes.
     """
 
     device: str
@@ -31,7 +33,7 @@ class OwnRandom:
     _before: list[Tensor] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, seed: int, device: str) -> OwnRandom:
+    def start(cls, seed: int, device: str) -> OwnRandom:
         """The stream of a seed."""
         import torch
 
@@ -84,6 +86,6 @@ def restore(tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]) -
 
 
 def part_of(arrays: Mapping[str, NDArray[Any]], kind: str) -> Arrays:
-    """The arrays whose names begin with ``kind.``, without that."""
+    """The arrays whose names start with ``kind.``, without that."""
     start = f"{kind}."
     return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}

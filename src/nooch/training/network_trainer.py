@@ -1,4 +1,6 @@
-"""One network in training: its steps, its validation value, its best epoch, and all of its state as arrays."""
+"""One network in training: its steps, its validation value, its best epoch, and all of its state as
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class NetworkTrainer:
 
     @classmethod
     def start(cls, target: Target, backbone: Backbone, settings: TuneSettings) -> NetworkTrainer:
-        """A network that has learnt nothing."""
+        """A network before its first step."""
         import torch
 
         device = backbone.device
@@ -81,7 +83,7 @@ class NetworkTrainer:
             settings,
             copy.deepcopy(target.objective),
             cls._optimiser(network, settings),
-            OwnRandom.begin(target.seed, device),
+            OwnRandom.start(target.seed, device),
             torch.from_numpy(np.concatenate(labels, axis=1).astype(np.float32)).to(device),
             torch.from_numpy(np.ascontiguousarray(environments)).to(device),
             table(target.row_weights),
@@ -129,7 +131,7 @@ class NetworkTrainer:
         return own, own + self.settings.auxiliary * losses(logits[:, k:], labels[:, k:]).mean()
 
     def validate(self, logits: NDArray[np.float32], rows: Tensor) -> tuple[float, float]:
-        """The value that decides when to stop, and the plain loss, of the validation images' outputs (n_valid, K)."""
+        """The value that decides when to stop, and the plain loss, of outputs (n_valid, K)."""
         import torch
 
         with torch.no_grad():
@@ -183,14 +185,17 @@ class NetworkTrainer:
         return arrays
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], *, stopped: bool) -> None:
-        """Go on from what ``state_dict`` gave. Raises FormatError where that is another network's."""
+        """Resume from what ``state_dict`` gave.
+
+        Raises FormatError where that is another network's.
+        """
         parts = {kind: part_of(arrays, kind) for kind in ("best", "now", "optimiser", "random")}
         names = set(self.network.moving())
         if set(parts["best"]) not in {frozenset(), frozenset(names)} or not (stopped or set(parts["now"]) == names):
             raise FormatError(
                 "the saved state is that of another network",
                 where=self.target.name,
-                remedy="delete it and begin anew",
+                remedy="delete it and start again",
             )
         self.best = dict(parts["best"])
         if stopped:
@@ -211,7 +216,8 @@ class NetworkTrainer:
         for key, value in arrays.items():
             number, _, name = key.partition(".")
             found, like = tensor_of(value), learnt[int(number)]
-            # a fused optimiser walks through weights and momenta side by side: both need one order in memory
+            # a fused optimiser walks through weights and momenta side by side: both need one order
+            # in memory
             state.setdefault(int(number), {})[name] = (
                 found if found.shape != like.shape else torch.empty_like(like, dtype=found.dtype).copy_(found)
             )

@@ -1,7 +1,8 @@
-"""What a training leaves behind: a folder for each job, written whole; checkpoints of what is still running.
+"""Records of runs: a folder for each job, written whole, and checkpoints of what still trains.
 
-``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch), ``predictions.parquet`` (valid and test) and ``done``.
-Times are in ``RUNS/timings.jsonl``, apart from what is the same in every run.
+``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch),
+``predictions.parquet`` (valid and test) and ``done``. Times are in ``RUNS/timings.jsonl``, apart
+from what is the same in every run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ VERSION = 1
 
 
 class RunsHeader(msgspec.Struct, frozen=True):
-    """What a folder of runs is of. ``data`` names and hashes what is trained on; ``passes`` lists jobs that train together."""
+    """What a folder of runs is of.
+
+    ``data`` names and hashes what is trained on; ``passes`` lists jobs that train together.
+    """
 
     format: str
     version: int
@@ -50,10 +54,11 @@ class RunsHeader(msgspec.Struct, frozen=True):
 class JobRecord(msgspec.Struct, frozen=True):
     """``config.json`` of a job: what was trained, its best epoch and what it stopped with.
 
-    ``environments`` are the mean losses of the validation images of each environment at the best epoch (null where there are none);
-    ``diverged`` says that no epoch had a finite validation value: there are no predictions then.
-    ``nll`` is the plain loss of the predictions on the validation images, ``constant_nll`` that of the best constant answer
-    there, the entropy of the labels; null where a job has diverged, and in records of before there were these.
+    ``environments`` are the mean losses of the validation images of each environment at the best
+    epoch (null where there are none); ``diverged`` says that no epoch had a finite validation
+    value: there are no predictions then. ``nll`` is the plain loss of the predictions on the
+    validation images, ``constant_nll`` that of the best constant answer there, the entropy of the
+    labels; null where a job has diverged, and in records of older versions.
     """
 
     id: str
@@ -75,22 +80,22 @@ class JobRecord(msgspec.Struct, frozen=True):
 
 
 def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What was recorded otherwise, in words; a setting that a folder does not record is ``none``, as before there was it."""
+    """Differences in words; a setting that is not recorded is ``none``, as in older versions."""
 
-    def said(values: Mapping[str, Any], name: str) -> str:
+    def value(values: Mapping[str, Any], name: str) -> str:
         return str(values.get(name, "none"))
 
     both = (_flat(there), _flat(here))
     names = sorted(set().union(*both))
     return [
-        f"{name} is {said(both[0], name)} there, {said(both[1], name)} here"
+        f"{name} is {value(both[0], name)} there, {value(both[1], name)} here"
         for name in names
         if both[0].get(name) != both[1].get(name)
     ]
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    # a backbone is described at length: that it is another one is said without it
+    # a backbone is described at length: its hash is enough to tell two apart
     plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
     return {**plain, **values.get("descent", {})}
 
@@ -108,7 +113,10 @@ class RunsFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunsFolder:
-        """An existing folder. Raises FormatError where there is none, or it is of a newer version."""
+        """An existing folder.
+
+        Raises FormatError where there is none, or it is of a newer version.
+        """
         path = Path(path)
         header = load_header(
             path / RUNS_MARKER,
@@ -116,13 +124,13 @@ class RunsFolder:
             name="runs",
             version=VERSION,
             make="make one with nooch bench",
-            again="begin anew",
+            again="start again",
         )
         return cls(path, header)
 
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
-        """A new folder, or the one that was begun with the same configuration.
+        """A new folder, or the one that was started with the same configuration.
 
         Raises:
             OutputError: the folder holds something else, or runs of another configuration.
@@ -142,7 +150,7 @@ class RunsFolder:
                     "holds runs of another configuration, dataset, suite or features"
                     + (f": {'; '.join(other)}" if other else ""),
                     where=path,
-                    remedy="choose another folder, or go on with what it was begun with",
+                    remedy="choose another folder, or resume with the configuration that it was started with",
                 )
             return found
         try:
@@ -154,12 +162,13 @@ class RunsFolder:
             if isinstance(error, OutputError):
                 raise
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
-        # the composition of passes is decided once: a head's last bits depend on the heads beside it
+        # the composition of passes is decided once: a head's last bits depend on the other heads of
+        # its pass
         replace_file(path / RUNS_MARKER, encode_header(header))
         return cls(path, header)
 
     def is_done(self, job: str) -> bool:
-        """Whether a job's folder is there, which it is whole or not at all."""
+        """Whether a job's folder exists; it is written whole or not at all."""
         return (self.path / "jobs" / job / "done").is_file()
 
     def done(self) -> list[str]:
@@ -173,7 +182,7 @@ class RunsFolder:
         predictions: pl.DataFrame | None,
         weights: Callable[[Path], None] = lambda _folder: None,
     ) -> None:
-        """A job's folder, whole; ``weights`` writes what was learnt into the folder that it is given, if anything."""
+        """Write a job's folder, whole; ``weights`` writes what was learned into its argument."""
         with atomic_folder(self.path / "jobs" / record.id, overwrite=True, marker="config.json") as partial:
             (partial / "config.json").write_bytes(encode_header(record))
             lines = [json.dumps(line, separators=(",", ":")) for line in history]
@@ -209,11 +218,13 @@ class RunsFolder:
         try:
             return read_arrays(file, "arrays of a pass")
         except InputError:
-            # only a file that was not written by replacing can be broken; the pass begins anew
+            # only a file that was not written by replacing can be broken; the pass restarts
             return None
 
     def progress_of(self, names: Sequence[str]) -> tuple[int, int] | None:
-        """Epochs of a pass and jobs in it that have stopped, or None where it has no state; nothing else is read of that."""
+        """Epochs of a pass and jobs in it that have stopped, or None where it has no state; nothing
+        else is read of that.
+        """
         try:
             with np.load(self._state(names), allow_pickle=False) as arrays:
                 return int(arrays["epoch"]), int(arrays["stopped"])
@@ -225,7 +236,7 @@ class RunsFolder:
         replace_file(self._state(names), arrays_as_bytes(arrays))
 
     def drop_checkpoint(self, names: Sequence[str]) -> None:
-        """Remove the state of a pass whose jobs are all done, and what was left of one by a process that was killed."""
+        """Remove the state of a pass whose jobs are all done, and leftovers of killed processes."""
         state = self._state(names)
         for file in (state, *state.parent.glob(f".{state.name}.partial-*")):
             file.unlink(missing_ok=True)
@@ -243,13 +254,14 @@ class RunsFolder:
 
     @contextlib.contextmanager
     def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
-        """Held by the one process that trains a pass; others wait for it, and then find its checkpoint or its end.
+        """Held by the one process that trains a pass; others wait for it, and then find its
+        checkpoint or its end.
 
-        So a job that a killed bench has left in a queue meets that of the bench that goes on.
+        So a job that a killed bench has left in a queue meets that of the bench that resumes.
 
         Args:
             names: the pass.
-            tell: is told that this process waits.
+            tell: called with a message if this process waits.
         """
         lock = FileLock(self._state(names).with_suffix(".lock"))
         try:
@@ -292,8 +304,8 @@ def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_t
     Args:
         jobs: name -> job.
         most: jobs in a pass.
-        weighted: whether rows that are taken more or less often have weights, so that jobs with other draws share an order;
-            else jobs share a pass that take the very same rows.
+        weighted: whether rows that are taken more or less often have weights, so that jobs with
+            other draws share an order; else jobs share a pass that take the very same rows.
         by_task: whether tasks have training images of their own, so that a pass has one task.
     """
     shared: dict[Any, list[str]] = {}

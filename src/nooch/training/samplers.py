@@ -1,7 +1,8 @@
 """Samplers: how often each training row is taken in an epoch.
 
-Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of rows, a row keeps its place and
-its loss is multiplied by that number (divided by the mean): the expected step is the same, the batch is not.
+Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of
+rows, a row keeps its place and its loss is multiplied by that number (divided by the mean): the
+expected step is the same, the batch is not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ __all__ = ["Balance", "Draws", "Part", "Redraw", "Sampler", "in_order", "row_wei
 
 @dataclass(frozen=True)
 class Draws:
-    """Random streams of one job's draws. They belong to the order of rows: they differ between jobs, and not between seeds.
+    """Random streams of one job's draws. They belong to the order of rows: they differ between
+    jobs, and not between seeds.
 
     Attributes:
         order: seed of the order of rows.
@@ -36,7 +38,7 @@ class Draws:
         """The same in every epoch."""
         return np.random.default_rng([self.order, 1, crc32(self.name.encode())])
 
-    def anew(self) -> np.random.Generator:
+    def of_epoch(self) -> np.random.Generator:
         """Another one in each epoch."""
         return np.random.default_rng([self.order, 2, crc32(self.name.encode()), self.epoch])
 
@@ -45,7 +47,8 @@ class Sampler(ABC):
     """How often each of n training rows is taken in an epoch."""
 
     by: ClassVar[str | None] = None
-    """What groups are of: ``labels``, ``environments``, or None where it does not look at groups."""
+    """What groups are of: ``labels``, ``environments``, or None where it does not look at groups.
+    """
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """Hyperparameter -> smallest and largest value; any number from 0 on by default."""
 
@@ -56,14 +59,15 @@ class Sampler(ABC):
     def expected(
         self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
     ) -> NDArray[np.float32]:
-        """How often rows of groups ``of`` would be taken on average, over the mean row: float32 (len(of),)."""
+        """Average counts of rows of groups ``of``, relative to the mean row: float32 (len(of),)."""
         del groups, parameters
         return np.ones(len(of), dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Redraw(Sampler):
-    """n draws with replacement, the chance of a row proportional to (1 / w)^alpha, w the frequency of its group (Eq. 3).
+    """n draws with replacement, the chance of a row proportional to (1 / w)^alpha, w the frequency
+    of its group (Eq. 3).
 
     Attributes:
         by: ``labels`` or ``environments``.
@@ -72,8 +76,8 @@ class Redraw(Sampler):
     by: str  # type: ignore[misc]
 
     def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
-        """Of a multinomial draw, anew in each epoch."""
-        random = draws.anew()
+        """Of a multinomial draw, another one in each epoch."""
+        random = draws.of_epoch()
         drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
         counts = np.zeros(len(groups), dtype=np.int64)
         for group, number in enumerate(drawn):
@@ -91,7 +95,7 @@ class Redraw(Sampler):
 
 @dataclass(frozen=True)
 class Balance(Sampler):
-    """As many rows of each group as the rarest one has, always the same ones (SUBY, SUBG; Idrissi et al., 2022).
+    """As many rows of each group as the rarest has, fixed (SUBY, SUBG; Idrissi et al., 2022).
 
     Attributes:
         by: ``labels`` or ``environments``.
@@ -138,7 +142,7 @@ def row_weights(counts: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray[np.intp]:
-    """Rows of an epoch in random order: each as often as ``counts`` says, or n rows once each."""
+    """Rows of an epoch in random order: each ``counts`` times, or n rows once each."""
     rows = counts if isinstance(counts, int) else np.repeat(np.arange(len(counts)), counts)
     return np.random.default_rng([order, 0, epoch]).permutation(rows)
 

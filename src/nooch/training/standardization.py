@@ -1,4 +1,4 @@
-"""Conditioning of frozen features, so that one learning rate suits features of any size."""
+"""Standardization of frozen features, so that one learning rate suits features of any scale."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def kept_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scal
     """A scaling that is computed once, by the first process that asks, and kept in a file.
 
     Args:
-        file: ``.npz`` in a folder of runs, which all workers see; None to compute it here.
+        file: ``.npz`` in a folder of runs, which all workers can read; None to compute it here.
         make: computes it.
         d: columns; a file of another number, or one that cannot be read, is replaced.
     """

@@ -1,4 +1,6 @@
-"""What one network learns: labels, objective, weights of rows and outputs; checked before any training begins."""
+"""Targets of networks: labels, objective, weights of rows and outputs; checked before training
+starts.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,19 @@ class Target:
     Attributes:
         name: how errors call it; different for all networks that train together.
         labels: 0 to 1, float32 (n_images, K), in the dataset's order.
-        objective: made for K heads on the device where it trains; copied, so that its state is the network's own.
+        objective: made for K heads on the device where it trains; copied, so that its state is the
+            network's own.
         seed: of the head, of random weights, and of what the network draws itself (dropout).
         environments: uint8 (n_images, K), for objectives that need them.
-        weights: of the K outputs in the total loss, and in the value that decides when to stop; 1 / K each by default.
-        auxiliary: further labels 0 to 1, float32 (n_images, A), learnt by outputs of their own with the plain mean loss times
-            ``TuneSettings.auxiliary``; they say nothing about when to stop, and are no predictions (paper, Appendix A).
-        row_weights: float (n_images,), what rows' losses are multiplied with, for ERM and objectives that derive from it.
-        valid_weights: float (n_valid,), likewise of the validation images in their order, for the value that decides when to
-            stop; then that is the weighted mean loss, whatever the objective.
+        weights: of the K outputs in the total loss, and in the value that decides when to stop; 1 /
+            K each by default.
+        auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
+            with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
+            stop, and are no predictions (paper, Appendix A).
+        row_weights: float (n_images,), what rows' losses are multiplied with, for ERM and
+            objectives that derive from it.
+        valid_weights: float (n_valid,), likewise of the validation images in their order, for the
+            value that decides when to stop; then that is the weighted mean loss, for any objective.
     """
 
     name: str
@@ -61,7 +67,7 @@ class Target:
 
 
 def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
-    """Raise an InputError unless there are rows to train and to validate on, all of them images of the dataset."""
+    """Raise an InputError unless there are rows of train and valid, all images of the dataset."""
     for split in ("train", "valid"):
         found = np.asarray(rows.get(split, ()))
         if not len(found):
@@ -80,8 +86,9 @@ def check_targets(
     """Raise what is wrong with networks to train, before the first of them is made.
 
     Raises:
-        ParameterError: no network, names that are not different, shapes that do not fit, weights without a mean loss, auxiliary
-            labels without a weight or the other way round, an objective that lacks its environments.
+        ParameterError: no network, names that are not different, shapes that do not fit, weights
+            without a mean loss, auxiliary labels without a weight or the other way round, an
+            objective that lacks its environments.
         InputError: labels that are not 0 to 1, or of one kind alone in training.
     """
     names = [target.name for target in targets]
@@ -127,7 +134,7 @@ def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
             raise InputError(
                 f"all {len(train)} training images have the same {what}",
                 where=target.name,
-                allowed="images with and without what is learnt",
+                allowed="images with and without what is learned",
                 remedy="another split, or another task",
             )
 

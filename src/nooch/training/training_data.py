@@ -1,4 +1,4 @@
-"""What a job sees of the data: rows, labels and environments, and what its method makes of them in an epoch."""
+"""Data of jobs: rows, labels and environments, and how a method samples, mixes and weighs them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Outputs = Mapping[str, NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Inputs with what is to be learnt from them.
+    """Inputs with labels and environments.
 
     Attributes:
         inputs: rows of frozen features, float (n, d), array or memory map; or of pixels.
@@ -47,7 +47,9 @@ class TrainingData:
         return max((int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1)
 
     def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
-        """Labels or environments of a split's images, uint8 (m,); zeros where it is by nothing, or by what the task does not have."""
+        """Labels or environments of a split's images, uint8 (m,); zeros where it is by nothing, or
+        by what the task does not have.
+        """
         rows = self.rows[split]
         if by is None or (by == "environments" and task not in self.environments):
             return np.zeros(len(rows), dtype=np.uint8)
@@ -66,7 +68,7 @@ def counts_of(data: TrainingData, job: Job, epoch: int, first: Outputs | None = 
     """
     kind, parameters = job.kind, dict(job.parameters)
     if kind.first is not None:
-        assert first is not None  # noqa: S101 - whoever trains it has made its first stage
+        assert first is not None  # noqa: S101 - the first stage comes before
         return kind.first.counts(data.groups(job.task, "labels", "train") > 0, first["train"], parameters)
     if kind.sampler is None:
         return None
@@ -74,7 +76,9 @@ def counts_of(data: TrainingData, job: Job, epoch: int, first: Outputs | None = 
 
 
 def expected_of(data: TrainingData, job: Job, first: Outputs | None = None) -> NDArray[np.float32] | None:
-    """How often validation images would be taken on average, float32 (n_valid,) with the mean row of training at 1, or None."""
+    """How often validation images would be taken on average, float32 (n_valid,) with the mean row
+    of training at 1, or None.
+    """
     kind, parameters = job.kind, dict(job.parameters)
     if kind.first is not None:
         assert first is not None  # noqa: S101 - as above
@@ -86,7 +90,9 @@ def expected_of(data: TrainingData, job: Job, first: Outputs | None = None) -> N
 
 
 def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
-    """With what the training rows are mixed in an epoch, if with anything: the same for all jobs that share a pass."""
+    """With what the training rows are mixed in an epoch, if with anything: the same for all jobs
+    that share a pass.
+    """
     mixing = job.kind.mixing
     if mixing is None:
         return None
@@ -103,7 +109,7 @@ def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
 
 
 def objective_of(data: TrainingData, jobs: Sequence[Job], variant: str, device: str = "cpu") -> Objective:
-    """The objective of jobs whose methods minimise the same, a head for each."""
+    """The objective of jobs whose methods minimize the same, a head for each."""
     import torch
 
     def counts(by: str, n: int) -> Tensor:

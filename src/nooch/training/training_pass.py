@@ -1,4 +1,6 @@
-"""A pass: heads or networks that train together, with the best epoch of each, early stopping, history and state."""
+"""A pass: heads or networks that train together, with the best epoch of each, early stopping,
+history and state.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ class TrainingPass(ABC):
 
     @abstractmethod
     def _state(self) -> Arrays:
-        """What changes beside the attributes of every pass."""
+        """What changes besides the attributes of every pass."""
 
     @abstractmethod
     def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
