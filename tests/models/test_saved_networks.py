@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import PREPROCESSOR, save_model, tiny_resnet
-from pixel_arrays import objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import fit, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
 from refusals import fails
 
 from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.models.networks import backbones, read_logits
 from nooch.models.preprocessing import read_preprocessing
 from nooch.models.saved_networks import load_network, save_network
-from nooch.training.network_pass import fit
 from nooch.training.network_settings import TuneSettings
 from nooch.training.targets import Target
 
@@ -38,7 +37,7 @@ def trained(folder, **changes):
     settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, "auxiliary": 0.5, **changes})
     given = Target("car", Y[:, None].astype(np.float32), objective("erm", Y[:40]), auxiliary=CUE)
     found = fit(backbones(folder, settings.network, device="cpu"), PIXELS, ROWS, [given], settings)
-    return found.network(0), found.logits(ROWS["valid"])[0]
+    return found.network(0), found.logits("valid")[0]
 
 
 @pytest.fixture

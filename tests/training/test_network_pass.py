@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import image_dataset, tiny_resnet
-from pixel_arrays import TINY, Pictures, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import TINY, Pictures, fit, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
 from refusals import fails
 
 from nooch.caches.pixels import build_pixels
 from nooch.errors import FormatError, InputError, NoochError, ParameterError
-from nooch.models.networks import backbones, read_logits
+from nooch.models.networks import backbones, read_features, read_logits
 from nooch.objectives import losses
 from nooch.training.block_sgd import Descent
 from nooch.training.epoch_batches import BatchHooks
-from nooch.training.network_pass import NetworkPass, fit
+from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
 from nooch.training.network_trainer import NetworkTrainer
 from nooch.training.targets import Target
@@ -180,13 +180,12 @@ STOPPING = replace(FAST, lr=0.05, epochs=8, patience=1, augment=("affine", "flip
 @pytest.mark.parametrize("kind", TINY)
 def test_side_by_side_equals_alone_to_the_bit(kind, folders):
     together = trained(folders[kind], SEVERAL, STOPPING)
-    logits, features = together.logits(ROWS["valid"]), together.features(ROWS["valid"])
+    logits = together.logits("valid")
     assert len(set(together.best["epoch"])) > 1
     for number, given in enumerate(SEVERAL):
         alone = trained(folders[kind], [given], STOPPING)
         assert _bytes(alone.trainers[0].state_dict()) == _bytes(together.trainers[number].state_dict())
-        assert np.array_equal(alone.logits(ROWS["valid"])[0], logits[number])
-        assert np.array_equal(alone.features(ROWS["valid"])[0], features[number])
+        assert np.array_equal(alone.logits("valid")[0], logits[number])
         assert alone.best["epoch"][0] == together.best["epoch"][number]
         values = [record["valid"][number] for record in together.history]
         assert values[: alone.epoch] == [record["valid"][0] for record in alone.history]
@@ -209,7 +208,7 @@ def test_interrupted_after_every_epoch_ends_with_the_same_bytes(kind, folders):
         saved, ahead = _bytes(again.state_dict()), ahead + 1
     assert again.finished
     assert saved == _bytes(expected.state_dict())
-    assert np.array_equal(again.logits(ROWS["test"]), expected.logits(ROWS["test"]))
+    assert np.array_equal(again.logits("test"), expected.logits("test"))
 
 
 def test_what_is_drawn_elsewhere_changes_nothing_and_is_not_changed(folders):
@@ -228,7 +227,7 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
     settings = replace(FAST, lr=0.3, epochs=30, patience=2)
     found = trained(resnet, [target(seed=s, name=str(s)) for s in range(3)], settings)
     valid = ROWS["valid"]
-    for number, logits in enumerate(found.logits(valid)):
+    for number, logits in enumerate(found.logits("valid")):
         values = np.array([record["valid"][number] for record in found.history])
         best = int(np.nanargmin(values))
         assert found.best["epoch"][number] == best + 1
@@ -240,15 +239,15 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
     assert found.best_epochs.all()
 
 
-def test_predictions_before_the_end_are_those_of_the_best_epoch_and_training_goes_on(resnet):
+def test_predictions_come_after_the_end_and_training_resumes_after_a_refusal(resnet):
     settings = replace(FAST, lr=0.3, epochs=4)
     passes = [NetworkPass(factory(resnet), PIXELS, ROWS, [target()], settings) for _ in range(2)]
     for epoch in range(4):
         for number, each in enumerate(passes):
             each.step()
             if number and epoch < 3:
-                each.logits(ROWS["valid"])
                 fails(lambda p=each: p.network(0), "still in training", kind=ParameterError)
+                fails(lambda p=each: p.logits("valid"), "still in training", kind=ParameterError)
     assert _bytes(passes[0].state_dict()) == _bytes(passes[1].state_dict())
 
 
@@ -260,7 +259,7 @@ def test_the_head_alone_is_probe_mode(resnet):
     settings = replace(FAST, train="head", lr=0.05, epochs=5)
     found = trained(resnet, [target("gdro", 4, parameters={"K": 5.0})], settings)
     network = found.network(0)
-    every = found.features(np.arange(90))[0]
+    every = read_features([network], PIXELS, np.arange(90), 16)[0]
     frozen = factory(resnet)(0)
     with torch.no_grad():
         assert np.abs(every - frozen.features(frozen.prepare(PIXELS.array)).numpy()).max() < 1e-6
@@ -289,7 +288,7 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
         mine = replace(settings, auxiliary=0.5 if name == "auxiliary" else 0.0)
         for stop_on in ("objective", "nll", "batches"):
             found = trained(resnet, [each], replace(mine, stop_on=stop_on))
-            logits = torch.from_numpy(found.logits(valid)[0])
+            logits = torch.from_numpy(found.logits("valid")[0])
             values = losses(logits[:, :1], torch.from_numpy(Y[valid, None]).float())
             expected = {"weights": (torch.from_numpy(weight)[:, None] * values).mean()}
             if name == "gdro":
@@ -349,7 +348,7 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
     settings = replace(FAST, lr=0.01, train=train, epochs=2)
     # code that is made for one network serves the next one: its weights must not be those of the first
     two = [target(), target("gdro", seed=1, parameters={"K": 9.0})]
-    expected = np.stack(trained(resnet, two, settings).logits(ROWS["valid"]))
+    expected = np.stack(trained(resnet, two, settings).logits("valid"))
     assert np.abs(expected[0] - expected[1]).max() > 0.1
     for changes, tolerance in (
         ({"compile": True}, 1e-4),
@@ -357,13 +356,13 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
         ({"precision": "bf16"}, 0.1),
     ):
         found = trained(resnet, two, replace(settings, **changes))
-        apart = np.abs(np.stack(found.logits(ROWS["valid"])) - expected).max()
+        apart = np.abs(np.stack(found.logits("valid")) - expected).max()
         assert apart < tolerance * max(1, np.abs(expected).max()), changes
         state = found.state_dict()
         assert all(array.dtype.kind in "fiub" for array in state.values())
         again = NetworkPass(factory(resnet, replace(settings, **changes)), PIXELS, ROWS, two, found.settings)
         again.load_state_dict(state)
-        assert np.array_equal(again.logits(ROWS["test"]), found.logits(ROWS["test"]))
+        assert np.array_equal(again.logits("test"), found.logits("test"))
     assert len(compiled) == 4
 
 
@@ -478,7 +477,7 @@ def test_all_classes_in_one_network(resnet):
     y = np.stack([Y, ENVIRONMENTS % 2 > 0, np.arange(90) % 5 == 0], axis=1)
     given = replace(target(y=y, environments=np.zeros((90, 3), np.uint8)), environments=None)
     found = trained(resnet, [given], TuneSettings(optimiser="adam", lr=3e-3, batch=16, epochs=12, patience=12))
-    assert found.logits(ROWS["valid"])[0].shape == (30, 3)
+    assert found.logits("valid")[0].shape == (30, 3)
     assert found.history[-1]["train"][0] < 0.75 * found.history[0]["train"][0]
     fails(lambda: read_logits([found.network(0)], PIXELS, ROWS["test"][:0], 4), "no images", kind=ParameterError)
 

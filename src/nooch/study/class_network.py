@@ -134,7 +134,7 @@ def _predictions(data: Dataset, trained: NetworkPass, classes: Sequence[str]) ->
     frames = []
     for split in ("valid", "test"):
         ids = data.images["image_id"].gather(trained.rows[split])
-        logits = trained.logits(trained.rows[split])[0]
+        logits = trained.logits(split)[0]
         for number, name in enumerate(classes):
             frame = pl.DataFrame({"image_id": ids, "logit": logits[:, number]})
             frames.append(frame.select("image_id", task=pl.lit(name), split=pl.lit(split), logit="logit"))

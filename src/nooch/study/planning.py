@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,48 +35,8 @@ from nooch.training.training_data import TrainingData
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 
 
-class Training(Protocol):
-    """Jobs that train together: ``HeadPass`` for heads on frozen features, ``NetworkJobs`` for whole networks."""
-
-    jobs: list[Job]
-
-    @property
-    def epoch(self) -> int:
-        """Epochs that are done."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether all have stopped."""
-
-    @property
-    def n_stopped(self) -> int:
-        """Jobs that have stopped."""
-
-    @property
-    def best_epochs(self) -> NDArray[np.int64]:
-        """Of each job; 0 where it diverged."""
-
-    @property
-    def history(self) -> list[dict[str, NDArray[np.float64]]]:
-        """What each epoch gave."""
-
-    def step(self) -> Any:
-        """An epoch."""
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """All that changes."""
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from there."""
-
-    def refit(self) -> None:
-        """Last stages."""
-
-    def logits(self, split: str) -> Sequence[NDArray[np.float32]]:
-        """Outputs of each job for a split's images."""
-
-    def save(self, number: int, folder: Path) -> None:
-        """What a job has learnt."""
+Training = HeadPass | NetworkJobs
+"""Jobs that train together: heads on frozen features, or whole networks."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nooch.errors import NoochError, ParameterError
 from nooch.models.backbones import Backbone
 from nooch.models.memory import memory_limits, reuse_memory
-from nooch.models.networks import Backbones, Network, read_features, read_logits
+from nooch.models.networks import Backbones, Network, read_logits
 from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.training.epoch_batches import BatchHooks, Epochs, on_device
 from nooch.training.network_settings import TuneSettings
@@ -23,7 +23,7 @@ from nooch.training.network_trainer import NetworkTrainer
 from nooch.training.targets import Target, check_rows, check_targets
 from nooch.training.training_pass import TrainingPass
 
-__all__ = ["NetworkPass", "fastest_convolutions", "fit"]
+__all__ = ["NetworkPass", "fastest_convolutions"]
 
 
 class NetworkPass(TrainingPass):
@@ -65,6 +65,7 @@ class NetworkPass(TrainingPass):
             with _limits(settings.batch, len(targets), "making"):
                 self.trainers.append(self._trainer(target, backbones(target.seed)))
         backbone = self.trainers[0].network.backbone
+        self.device = backbone.device
         self._epochs = Epochs(pixels, np.asarray(rows["train"]), backbone, settings, hooks)
         if self.device == "cpu":
             reuse_memory()
@@ -85,21 +86,16 @@ class NetworkPass(TrainingPass):
             )
         return NetworkTrainer.start(target, backbone, self.settings)
 
-    @property
-    def device(self) -> str:
-        """Where it is computed."""
-        return self.trainers[0].network.backbone.device
-
-    def logits(self, rows: NDArray[np.intp]) -> list[NDArray[np.float32]]:
-        """Predictions of every network's best epoch for some images, float32 (m, K) each.
+    def logits(self, split: str) -> list[NDArray[np.float32]]:
+        """Predictions of every network's best epoch for a split's images, float32 (m, K) each.
 
         Images are read once.
-        """
-        return self._at_best(read_logits, rows)
 
-    def features(self, rows: NDArray[np.intp]) -> list[NDArray[np.float32]]:
-        """What the backbones of the best epochs give to the heads, float32 (m, d) each."""
-        return self._at_best(read_features, rows)
+        Raises:
+            ParameterError: a network has not stopped yet.
+        """
+        networks = [self.network(number) for number in range(len(self.trainers))]
+        return read_logits(networks, self.pixels, self.rows[split], self.settings.batch)
 
     def network(self, number: int) -> Network:
         """A network of its best epoch.
@@ -153,36 +149,6 @@ class NetworkPass(TrainingPass):
 
     def _chosen(self, numbers: NDArray[np.intp]) -> list[NetworkTrainer]:
         return [self.trainers[number] for number in numbers]
-
-    def _at_best(
-        self,
-        read: Callable[[Sequence[Network], Pixels, NDArray[np.intp], int], list[NDArray[np.float32]]],
-        rows: NDArray[np.intp],
-    ) -> list[NDArray[np.float32]]:
-        with ExitStack() as stack:
-            networks = [stack.enter_context(trainer.at_best()) for trainer in self.trainers]
-            return read(networks, self.pixels, rows, self.settings.batch)
-
-
-def fit(
-    backbones: Backbones,
-    pixels: Pixels,
-    rows: Mapping[str, NDArray[np.intp]],
-    targets: Sequence[Target],
-    settings: TuneSettings,
-    hooks: BatchHooks = BatchHooks(),  # noqa: B008 - frozen
-    *,
-    on_epoch: Callable[[NetworkPass], None] = lambda _pass: None,
-) -> NetworkPass:
-    """Train networks together until each has stopped; see ``NetworkPass``.
-
-    ``on_epoch`` is called after every epoch.
-    """
-    trained = NetworkPass(backbones, pixels, rows, targets, settings, hooks)
-    while not trained.finished:
-        trained.step()
-        on_epoch(trained)
-    return trained
 
 
 def _check_mixing(targets: Sequence[Target], hooks: BatchHooks) -> None:

@@ -5,8 +5,7 @@ arrays.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -159,17 +158,6 @@ class NetworkTrainer:
         for parameter in self.network.backbone.module.parameters():
             parameter.grad = None
         restore(self.network.moving(), self.best)
-
-    @contextmanager
-    def at_best(self) -> Iterator[Network]:
-        """The network as it was at the best epoch."""
-        now = {} if self.optimiser is None else {n: value.clone() for n, value in self.network.moving().items()}
-        restore(self.network.moving(), self.best)
-        try:
-            yield self.network
-        finally:
-            for name, value in now.items():
-                self.network.moving()[name].copy_(value)
 
     def state_dict(self) -> Arrays:
         """All that changes, as arrays."""
