@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
-    from nooch.data import Dataset, load_dataset, save_dataset
-    from nooch.data.shard_writing import save_shards
-    from nooch.data.shards import divide, open_shards
+    from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
@@ -69,10 +67,8 @@ if TYPE_CHECKING:
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
     "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset", "read_thresholds"),
-    "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
+    "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
-    "nooch.data.shard_writing": ("save_shards",),
-    "nooch.data.shards": ("divide", "open_shards"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
     "nooch.study.sharded_embedding": ("embed_in_shards",),
     "nooch.study.sharded_finding": ("find_in_shards",),
@@ -171,7 +167,7 @@ __all__ = [
     "load_suite",
     "load_task_model",
     "make_waterbirds",
-    "open_shards",
+    "open_dataset",
     "overlaps",
     "paper_results",
     "plan_bench",
@@ -196,7 +192,6 @@ __all__ = [
     "save_gallery",
     "save_predictions",
     "save_scores",
-    "save_shards",
     "save_suite",
     "save_sweep",
     "score_waterbirds",

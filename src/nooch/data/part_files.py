@@ -26,7 +26,7 @@ from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
 from nooch.data.embedding_files import load_embedding
 from nooch.data.header import load_header
 from nooch.data.pairs import pairs_matrix, rows_of
-from nooch.data.table_schema import AREAS, CAPTIONS, EXCEPTIONS, IMAGES, Schema, check_columns, is_ascending
+from nooch.data.table_schema import AREAS, CAPTIONS, EXCEPTIONS, IMAGES, Schema, check_columns, is_ascending, type_name
 from nooch.data.tables import read_table, table_of
 from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
@@ -178,15 +178,17 @@ class PartFiles:
         files = [part[kind] for part in self.parts]
         where = self.folder / (files[0] if len(files) == 1 else kind)
         tables = [check_columns(self._open(file), schema, self.folder / file, _AGAIN) for file in files]
-        try:
-            return pl.concat(tables), where
-        except pl.exceptions.PolarsError as error:
-            raise FormatError(
-                f"part files differ: {str(error).splitlines()[0]}",
-                where=where,
-                allowed="the same columns and types in every part",
-                remedy=_AGAIN,
-            ) from error
+        first = tables[0].schema
+        for file, table in zip(files, tables, strict=True):
+            for name in {**first, **table.schema}:
+                if table.schema.get(name) != first.get(name):
+                    raise FormatError(
+                        f"column {name} is {type_name(table.schema.get(name))}, and {type_name(first.get(name))} in {files[0]}",
+                        where=self.folder / file,
+                        allowed="the same columns and types in every part",
+                        remedy=_AGAIN,
+                    )
+        return pl.concat([table.select(list(first)) for table in tables]), where
 
     def _open(self, name: str) -> pl.DataFrame:
         """One of the folder's Parquet files, its size and hash checked."""
