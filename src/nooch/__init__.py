@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
-    from nooch.caches.features import extract_features, load_features
+    from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
@@ -111,7 +111,7 @@ _HOME = {
     "nooch.models.backbones": ("load_backbone",),
     "nooch.training.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),
-    "nooch.caches.features": ("extract_features", "load_features"),
+    "nooch.caches.features": ("FeatureOptions", "extract_features", "load_features"),
     "nooch.caches.pixels": ("PixelCache", "build_pixels"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -126,6 +126,7 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "FeatureOptions",
     "Gist",
     "LocalEngine",
     "LongTable",

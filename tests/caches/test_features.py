@@ -14,7 +14,7 @@ from refusals import fails
 from waiting import HANGS
 
 from nooch.caches import features
-from nooch.caches.features import extract_features, load_features
+from nooch.caches.features import FeatureOptions, extract_features, load_features
 from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.errors import FormatError, InputError, NoochError, OutputError, ParameterError
 from nooch.models.backbones import load_backbone
@@ -54,7 +54,7 @@ def small_blocks(monkeypatch):
 
 
 def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_path):
-    made = extract_features(data, backbone, tmp_path / "f", pixels=pixels, batch=5)
+    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=5), pixels=pixels)
     module = transformers.AutoModel.from_pretrained(folder).eval()
     with torch.inference_mode():
         expected = module(backbone.prepare(pixels.matrix().copy())).pooler_output.flatten(1).numpy()
@@ -70,10 +70,14 @@ def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_pat
 def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, pixels, tmp_path):
     seen = []
     a = extract_features(
-        data, backbone, tmp_path / "a", batch=4, readers=2, progress=lambda done, total: seen.append((done, total))
+        data,
+        backbone,
+        tmp_path / "a",
+        FeatureOptions(batch=4, readers=2),
+        progress=lambda done, total: seen.append((done, total)),
     )
-    b = extract_features(data, backbone, tmp_path / "b", batch=4, pixels=pixels)
-    c = extract_features(data, backbone, tmp_path / "c", batch=4, readers=1)
+    b = extract_features(data, backbone, tmp_path / "b", FeatureOptions(batch=4), pixels=pixels)
+    c = extract_features(data, backbone, tmp_path / "c", FeatureOptions(batch=4, readers=1))
     for name in ("features.npy", "features.json", "images.parquet"):
         assert (a.folder / name).read_bytes() == (c.folder / name).read_bytes(), name
     assert np.array_equal(a.matrix(), b.matrix())
@@ -83,12 +87,12 @@ def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, 
 
 def test_half(data, backbone, pixels, tmp_path):
     whole = extract_features(data, backbone, tmp_path / "a", pixels=pixels)
-    half = extract_features(data, backbone, tmp_path / "b", pixels=pixels, half=True)
+    half = extract_features(data, backbone, tmp_path / "b", FeatureOptions(half=True), pixels=pixels)
     assert half.matrix().dtype == np.float16
     assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
     large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
     fails(
-        lambda: extract_features(data, large, tmp_path / "c", pixels=pixels, half=True),
+        lambda: extract_features(data, large, tmp_path / "c", FeatureOptions(half=True), pixels=pixels),
         "not finite float16",
         "rows 0, 1",
     )
@@ -108,7 +112,8 @@ def progress(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 folder = Path({folder!r})
 backbone = load_backbone(str(folder / "resnet"), device="cpu")
-features.extract_features(image_dataset(folder, 23), backbone, folder / "f", batch=4, codec="pil", progress=progress)
+options = features.FeatureOptions(batch=4, codec="pil")
+features.extract_features(image_dataset(folder, 23), backbone, folder / "f", options, progress=progress)
 """
 
 
@@ -118,9 +123,9 @@ def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     assert (tmp_path / ".f.building").is_dir()
     sizes, original = [], features._forward
     monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))
-    extract_features(data, backbone, tmp_path / "f", batch=4, codec="pil")
+    extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
     assert sizes == [4, 4, 4, 3]
-    extract_features(data, backbone, tmp_path / "whole", batch=4, codec="pil")
+    extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
     assert (tmp_path / "f" / "features.npy").read_bytes() == (tmp_path / "whole" / "features.npy").read_bytes()
     assert (tmp_path / "f" / "features.json").read_bytes() == (tmp_path / "whole" / "features.json").read_bytes()
     assert not (tmp_path / ".f.building").exists()
@@ -132,11 +137,13 @@ def test_other_weights_do_not_go_on_with_what_was_left(data, backbone, tmp_path,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract_features(data, backbone, tmp_path / "f", batch=4, progress=stop)
+        extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4), progress=stop)
     other = load_backbone(str(tiny_resnet(tmp_path / "other", seed=5)), device="cpu")
     assert other.identity != backbone.identity
-    made = extract_features(data, other, tmp_path / "f", batch=4)
-    assert np.array_equal(made.matrix(), extract_features(data, other, tmp_path / "g", batch=4).matrix())
+    made = extract_features(data, other, tmp_path / "f", FeatureOptions(batch=4))
+    assert np.array_equal(
+        made.matrix(), extract_features(data, other, tmp_path / "g", FeatureOptions(batch=4)).matrix()
+    )
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -170,7 +177,7 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(features, "_forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    fails(lambda: extract_features(data, backbone, out, batch=0), "batch of 0", kind=ParameterError)
+    fails(lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)), "batch of 0", kind=ParameterError)
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
     fails(
         lambda: extract_features(data, other, out, pixels=pixels), "pixels of 32 x 32", "40 x 40", kind=ParameterError
@@ -198,7 +205,7 @@ def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkey
 
     monkeypatch.setattr(features, "_forward", full)
     fails(
-        lambda: extract_features(data, backbone, tmp_path / "f", batch=16),
+        lambda: extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=16)),
         "out of memory while extracting features with batches of 16", "--batch 8", kind=NoochError,
     )  # fmt: skip
 
@@ -209,7 +216,7 @@ def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
     data = whole.select(rows=np.arange(0, len(whole), 30))
     backbone = load_backbone(str(weights), device="cpu", channels_last=True)
     pixels = build_pixels(data, tmp_path / "px", size=224)
-    made = extract_features(data, backbone, tmp_path / "f", pixels=pixels, batch=8)
+    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=8), pixels=pixels)
     module = transformers.AutoModel.from_pretrained(weights).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(weights)
     images = processor(list(pixels.matrix()), do_resize=False, do_center_crop=False, return_tensors="pt")[

@@ -25,7 +25,7 @@ from nooch.models.memory import memory_limits, reuse_memory
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.shared_types import StepProgress, no_progress
 
-__all__ = ["BATCH", "FEATURES", "Features", "extract_features", "load_features"]
+__all__ = ["BATCH", "FEATURES", "FeatureOptions", "Features", "extract_features", "load_features"]
 
 FEATURES = Kind("features", 1, "nooch features DATASET --backbone BACKBONE --out FEATURES")
 BATCH = 32
@@ -63,6 +63,30 @@ def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> 
 
 
 @dataclass(frozen=True)
+class FeatureOptions:
+    """How features are computed.
+
+    Attributes:
+        codec: how images are decoded, see ``nooch.models.image_decoding``.
+        batch: images in a batch, 1 and more.
+        half: keep float16, half the size; the features are computed as without.
+        readers: threads that read and decode; by default one per CPU.
+
+    Raises:
+        ParameterError: an empty batch.
+    """
+
+    codec: str = "auto"
+    batch: int = BATCH
+    half: bool = False
+    readers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
+
+
+@dataclass(frozen=True)
 class _Reader:
     """Pixels of some rows, from a cache or from image files."""
 
@@ -86,13 +110,10 @@ def extract_features(
     data: Dataset,
     backbone: Backbone,
     folder: str | Path,
+    options: FeatureOptions = FeatureOptions(),
     *,
     pixels: PixelCache | None = None,
     images: str | Path | None = None,
-    codec: str = "auto",
-    batch: int = BATCH,
-    half: bool = False,
-    readers: int | None = None,
     overwrite: bool = False,
     progress: StepProgress = no_progress,
 ) -> Features:
@@ -106,33 +127,28 @@ def extract_features(
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
         folder: to write.
+        options: how images are read, and features computed.
         pixels: the dataset's pixel cache; without it the images are decoded for this pass alone,
             and not kept.
         images: folder of images, where it is not the one that the dataset records. Of no use with
             ``pixels``.
-        codec: how images are decoded, see ``nooch.models.image_decoding``.
-        batch: images in a batch, 1 and more.
-        half: keep float16, half the size; the features are computed as without.
-        readers: threads that read and decode; by default one per CPU.
         overwrite: replace features that exist.
         progress: called with (images done, images).
 
     Raises:
         InputError: images that are missing or cannot be read; features that are not finite.
         OutputError: the folder exists, cannot be written, or the disk is too small.
-        ParameterError: a batch that is empty, or pixels of another size than the backbone's.
+        ParameterError: pixels of another size than the backbone's.
         NoochError: memory ran out; a smaller batch is suggested.
     """
-    if batch < 1:
-        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
-    reader = _reader(data, backbone, pixels, images, codec)
-    dtype = "float16" if half else "float32"
+    reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
     made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
+    dtype = "float16" if options.half else "float32"
     shape, block = (len(data), backbone.n_features), max(1, _BLOCK // batch) * batch
     if backbone.device == "cpu":
         reuse_memory()
     with making(folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite) as unfinished:
-        _fill(unfinished, backbone, reader, batch, readers or processors(), progress)
+        _fill(unfinished, backbone, reader, batch, options.readers or processors(), progress)
     return load_features(folder, data, verify=False)
 
 

@@ -105,7 +105,7 @@ def features_command(
     format: Format = FormatOption,
 ) -> None:
     """Features of every image from a frozen backbone; run again, it goes on where it was stopped."""
-    from nooch.caches.features import FEATURES, extract_features
+    from nooch.caches.features import FEATURES, FeatureOptions, extract_features
     from nooch.caches.pixels import PixelCache
 
     if pixels is not None and images is not None:
@@ -132,12 +132,9 @@ def features_command(
             data,
             loaded,
             out,
+            FeatureOptions(codec=codec, batch=batch, half=half, readers=processes),
             pixels=cache,
             images=images,
-            codec=codec,
-            batch=batch,
-            half=half,
-            readers=processes,
             overwrite=overwrite,
             progress=lambda done, total: update("extracting features", done, total),
         )
