@@ -27,7 +27,7 @@ FLOORS = [
     {"readers", "encoders", "criteria", "objectives", "metrics"},
     {"challenge", "models"},
     {"caches", "training", "selection", "evaluation"},
-    {"report", "exports", "scenes", "published", "download", "engines"},
+    {"report", "exports", "scenes", "published", "download", "engines", "benching"},
     {"plot"},
     {"study"},
     {"cli"},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import read_config
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from nooch.study.truth import find_score
     from nooch.study.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
     from nooch.study.waterbirds_making import make_waterbirds
-    from nooch.training.bench_config import read_config
     from nooch.training.methods import Method
 
 _HOME = {
@@ -109,7 +109,7 @@ _HOME = {
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
     "nooch.models.backbones": ("load_backbone",),
-    "nooch.training.bench_config": ("read_config",),
+    "nooch.benching.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),
     "nooch.caches.features": ("FeatureOptions", "extract_features", "load_features"),
     "nooch.caches.pixels": ("PixelCache", "build_pixels"),

@@ -15,11 +15,11 @@ from pictures import CONFIG, picture_dataset
 from waiting import until
 
 import nooch
+from nooch.benching.bench_config import read_config
 from nooch.caches.pixels import PixelCache
 from nooch.data import load_dataset, save_dataset
 from nooch.models.saved_networks import load_network
 from nooch.study.planning import plan_finetune
-from nooch.training.bench_config import read_config
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import nooch
+from nooch.benching.bench_config import read_config
 from nooch.study.benching import bench, status
 from nooch.study.collecting import collect
 from nooch.study.planning import plan_bench
-from nooch.training.bench_config import read_config
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

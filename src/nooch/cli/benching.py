@@ -17,9 +17,9 @@ from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import BenchConfig
+    from nooch.benching.costs import EpochCost
     from nooch.study.planning import Plan
-    from nooch.training.bench_config import BenchConfig
-    from nooch.training.costs import EpochCost
 
 __all__ = ["content_of", "register"]
 
@@ -236,7 +236,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
 
 def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
     """The configuration, with the user's own methods."""
-    from nooch.training.bench_config import read_config
+    from nooch.benching.bench_config import read_config
     from nooch.training.methods import PAPER_METHODS, add_method
 
     for name in own:

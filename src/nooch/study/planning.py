@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.benching.bench_config import BenchConfig
+from nooch.benching.costs import EpochCost, head_cost, network_cost
 from nooch.caches.features import Features
 from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE, fitted_from_json
@@ -20,8 +22,6 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels, check_pixels
-from nooch.training.bench_config import BenchConfig
-from nooch.training.costs import EpochCost, head_cost, network_cost
 from nooch.training.environments import Environments
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings, recorded
