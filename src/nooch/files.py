@@ -43,6 +43,7 @@ __all__ = [
     "place",
     "read_bytes",
     "replace_file",
+    "replacing",
     "sha256_of",
     "sha256_once",
     "writing",
@@ -368,13 +369,21 @@ def partial_of(path: Path) -> Path:
     return path.with_name(f"{_prefix(path)}{os.getpid()}")
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it."""
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the temporary name of a file, which gets its own name when the block ends; a file that is there is whole."""
     partial = partial_of(path)
     try:
-        partial.write_bytes(content)
+        yield partial
         partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=path) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it. Raises OutputError where that fails."""
+    try:
+        with replacing(path) as partial:
+            partial.write_bytes(content)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=path) from error

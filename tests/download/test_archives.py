@@ -344,7 +344,7 @@ def test_room_is_checked_before(folder, monkeypatch):
     usage = shutil.disk_usage(folder)._replace(free=3999)
     path = _put(folder, zipped(FILES))
     with monkeypatch.context() as patch:
-        patch.setattr("nooch.download.folder.shutil.disk_usage", lambda _: usage)
+        patch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage)
         fails(lambda: unpack(path, folder / "target", 10**6), "unpacking needs 4.0 kB, and 4.0 kB", kind=OutputError)
     assert left(folder) == ["some.zip"]
 

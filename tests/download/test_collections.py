@@ -153,10 +153,10 @@ def test_a_hostile_zip_is_refused_even_with_the_right_checksum(server, fetched, 
 def test_room_counts_zips_twice(server, fetched, root, monkeypatch):
     usage = shutil.disk_usage(root.parent)
     files = _zip(server.put("/some.zip", ZIP))
-    monkeypatch.setattr("nooch.download.folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1))
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1))
     fails(lambda: fetched(files), "downloading and unpacking needs 2.7 kB", kind=OutputError)
     assert server.requests == []
-    monkeypatch.setattr("nooch.download.folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP)))
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP)))
     fetched(files)
 
 
@@ -164,11 +164,11 @@ def test_room_is_less_without_zips(server, fetched, root, monkeypatch):
     usage = shutil.disk_usage(root.parent)
     files = [_zip(server.put(f"/{i}.zip", ZIP), name=f"{i}.zip", into=f"{i}") for i in range(2)]
     free = usage._replace(free=3 * len(ZIP))
-    monkeypatch.setattr("nooch.download.folder.shutil.disk_usage", lambda _: free)
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: free)
     fails(lambda: fetched(*files), "needs", kind=OutputError)
     fetched(*files, keep_zips=False)
     # what is unpacked needs no room
-    monkeypatch.setattr("nooch.download.folder.shutil.disk_usage", lambda _: usage._replace(free=0))
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=0))
     assert _hows(fetched(*files)) == ["unpacked", "unpacked"]
 
 

@@ -516,7 +516,7 @@ def test_room_is_checked_before(server, fetched, root, monkeypatch):
     usage = shutil.disk_usage(root)
     files = remote(server.put("/file.bin", BODY))
     for free, enough in ((SIZE - 1_000_001, False), (SIZE - 1_000_000, True)):
-        monkeypatch.setattr("nooch.download.folder.shutil.disk_usage", lambda _, f=free: usage._replace(free=f))
+        monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _, f=free: usage._replace(free=f))
         if enough:
             fetched(files)
         else:

@@ -267,7 +267,7 @@ def test_parameters_and_places(data, tmp_path, monkeypatch):
     build_pixels(data, tmp_path / "there", size=8, overwrite=True)
     assert build_pixels(data, tmp_path / "there", size=9, overwrite=True).size == (9, 9)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))
-    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "GB are free", kind=OutputError)
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "are free", kind=OutputError)
     fails(lambda: build_pixels(data.select(rows=np.arange(0)), tmp_path / "px"), "has no images", helps=False)
 
 

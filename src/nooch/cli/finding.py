@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +19,7 @@ from nooch.cli.parsing import (
 )
 from nooch.cli.watching import logs_of, watched
 from nooch.files import SUITE_MARKER, Place, check_output
+from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
     from nooch.challenge import Suite
@@ -221,7 +221,7 @@ def _embed_in_parts(
     precision: str | None,
     engine: str | None,
     logs: Path | None,
-    update: Callable[[str, int, int], None],
+    update: Progress,
 ) -> tuple[ShardedDataset, str]:
     """The dataset with the embedding that was asked for, made by an engine where it has none."""
     from nooch.engines import engine as engine_of
@@ -247,7 +247,7 @@ def embed(
     data: Dataset,
     encoder: str | None,
     folder: Place,
-    update: Callable[[str, int, int], None],
+    update: Progress,
     precision: str | None = None,
 ) -> tuple[Dataset, str]:
     """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""

@@ -14,7 +14,7 @@ from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError
 from nooch.plans import SplitPlan
-from nooch.readers import Map
+from nooch.shared_types import Map
 
 if TYPE_CHECKING:
     from nooch.data import Dataset

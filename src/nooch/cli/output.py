@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -99,10 +101,10 @@ def _cell(value: Any) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Progress]:
     """Yield a function (what, done, total) that draws progress bars on standard error, where that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda _what, _done, _total: None
+        yield no_progress
         return
     from rich import progress as bar
 

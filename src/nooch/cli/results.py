@@ -13,6 +13,7 @@ from nooch.cli.evaluating import ScoreFormat
 from nooch.cli.output import console, note, print_json, progress, table
 from nooch.cli.parsing import StrictOption, parse_pairs, split_names
 from nooch.errors import ParameterError, check_one_of
+from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -258,7 +259,7 @@ def _suites(paths: Sequence[Path]) -> list[Suite]:
 def _read(
     sources: Sequence[str],
     suites: Sequence[Suite],
-    update: Callable[[str, int, int], None],
+    update: Progress,
     **choice: Any,
 ) -> Results:
     from nooch.study.results import merge, paper_cells, read_results

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,14 +15,13 @@ import msgspec
 from nooch.cli.output import progress
 from nooch.errors import FormatError
 from nooch.files import replace_file
+from nooch.shared_types import Progress
 
 __all__ = ["Status", "logs_of", "read_status", "watched"]
 
 _FILE = "status.json"
 _EVERY = 1.0
 """Seconds between writings: other machines may read the file through a network."""
-
-Update = Callable[[str, int, int], None]
 
 
 class Status(msgspec.Struct):
@@ -60,7 +59,7 @@ def logs_of(out: Path) -> Path:
 
 
 @contextlib.contextmanager
-def watched(logs: Path | None) -> Iterator[Update]:
+def watched(logs: Path | None) -> Iterator[Progress]:
     """``progress``, which is also written down in a folder of logs where there is one."""
     with progress() as update:
         if logs is None:

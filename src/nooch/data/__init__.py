@@ -2,11 +2,19 @@
 
 from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
-from nooch.data.dataset import Dataset, ImageId, position_of
+from nooch.data.dataset import Dataset, ImageId, divide, position_of
 from nooch.data.header import encode_header, load_header
 from nooch.data.names import class_name, embedding_precision
 from nooch.data.splits import apply_split, named_splits
-from nooch.data.store import add_embedding, load_dataset, save_dataset
+from nooch.data.store import (
+    PartRecord,
+    add_embedding,
+    load_dataset,
+    open_dataset,
+    save_dataset,
+    seal_dataset,
+    write_part,
+)
 from nooch.data.tables import id_column, parquet_bytes, read_arrays, read_table
 
 __all__ = [
@@ -19,10 +27,12 @@ __all__ = [
     "Dataset",
     "Gaps",
     "ImageId",
+    "PartRecord",
     "add_embedding",
     "apply_split",
     "check_file_names",
     "class_name",
+    "divide",
     "embedding_precision",
     "encode_header",
     "id_column",
@@ -30,9 +40,12 @@ __all__ = [
     "load_dataset",
     "load_header",
     "named_splits",
+    "open_dataset",
     "parquet_bytes",
     "position_of",
     "read_arrays",
     "read_table",
     "save_dataset",
+    "seal_dataset",
+    "write_part",
 ]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
-from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -35,16 +34,18 @@ from nooch.data.coverage import (
     gaps_of,
     unannotated,
 )
+from nooch.data.dataset_tables import DatasetTables
+from nooch.data.fingerprint import fingerprint_of
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.html import html_table
 
-__all__ = ["Dataset", "ImageId", "position_of"]
+__all__ = ["Dataset", "ImageId", "divide", "position_of"]
 
 ImageId = int | str
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(DatasetTables):
     """An annotated image collection.
 
     Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted by id,
@@ -67,16 +68,6 @@ class Dataset:
             where it is known although its kind was not; or None. A pair that is unknown and has an area is present, but its
             area is not complete.
     """
-
-    images: pl.DataFrame
-    classes: tuple[str, ...]
-    areas: csr_array
-    captions: pl.DataFrame | None = None
-    embeddings: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
-    image_root: str | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    exceptions: csr_array | None = None
 
     @classmethod
     def build(
@@ -128,13 +119,6 @@ class Dataset:
             **rest,
         )
 
-    def __post_init__(self) -> None:
-        for array in (self.areas.data, self.areas.indices, self.areas.indptr):
-            array.flags.writeable = False
-        object.__setattr__(self, "embeddings", MappingProxyType(dict(self.embeddings)))
-        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
-        object.__setattr__(self, "kinds", MappingProxyType(dict(self.kinds)))
-
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
         return f"Dataset({len(self)} images ({splits}), {len(self.classes)} classes)"
@@ -143,12 +127,12 @@ class Dataset:
         rows = [[name, count] for name, count in self.splits.items()]
         about = f"{len(self.classes):,} classes: {some_of(self.classes, 12)}"
         captions = 0 if self.captions is None else self.captions.height
-        extra = [about, f"{captions:,} captions; embeddings: {some_of(self.embeddings) or 'none'}"]
+        extra = [about, f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}"]
         extra += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
         return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=extra)
 
     def __len__(self) -> int:
-        return self.images.height
+        return self.images.height if self.header is None else self.header.n_images
 
     @property
     def image_ids(self) -> NDArray[Any]:
@@ -158,7 +142,7 @@ class Dataset:
     @cached_property
     def splits(self) -> dict[str, int]:
         """Number of images in each split that has any, in the order train, valid, test, all."""
-        counts = dict(self.images["split"].value_counts().iter_rows())
+        counts = dict(self.images["split"].value_counts().iter_rows()) if self.header is None else self.header.splits
         return {name: counts[name] for name in (*SPLITS, ALL) if name in counts}
 
     @property
@@ -319,34 +303,33 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions).
+        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions), as ``dataset.json`` records it.
 
         It does not depend on how the files were compressed, nor on embeddings, which are derived. What was annotated counts
         where it is not everything: a dataset in which all was annotated has the fingerprint of one that says nothing of it.
         """
-        digest = blake3()
-        all_annotated = {name for name in ANNOTATED if name in self.images.columns and self.images[name].all()}
-        for name in self.images.columns:
-            if name in all_annotated:
-                continue
-            digest.update(f"{name}\0{self.images[name].dtype}\0".encode())
-            digest.update(column_bytes(self.images[name]))
-        digest.update("\0".join(self.classes).encode())
-        for array in (self.areas.indptr, self.areas.indices):
-            digest.update(array.astype(np.int64).tobytes())
-        digest.update(self.areas.data.tobytes())
+        if self.header is not None:
+            return self.header.fingerprint
+        tables = {"images": self.images, "areas": _pairs(self.areas, area=self.areas.data)}
         if self.captions is not None:
-            for name in self.captions.columns:
-                digest.update(column_bytes(self.captions[name]))
-        if any(name in self.images.columns and name not in all_annotated for name in COLUMN_OF_KIND.values()):
-            digest.update(kind_bytes(self.kinds))
-        if self.exceptions is not None and self.exceptions.nnz:
-            digest.update(b"\0exceptions\0")
+            tables["captions"] = self.captions
+        if self.exceptions is not None:
             rows = np.repeat(np.arange(len(self)), np.diff(self.exceptions.indptr))
-            digest.update(column_bytes(self.images["image_id"].gather(rows)))
-            digest.update(self.exceptions.indices.astype(np.int64).tobytes())
-            digest.update((self.exceptions.data > 0).tobytes())
-        return digest.hexdigest()
+            ids = self.images["image_id"].gather(rows)
+            tables["exceptions"] = _pairs(self.exceptions, image_id=ids, known=self.exceptions.data > 0)
+        return fingerprint_of(
+            self.images.schema,
+            () if self.captions is None else self.captions.columns,
+            self.classes,
+            self.kinds,
+            [np.diff(self.areas.indptr)],
+            lambda table, name: [tables[table][name]] if table in tables else [],
+        )
+
+
+def _pairs(pairs: csr_array, **columns: Any) -> pl.DataFrame:
+    """Stored entries of a matrix as rows, the class by its number."""
+    return pl.DataFrame({"class": pairs.indices, **columns})
 
 
 def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
@@ -358,16 +341,13 @@ def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
     return None if wanted is None else ids.index_of(wanted)
 
 
-def kind_bytes(kinds: Mapping[str, str]) -> bytes:
-    """Kinds of classes as bytes."""
-    return b"\0kinds\0" + "\0".join(f"{name}\0{kind}" for name, kind in kinds.items()).encode()
+def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
+    """A dataset as ``parts`` of about as many images each, in the order of image ids.
 
-
-def column_bytes(column: pl.Series) -> bytes:
-    """The values of a column as bytes that do not depend on its layout in memory."""
-    if column.dtype.is_numeric() and column.null_count() == 0:
-        return column.to_numpy().tobytes()
-    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
-        return repr(column.to_list()).encode()
-    text = column.cast(pl.String).fill_null("\x01")
-    return "\0".join(text.to_list()).encode()
+    Raises:
+        ParameterError: fewer than one part, or more parts than images.
+    """
+    if not 1 <= parts <= max(1, len(data)):
+        raise ParameterError(f"{parts} parts of {len(data)} images", allowed=f"1 to {max(1, len(data))}")
+    edges = np.linspace(0, len(data), parts + 1).astype(np.int64)
+    return (data.select(rows=np.arange(a, b)) for a, b in pairwise(edges.tolist()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,16 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.coverage import KNOWN, UNKNOWN, no_exceptions
-from nooch.data.dataset import Dataset
+from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.errors import FormatError
 from nooch.files import DATASET_MARKER, Place
 
 __all__ = ["areas_matrix", "areas_table", "exceptions_matrix", "exceptions_table"]
 
 
-def areas_table(data: Dataset) -> pl.DataFrame:
+def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
     """Areas as a table ``image_id, class, area``, a row for each stored entry."""
-    return _entries(data, data.areas, "area", data.areas.data)
+    return _entries(areas, ids, classes, "area", areas.data)
 
 
 def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
@@ -27,10 +27,9 @@ def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], 
     return _matrix(table, images, classes, folder, "areas", table["area"].cast(pl.Float64).to_numpy())
 
 
-def exceptions_table(data: Dataset) -> pl.DataFrame:
-    """Exceptions as a table ``image_id, class, known``, a row for each pair; without any where there are none."""
-    pairs = no_exceptions(data.areas.shape) if data.exceptions is None else data.exceptions
-    return _entries(data, pairs, "known", pairs.data == KNOWN)
+def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
+    """Exceptions as a table ``image_id, class, known``, a row for each pair."""
+    return _entries(exceptions, ids, classes, "known", exceptions.data == KNOWN)
 
 
 def exceptions_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
@@ -39,13 +38,13 @@ def exceptions_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[s
     return _matrix(table, images, classes, folder, "exceptions", values)
 
 
-def _entries(data: Dataset, pairs: csr_array, name: str, values: NDArray[Any]) -> pl.DataFrame:
+def _entries(pairs: csr_array, ids: pl.Series, classes: Sequence[str], name: str, values: NDArray[Any]) -> pl.DataFrame:
     """Stored entries of a matrix (n_images, n_classes) as rows."""
     per_row = np.diff(pairs.indptr)
     return pl.DataFrame(
         {
-            "image_id": data.images["image_id"].gather(np.repeat(np.arange(len(data)), per_row)),
-            "class": pl.Series(data.classes, dtype=pl.Enum(list(data.classes))).gather(pairs.indices),
+            "image_id": ids.gather(np.repeat(np.arange(len(ids)), per_row)),
+            "class": pl.Series(classes, dtype=pl.Enum(list(classes))).gather(pairs.indices),
             name: values,
         }
     )

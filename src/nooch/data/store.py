@@ -1,4 +1,4 @@
-"""The dataset folder: ``dataset.json``, ``images.parquet``, ``areas.parquet``, ``captions.parquet``, ``embeddings/``.
+"""Dataset folders: opened, loaded, written in any number of parts; ``nooch.data.part_files`` says what lies in one.
 
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. ``exceptions.parquet``, where there is
 one, has one for each pair that differs from the image's ``annotated_*`` columns: ``image_id, class, known``. Everything is
@@ -7,9 +7,9 @@ hashed in ``dataset.json``, which is written last; a folder without it is not a 
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,115 +18,60 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.data.checks import ALL, SPLITS
 from nooch.data.dataset import Dataset
-from nooch.data.embedding_files import load_embedding, save_embedding
-from nooch.data.header import encode_header, load_header
-from nooch.data.pairs import areas_matrix, areas_table, exceptions_matrix, exceptions_table
-from nooch.data.tables import read_table, table_of
-from nooch.errors import FormatError, OutputError, ParameterError
-from nooch.files import (
-    DATASET_MARKER,
-    Place,
-    atomic_folder,
-    is_address,
-    place,
-    read_bytes,
-    replace_file,
-    sha256_of,
-    sha256_once,
-    writing,
+from nooch.data.embedding_files import save_embedding
+from nooch.data.fingerprint import fingerprint_of
+from nooch.data.header import encode_header
+from nooch.data.pairs import areas_table, exceptions_table
+from nooch.data.part_files import (
+    FORMAT_VERSION,
+    FileRecord,
+    Header,
+    check_file,
+    file_record,
+    open_parts,
+    read_header,
 )
+from nooch.errors import InputError, OutputError, ParameterError
+from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, replace_file, writing
 from nooch.version import __version__
 
 __all__ = [
-    "FORMAT_VERSION",
+    "Header",
+    "PartRecord",
     "add_embedding",
     "add_embedding_files",
-    "check_file",
     "file_record",
     "load_dataset",
+    "open_dataset",
+    "read_header",
+    "rows_of_parts",
     "save_dataset",
+    "seal_dataset",
+    "write_part",
+    "write_table",
 ]
 
-FORMAT_VERSION = 2
-"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in every image."""
 
-_AGAIN = "import the dataset again"
+def open_dataset(folder: str | Place) -> Dataset:
+    """The dataset of a folder, of which nothing but ``dataset.json`` is read; its tables are when they are asked for.
 
+    It travels to workers without its tables, and gives any of its parts in memory (``Dataset.part``).
 
-class FileRecord(msgspec.Struct, frozen=True):
-    """Size and hash of one file of the folder."""
-
-    sha256: str
-    bytes: int
-
-
-class Header(msgspec.Struct, frozen=True):
-    """Contents of ``dataset.json``."""
-
-    format: str
-    version: int
-    nooch: str
-    fingerprint: str
-    n_images: int
-    splits: dict[str, int]
-    classes: list[str]
-    image_root: str | None
-    provenance: dict[str, Any]
-    files: dict[str, FileRecord]
-    kinds: dict[str, str] = {}
-
-
-def save_dataset(data: Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a dataset folder, whole or not at all, and return its path.
+    Args:
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``).
 
     Raises:
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+        FormatError: no dataset, a newer version, or parts that do not belong together.
+        InputError: it lies at an address and cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
-        data.images.write_parquet(partial / "images.parquet", compression="lz4")
-        areas_table(data).write_parquet(partial / "areas.parquet", compression="lz4")
-        if data.captions is not None:
-            data.captions.write_parquet(partial / "captions.parquet")
-        if data.exceptions is not None and data.exceptions.nnz:
-            exceptions_table(data).write_parquet(partial / "exceptions.parquet", compression="lz4")
-        for name, values in data.embeddings.items():
-            save_embedding(partial, name, values)
-        header = Header(
-            format="nooch-dataset",
-            version=FORMAT_VERSION,
-            nooch=__version__,
-            fingerprint=data.fingerprint,
-            n_images=len(data),
-            splits=data.splits,
-            classes=list(data.classes),
-            image_root=data.image_root,
-            provenance=dict(data.provenance),
-            files={
-                str(f.relative_to(partial).as_posix()): file_record(f)
-                for f in sorted(partial.rglob("*"))
-                if f.is_file()
-            },
-            kinds=dict(data.kinds),
-        )
-        (partial / DATASET_MARKER).write_bytes(encode_header(header))
-    return Path(folder)
-
-
-def read_header(folder: str | Place) -> Header:
-    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
-    return load_header(
-        place(folder) / DATASET_MARKER,
-        Header,
-        name="dataset",
-        version=FORMAT_VERSION,
-        make="make one with nooch import",
-        again=_AGAIN,
-    )
+    return Dataset.stored(open_parts(folder))
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
-    """Read a dataset folder and check sizes and hashes of its files; embeddings are hashed once and then mapped.
+    """A dataset folder in memory, sizes and hashes of its files checked; embeddings are hashed once and then mapped.
 
     Args:
         folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``). From an
@@ -138,96 +83,201 @@ def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -
         InputError: a file at an address that cannot be fetched.
         ParameterError, MissingExtraError: an address that cannot be used.
     """
-    folder = place(folder)
-    header = read_header(folder)
-    kinds = {kind: names for kind, names in tables_of(header).items() if is_read(kind, reads)}
-    for kind in ("images", "areas"):
-        if kind not in kinds:
-            raise FormatError(f"{DATASET_MARKER} does not list {kind}.parquet", where=folder, remedy=_AGAIN)
-    for kind, names in kinds.items():
-        # also what no table is made of: a folder is whole, or it is refused
-        for name in () if _is_known(kind) else names:
-            check_file(folder, name, header.files[name], hashed=True)
-    images = _read_parts(folder, header, kinds["images"])
-    if images.height != header.n_images:
-        raise FormatError(
-            f"images.parquet has {images.height} images, {DATASET_MARKER} says {header.n_images}",
-            where=folder,
-            remedy=_AGAIN,
-        )
-    return Dataset(
-        images,
-        tuple(header.classes),
-        areas_matrix(_read_parts(folder, header, kinds["areas"]), images, header.classes, folder),
-        _read_parts(folder, header, kinds["captions"]) if "captions" in kinds else None,
-        {k.partition("/")[2]: _embedding(folder, header, n) for k, n in kinds.items() if k.startswith("embeddings/")},
-        header.image_root,
-        header.provenance,
-        header.kinds,
-        exceptions_matrix(_read_parts(folder, header, kinds["exceptions"]), images, header.classes, folder)
-        if "exceptions" in kinds
-        else None,
+    files = open_parts(folder)
+    if reads is None:
+        files.check_others()
+    return Dataset.stored(files).in_memory(reads)
+
+
+class PartRecord(msgspec.Struct):
+    """What is known of a part once its files are written.
+
+    Attributes:
+        splits: number of images in each split that has any.
+        sizes: number of classes of each image, as the bytes of an array of ``size_kind``.
+        captions: rows of captions, or None where there is no such table.
+        files: file name in the folder -> its size and hash.
+        kinds: class -> thing or stuff.
+    """
+
+    splits: dict[str, int]
+    sizes: bytes
+    size_kind: str
+    captions: int | None
+    files: dict[str, FileRecord]
+    kinds: dict[str, str]
+
+    @property
+    def per_image(self) -> NDArray[Any]:
+        """Number of classes of each image: unsigned integers (n_images,)."""
+        return np.frombuffer(self.sizes, self.size_kind)
+
+
+def save_dataset(
+    data: Dataset | Iterable[Dataset],
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> Path:
+    """Write a dataset folder, whole or not at all, and return its path.
+
+    Args:
+        data: a dataset, written in as many parts as it has; or its parts, of which two are in memory at a time: with the same
+            classes, columns and embeddings, the image ids of each above those of the one before.
+        folder: where to write.
+        overwrite: replace a dataset folder that exists.
+        progress: called with how many parts are written.
+
+    Raises:
+        InputError: no part, or parts that do not fit together.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
+        parts = map(data.part, range(data.n_parts)) if isinstance(data, Dataset) else iter(data)
+        first, second = next(parts, None), next(parts, None)
+        if first is None:
+            raise InputError("a dataset in parts needs one part at least")
+        if second is None:
+            about = first.classes, first.image_root, first.provenance
+            seal_dataset(partial, [write_part(first, partial)], *about, first.fingerprint)
+            progress(1)
+            return Path(folder)
+        last: Any = None
+        records: list[PartRecord] = []
+        for number, part in enumerate(chain((first, second), parts)):
+            last = _check_part(first, part, last, number)
+            # the second is not held while the others come
+            second = None
+            records.append(write_part(part, partial, number, of=2))
+            progress(number + 1)
+        seal_dataset(partial, records, first.classes, first.image_root, first.provenance)
+    return Path(folder)
+
+
+def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
+    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a dataset of all."""
+    ids = part.images["image_id"]
+    written = [write_table(part.images, folder, "images", number, of)]
+    written.append(write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of))
+    if part.captions is not None:
+        written.append(write_table(part.captions, folder, "captions", number, of))
+    # several parts have the same tables, also where there is nothing in that of one
+    if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
+        pairs = exceptions_table(part.exceptions, ids, part.classes)
+        written.append(write_table(pairs, folder, "exceptions", number, of))
+    for name, values in part.embeddings.items():
+        written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))
+    per_image = np.diff(part.areas.indptr)
+    sizes = per_image.astype(np.min_scalar_type(int(per_image.max(initial=0))))
+    return PartRecord(
+        part.splits,
+        sizes.tobytes(),
+        sizes.dtype.str,
+        None if part.captions is None else part.captions.height,
+        {file.relative_to(folder).as_posix(): file_record(file) for file in written},
+        dict(part.kinds),
     )
 
 
-def tables_of(header: Header) -> dict[str, list[str]]:
-    """Table or ``embeddings/NAME`` -> its files: one, or one for each part, in order."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(header.files):
-        kind = name.rpartition("/")[0]
-        if kind in ("", "embeddings"):
-            kind = name.rpartition(".")[0]
-        found.setdefault(kind, []).append(name)
-    return found
+def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, of: int) -> Path:
+    """Write a table of part ``number`` of ``of``, and return its file."""
+    file = folder / (f"{kind}/{_name(number)}.parquet" if of > 1 else f"{kind}.parquet")
+    file.parent.mkdir(exist_ok=True)
+    table.write_parquet(file, compression="zstd" if kind == "captions" and of == 1 else "lz4")
+    return file
 
 
-def _is_known(kind: str) -> bool:
-    return kind in (*ALWAYS, "captions") or kind.startswith("embeddings/")
+def seal_dataset(
+    folder: Path,
+    records: Sequence[PartRecord],
+    classes: Sequence[str],
+    image_root: str | None,
+    provenance: Mapping[str, Any],
+    fingerprint: str | None = None,
+) -> Header:
+    """Write ``dataset.json`` of a folder whose parts are all written, and return what it says.
 
-
-def is_read(kind: str, reads: Collection[str] | None) -> bool:
-    """Whether a table or embedding is among those that are read; images, areas and exceptions always are."""
-    return reads is None or kind in ALWAYS or kind in reads
-
-
-ALWAYS = ("images", "areas", "exceptions")
-"""Tables without which nothing can be said of a class."""
-
-
-def open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
-    """One of the folder's Parquet files, its size and hash checked. Raises FormatError, or InputError at an address."""
-    content = check_file(folder, name, header.files[name], hashed=True)
-    return read_table(str(folder / name)) if content is None else table_of(content, folder / name)
-
-
-def open_embedding(folder: Place, header: Header, name: str, n_images: int | None = None) -> NDArray[Any]:
-    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an address.
-
-    Its SHA-256 is checked when this process first opens the file, and again where the file has changed since.
+    Where the fingerprint is not given, the files are read once more for it, one column of one part at a time.
 
     Raises:
-        FormatError: it is missing, altered, or has another number of rows.
-        InputError: it cannot be fetched.
+        InputError: some parts have splits and others none.
     """
-    record = header.files[name]
-    content = check_file(folder, name, record, hashed=False)
-    if isinstance(folder, Path) and sha256_once(folder / name) != record.sha256:
-        raise _altered(folder, name)
-    return load_embedding(folder, name, n_images, content)
+    splits: dict[str, int] = {}
+    for record in records:
+        for name, count in record.splits.items():
+            splits[name] = splits.get(name, 0) + count
+    if ALL in splits and len(splits) > 1:
+        raise InputError(
+            f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
+        )
+    files = {name: file for record in records for name, file in record.files.items()}
+    header = Header(
+        format="nooch-dataset",
+        version=FORMAT_VERSION,
+        nooch=__version__,
+        fingerprint=fingerprint or _fingerprint(folder, classes, records),
+        n_images=sum(splits.values()),
+        splits={name: splits[name] for name in (*SPLITS, ALL) if name in splits},
+        classes=list(classes),
+        image_root=image_root,
+        provenance=dict(provenance),
+        files={name: files[name] for name in sorted(files, key=Path)},
+        kinds=records[0].kinds,
+    )
+    (folder / DATASET_MARKER).write_bytes(encode_header(header))
+    return header
 
 
-def _read_parts(folder: Place, header: Header, names: list[str]) -> pl.DataFrame:
-    return pl.concat([open_table(folder, header, name) for name in names])
+def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
+    """The part's largest id; InputError where it does not go on from the parts before."""
+    where = f"part {number}"
+    if not len(part):
+        raise InputError("has no image", where=where, allowed="one image at least")
+    for what, same in (
+        ("classes", part.classes == first.classes),
+        ("kinds of classes", part.kinds == first.kinds),
+        ("columns of images", part.images.schema == first.images.schema),
+        ("captions", (part.captions is None) == (first.captions is None)),
+        ("exceptions", (part.exceptions is None) == (first.exceptions is None)),
+        (
+            "embeddings",
+            {k: v.shape[1] for k, v in part.embeddings.items()} == {k: v.shape[1] for k, v in first.embeddings.items()},
+        ),
+    ):
+        if not same:
+            raise InputError(f"has other {what} than part 0", where=where, allowed="the same in every part")
+    ids = part.images["image_id"]
+    if last is not None and not last < ids[0]:
+        raise InputError(
+            f"begins with image {ids[0]!r}, and the part before ends with {last!r}",
+            where=where,
+            allowed="ids that ascend from part to part",
+        )
+    return ids[-1]
 
 
-def _embedding(folder: Place, header: Header, files: list[str]) -> NDArray[Any]:
-    """An embedding: mapped where it is one file, read where it comes in parts."""
-    parts = [open_embedding(folder, header, file, header.n_images if len(files) == 1 else None) for file in files]
-    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    if len(whole) != header.n_images:
-        problem = f"{files[0]} and on have {len(whole)} rows in {len(files)} parts, expected {header.n_images}"
-        raise FormatError(problem, where=folder, remedy=_AGAIN)
-    return whole
+def _name(number: int) -> str:
+    return f"part-{number:07d}"
+
+
+def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRecord]) -> str:
+    """The fingerprint of parts that are written."""
+    files = sorted(name for record in records for name in record.files)
+
+    def read(table: str, **columns: Any) -> Iterator[pl.DataFrame]:
+        of_table = (name for name in files if re.fullmatch(rf"{table}(/part-\d+)?\.parquet", name))
+        return (pl.read_parquet(folder / name, glob=False, **columns) for name in of_table)
+
+    first = {table: next(read(table, n_rows=0), pl.DataFrame()) for table in ("images", "captions")}
+    return fingerprint_of(
+        first["images"].schema,
+        first["captions"].columns,
+        classes,
+        records[0].kinds,
+        (record.per_image for record in records),
+        lambda table, name: (part[name] for part in read(table, columns=[name])),
+    )
 
 
 def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[Any]]) -> None:
@@ -251,7 +301,7 @@ def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[An
         with writing(folder):
             # as the images are divided, so that it can be read part by part
             start = 0
-            for part, rows in rows_of_parts(folder, header).items():
+            for part, rows in rows_of_parts(folder).items():
                 file = save_embedding(folder, name, values[start : start + rows], part)
                 files[file.relative_to(folder).as_posix()] = file_record(file)
                 start += rows
@@ -265,10 +315,10 @@ def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[An
 
 def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
     """List an embedding whose files lie in the folder, in place of the one of that name."""
-    header = read_header(folder)
-    others = tables_of(header)
-    before = others.pop(f"embeddings/{name}", [])
-    kept = {file: header.files[file] for names in others.values() for file in names} | dict(files)
+    files_of = open_parts(folder)
+    header = files_of.header
+    before = [part[f"embeddings/{name}"] for part in files_of.parts if f"embeddings/{name}" in part]
+    kept = {file: record for file, record in header.files.items() if file not in before} | dict(files)
     replace_file(
         folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items()))))
     )
@@ -276,76 +326,15 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
         (folder / file).unlink(missing_ok=True)
 
 
-def rows_of_parts(folder: Path, header: Header) -> dict[str, int]:
-    """Part -> its number of images; a folder in one piece is the part ''."""
-    files = tables_of(header)["images"]
-    if files == ["images.parquet"]:
-        return {"": header.n_images}
-    for file in files:
-        check_file(folder, file, header.files[file], hashed=False)
-    # read from the end of each file
-    counts = [pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item() for file in files]
-    return {Path(file).stem: count for file, count in zip(files, counts, strict=True)}
-
-
-def file_record(path: Path) -> FileRecord:
-    """Hash and size of a file."""
-    return FileRecord(sha256_of(path), path.stat().st_size)
-
-
-def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
-    """Raise a FormatError where a file is missing, or is not the one that was recorded.
-
-    Returns:
-        None, or the content of a file at an address: it is fetched to be checked, and not a second time.
-    """
-    if not isinstance(folder, Path):
-        return _fetched(folder, name, record)
-    path = folder / name
-    try:
-        inside = folder.resolve() in path.resolve().parents
-        same_size = inside and path.is_file() and path.stat().st_size == record.bytes
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN) from error
-    # names come from a file: they must not lead out of the folder
-    if not inside:
-        raise _outside(folder, name)
-    if not same_size:
-        raise _resized(folder, name)
-    if hashed and sha256_of(path) != record.sha256:
-        raise _altered(folder, name)
-    return None
-
-
-def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
-    # there is no path to resolve, and servers and protocols read much into a name, so that it must be a plain one
-    if not _PLAIN.fullmatch(name):
-        raise _outside(folder, name)
-    try:
-        content = read_bytes(folder / name)
-    except FileNotFoundError as error:
-        raise _resized(folder, name) from error
-    if len(content) != record.bytes:
-        raise _resized(folder, name)
-    if hashlib.sha256(content).hexdigest() != record.sha256:
-        raise _altered(folder, name)
-    return content
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
-
-
-def _outside(folder: Place, name: str) -> FormatError:
-    return FormatError(
-        f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
-    )
-
-
-def _resized(folder: Place, name: str) -> FormatError:
-    return FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN)
-
-
-def _altered(folder: Place, name: str) -> FormatError:
-    return FormatError(
-        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
-    )
+def rows_of_parts(folder: Path) -> dict[str, int]:
+    """Part -> its number of images; the only part of a dataset that is one file per table is called ''."""
+    found = open_parts(folder)
+    if found.parts[0]["images"] == "images.parquet":
+        return {"": found.header.n_images}
+    rows = {}
+    for part in found.parts:
+        file = part["images"]
+        check_file(folder, file, found.header.files[file], hashed=False)
+        # read from the end of the file
+        rows[Path(file).stem] = pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item()
+    return rows

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nooch.download.catalogue import Collection, Remote, collection
 from nooch.download.checking import Record, fault
 from nooch.download.fetching import fetch
-from nooch.download.folder import check_space, only_process, prepared
+from nooch.download.folder import only_process, prepared
 from nooch.download.partial import Partial
 from nooch.download.taking import Found, files_below, is_linkable, take
 from nooch.download.transport import Client, Patience
 from nooch.download.unpacked import is_unpacked, note_unpacked
 from nooch.download.unpacking import unpack
 from nooch.errors import DownloadError, OutputError
+from nooch.shared_types import Progress, StepProgress, no_progress
+from nooch.work_folder import check_space
 
-__all__ = ["Downloaded", "Obtained", "Progress", "download"]
+__all__ = ["Downloaded", "Obtained", "download"]
 
-Progress = Callable[[str, int, int], None]
 
 _LARGE = 10**7
 
@@ -61,7 +61,7 @@ def download(
     images: bool = False,
     source: str | Path | None = None,
     keep_zips: bool = True,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
     patience: Patience | None = None,
 ) -> Downloaded:
     """Bring a collection's files into a folder, checked, and unpack its zips. Run again, it carries on where it stopped.
@@ -186,10 +186,10 @@ class _Work:
             )
         self._teller(remote, f"checking {remote.name}")(remote.expected_size, remote.expected_size)
 
-    def _teller(self, remote: Remote, what: str) -> Callable[[int, int], None]:
+    def _teller(self, remote: Remote, what: str) -> StepProgress:
         """Progress of a file that is large enough to wait for."""
         if remote.expected_size < _LARGE:
-            return lambda _done, _total: None
+            return no_progress
         return lambda done, total: self.progress(what, done, total)
 
     def _unpack(self, remote: Remote, final: Path) -> None:

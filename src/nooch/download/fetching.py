@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from urllib3.response import BaseHTTPResponse
 
@@ -13,16 +13,15 @@ from nooch.download.checking import fault
 from nooch.download.partial import Origin, Partial
 from nooch.download.transport import Client, MirrorError, Pace, RangeError, RetryError, read_block
 from nooch.errors import DownloadError, OutputError
+from nooch.shared_types import StepProgress
 
 __all__ = ["fetch"]
-
-Tell = Callable[[int, int], None]
 
 _GAIN = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 
 
-def fetch(remote: Remote, partial: Partial, client: Client, tell: Tell) -> str:
+def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> str:
     """Download a file under its final name; returns the URL that gave it.
 
     Bytes that are there already are kept where the server proves, or a checksum can, that they belong to the same file.
@@ -75,7 +74,7 @@ def _writing(partial: Partial) -> Iterator[None]:
         ) from error
 
 
-def _from_mirror(url: str, remote: Remote, partial: Partial, client: Client, tell: Tell) -> None:
+def _from_mirror(url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> None:
     """Ask one mirror until it has given everything, or is given up."""
     resumed = partial.size > 0
     best, failures = partial.size, 0
@@ -113,7 +112,7 @@ def _finish(remote: Remote, partial: Partial, *, resumed: bool) -> None:
     raise MirrorError(f"gives a file that {reason}")
 
 
-def _transfer(url: str, remote: Remote, partial: Partial, client: Client, tell: Tell) -> None:
+def _transfer(url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> None:
     """One request and its body."""
     offset = _keep(url, remote, partial)
     origin = partial.origin
@@ -183,7 +182,7 @@ def _write(
     start: int,
     total: int | None,
     client: Client,
-    tell: Tell,
+    tell: StepProgress,
 ) -> None:
     done, pace = start, Pace(client.patience)
     wanted = total if total is not None else remote.size

@@ -11,12 +11,13 @@ import stat
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nooch.download.folder import check_space
 from nooch.errors import InputError, OutputError
+from nooch.shared_types import StepProgress, no_progress
+from nooch.work_folder import check_space
 
 __all__ = ["Member", "damage", "listed", "unpack"]
 
@@ -39,9 +40,7 @@ class Member:
     path: str
 
 
-def unpack(
-    path: Path, target: Path, at_most: int, *, tell: Callable[[int, int], None] = lambda _done, _total: None
-) -> dict[str, int]:
+def unpack(path: Path, target: Path, at_most: int, *, tell: StepProgress = no_progress) -> dict[str, int]:
     """Unpack a zip into a folder; returns the relative paths of its files and their sizes in bytes.
 
     Where all members lie in one folder, that folder becomes the target. What the target has already with the same
@@ -215,7 +214,7 @@ def _unpack_missing(
     target: Path,
     total: int,
     temporary: str,
-    tell: Callable[[int, int], None],
+    tell: StepProgress,
 ) -> None:
     # on the target's own disk, wherever a link leads
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -232,9 +231,7 @@ def _unpack_missing(
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(
-    archive: zipfile.ZipFile, member: Member, folder: Path, done: int, total: int, tell: Callable[[int, int], None]
-) -> int:
+def _write(archive: zipfile.ZipFile, member: Member, folder: Path, done: int, total: int, tell: StepProgress) -> int:
     path = (folder / member.path).resolve()
     if not path.is_relative_to(folder.resolve()):
         # the names were checked before; this is the path itself that is written

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nooch.encoders.base import Encoder, Progress
+from nooch.encoders.base import Encoder
 from nooch.encoders.captions import caption_means, distinct_captions, embed_captions, encode_texts
 from nooch.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
 from nooch.errors import ParameterError, check_one_of
@@ -20,7 +20,6 @@ __all__ = [
     "ENCODERS",
     "EmbeddingFile",
     "Encoder",
-    "Progress",
     "caption_means",
     "distinct_captions",
     "embed_captions",

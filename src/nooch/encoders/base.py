@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoder", "Progress"]
+from nooch.shared_types import StepProgress
 
-Progress = Callable[[int, int], None]
+__all__ = ["Encoder"]
+
 """Called with (sentences done, sentences in all) while long work goes on."""
 
 
@@ -31,7 +32,7 @@ class Encoder(Protocol):
         """Whether a part of the sentences can be encoded without the others; not so where the encoder is fitted on all."""
         ...
 
-    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
         """One vector for each sentence, in their order: float32 (n, d), finite.
 
         The same sentences give the same vectors, whatever their order and however often they occur.

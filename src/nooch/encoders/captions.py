@@ -14,9 +14,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset
 from nooch.data.array_files import read_array, write_array
-from nooch.encoders.base import Encoder, Progress
+from nooch.encoders.base import Encoder
 from nooch.errors import InputError, UndefinedError
 from nooch.files import writing
+from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
 
@@ -28,7 +29,7 @@ _BLOCK = 32
 
 
 def embed_captions(
-    data: Dataset, encoder: Encoder, progress: Progress | None = None, keep: Path | None = None
+    data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Path | None = None
 ) -> NDArray[np.float32]:
     """Mean embedding of every image's captions, as the encoder gives them (not normalised again).
 
@@ -85,13 +86,13 @@ def caption_means(data: Dataset, texts: pl.Series, vectors: NDArray[np.float32])
 
 
 def encode_texts(
-    encoder: Encoder, texts: list[str], progress: Progress | None = None, keep: Path | None = None
+    encoder: Encoder, texts: list[str], progress: StepProgress | None = None, keep: Path | None = None
 ) -> NDArray[np.float32]:
     """Vectors of different texts in ascending order, float32 (n, d); see ``embed_captions``."""
-    return _encoded(encoder, texts, progress or (lambda _done, _total: None), keep)
+    return _encoded(encoder, texts, progress or no_progress, keep)
 
 
-def _encoded(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | None) -> NDArray[np.float32]:
+def _encoded(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
     if not getattr(encoder, "in_parts", False):
         return _checked(encoder, texts, progress)
     parts = []
@@ -106,7 +107,7 @@ def _encoded(encoder: Encoder, texts: list[str], progress: Progress, keep: Path 
     return np.concatenate(parts)
 
 
-def _part(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | None) -> NDArray[np.float32]:
+def _part(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
     if keep is None:
         return _checked(encoder, texts, progress)
     name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
@@ -123,7 +124,7 @@ def _part(encoder: Encoder, texts: list[str], progress: Progress, keep: Path | N
     return vectors
 
 
-def _checked(encoder: Encoder, texts: list[str], progress: Progress) -> NDArray[np.float32]:
+def _checked(encoder: Encoder, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
     vectors = encoder.encode(texts, progress)
     if vectors.shape != (len(texts), *vectors.shape[-1:]):
         raise InputError(

@@ -17,9 +17,9 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.extmath import randomized_svd
 
-from nooch.encoders.base import Progress
 from nooch.encoders.batching import distinct
 from nooch.errors import ParameterError
+from nooch.shared_types import StepProgress
 
 __all__ = ["LexicalEncoder"]
 
@@ -65,7 +65,7 @@ class LexicalEncoder:
             "versions": {"scikit-learn": sklearn.__version__},
         }
 
-    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is known."""
         # the distinct ones in ascending order: neither order nor repetition has an effect
         texts, codes = distinct(sentences)

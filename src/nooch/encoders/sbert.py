@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.encoders import batching, folders, loading
-from nooch.encoders.base import Progress
 from nooch.errors import check_one_of
+from nooch.shared_types import StepProgress
 
 __all__ = ["PRECISIONS", "SbertEncoder", "distilroberta", "minilm"]
 
@@ -99,7 +99,7 @@ class SbertEncoder:
             "versions": {"sentence-transformers": sentence_transformers.__version__, "torch": str(torch.__version__)},
         }
 
-    def encode(self, sentences: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once.
 
         Raises:
@@ -133,7 +133,7 @@ class SbertEncoder:
         folders.check_folder(self._folder)
         return loading.load(self._folder, self._on, self.precision)
 
-    def _encode(self, texts: list[str], progress: Progress) -> NDArray[np.float32]:
+    def _encode(self, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
         model = self._model
         if not loading.is_fast(model):
             return _encode_plainly(model, texts, progress)
@@ -167,7 +167,7 @@ def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
     return vectors
 
 
-def _encode_plainly(model: Any, texts: list[str], progress: Progress) -> NDArray[np.float32]:
+def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
     """Through the model's own ``encode``, for families that have not been checked on batches of equal length."""
     parts = []
     for start in range(0, len(texts), 2048):

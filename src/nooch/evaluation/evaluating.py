@@ -23,10 +23,10 @@ from nooch.evaluation.scoring import Averages, Block, Floats, Part, Place, score
 from nooch.evaluation.subsets import Distribution, divide, parse_distribution
 from nooch.machine import processors
 from nooch.metrics import METRICS
+from nooch.shared_types import Progress, no_progress
 
 __all__ = ["evaluate"]
 
-Progress = Callable[[str, int, int], None]
 _Scored = tuple[list[Block], list[tuple[str, Part, Floats]]]
 _MOST_GROUPS = 100
 
@@ -49,7 +49,7 @@ def evaluate(
     ignore_unknown: bool = False,
     strict: bool = False,
     threads: int | None = None,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Scores:
     """Score predictions on a suite.
 

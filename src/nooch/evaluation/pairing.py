@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -18,10 +18,10 @@ from nooch.evaluation.scoring import AVERAGE, Averages, Block, Floats, Part, Pla
 from nooch.evaluation.subsets import Subset, divide
 from nooch.evaluation.summaries import WORST_HARD
 from nooch.metrics import METRICS, Graded
+from nooch.shared_types import Progress, no_progress
 
 __all__ = ["paired"]
 
-Progress = Callable[[str, int, int], None]
 _WORST = ("error", "nll")
 
 
@@ -36,7 +36,7 @@ def paired(
     bootstrap: int = 1000,
     seed: int = 0,
     strict: bool = False,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> Scores:
     """Means over seeds of methods, and differences from baselines with 95 % intervals.
 

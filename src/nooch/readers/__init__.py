@@ -1,9 +1,7 @@
 """A reader turns files of one format into a Dataset without splits; it knows nothing of criteria."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from nooch.shared_types import Map
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """What a reader does its work with: Python's ``map``, or an engine's, which spreads it over processes."""
 
 READERS = {

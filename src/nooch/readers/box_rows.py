@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nooch.errors import InputError
-from nooch.readers import Map
+from nooch.shared_types import Map
 
 __all__ = ["Boxes", "FoundBoxes", "check_box", "count_notes", "files_of", "inside", "parsed"]
 

@@ -15,10 +15,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name, identifiers, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.readers import Map
 from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, inside, parsed
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.yolo import read_yolo
+from nooch.shared_types import Map
 
 __all__ = ["FORMATS", "read_boxes"]
 

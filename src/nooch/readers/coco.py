@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nooch.errors import ParameterError
-from nooch.readers import Map
 from nooch.readers.coco_json import ParsedFile, do_job
+from nooch.shared_types import Map
 
 if TYPE_CHECKING:
     from nooch.data import Dataset

@@ -6,7 +6,7 @@ the range before ended is read again from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from nooch.errors import InputError
-from nooch.readers import Map
 from nooch.readers.coco_json import opened
 from nooch.readers.coco_scan import HERE, SLICE, HashJob, Piece, RangeJob, Scan
 from nooch.readers.coco_structure import Captions, Instances, categories_of, decode, no_image
 from nooch.readers.json_ranges import BEGIN, State
+from nooch.shared_types import Map, StepProgress, no_progress
 
 __all__ = ["RANGE", "Annotated", "ScannedFile", "scan_files"]
 
@@ -72,7 +72,7 @@ def scan_files(
     map: Map,
     range_size: int = RANGE,
     slice_size: int = SLICE,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
 ) -> list[ScannedFile]:
     """Scan files, each given with its role; what a folder holds of an earlier scan is not done again.
 

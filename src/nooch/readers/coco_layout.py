@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nooch.errors import InputError, some_of
 from nooch.files import sha256_of
-from nooch.readers import Map
+from nooch.shared_types import Map
 
 if TYPE_CHECKING:
     from nooch.data import Dataset

@@ -15,11 +15,11 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
-from nooch.readers import Map
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.sums import Entries, summed
+from nooch.shared_types import Map
 
 __all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
 

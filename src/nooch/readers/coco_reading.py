@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from nooch.data import CORE_COLUMNS, Dataset, ImageId
 from nooch.data.splits import group_names
 from nooch.errors import ParameterError
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.coco_files import RANGE, ScannedFile, scan_files
 from nooch.readers.coco_merge import class_order, merged_provenance, notes_of
 from nooch.readers.coco_parts import ids_of, read_part
 from nooch.readers.coco_scan import SLICE
 from nooch.readers.spills import ALL_IDS
+from nooch.shared_types import Map, StepProgress
 
 __all__ = ["CocoReading", "ScannedCoco"]
 
@@ -58,7 +58,7 @@ class CocoReading:
         """How files are cut."""
         return [self.range_size, self.slice_size]
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> ScannedCoco:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         sizes = {"range_size": self.range_size, "slice_size": self.slice_size}
         files = scan_files(self.files(), folder, map=map, progress=progress, **sizes)

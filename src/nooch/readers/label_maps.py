@@ -17,10 +17,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, class_name
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.readers import Map
 from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.maps import CountedMaps, count_maps
+from nooch.shared_types import Map
 
 __all__ = ["read_label_maps"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from nooch.data import Dataset, ImageId
 from nooch.errors import InputError
 from nooch.files import replace_file
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.label_maps import (
     MapClasses,
     counted_dataset,
@@ -28,6 +27,7 @@ from nooch.readers.label_maps import (
 )
 from nooch.readers.maps import CountedMaps, Maps, count_listed, list_maps
 from nooch.readers.parts import as_given, in_range, listed_index
+from nooch.shared_types import Map, StepProgress
 
 __all__ = ["MapReading", "ScannedMaps"]
 
@@ -62,7 +62,7 @@ class MapReading:
             digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode(errors="surrogateescape"))
         return [str(self.class_list), list(self.void), self.suffix, digest.hexdigest()]
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> ScannedMaps:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedMaps:
         """List the maps. Raises InputError as ``read_label_maps`` does."""
         del map  # maps are counted where their part is put together
         maps = list_maps(self.folder, self.suffix)

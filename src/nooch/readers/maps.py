@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
-from nooch.readers import Map
 from nooch.readers.opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.shared_types import Map
 
 __all__ = ["CountedMaps", "Maps", "count_listed", "count_maps", "list_maps"]
 

@@ -17,8 +17,8 @@ from nooch.data import Dataset, ImageId
 from nooch.errors import InputError
 from nooch.files import replace_file
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.image_files import ImageIndex, list_images
+from nooch.shared_types import Map, StepProgress
 
 __all__ = ["Counter", "Job", "Reading", "Scanned", "as_given", "in_range", "listed_index", "write_listing"]
 
@@ -66,7 +66,7 @@ class Reading(Protocol):
         Asked once more when all is read.
         """
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> Scanned:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> Scanned:
         """Read the sources into rows below a folder; what it holds of an earlier scan is not done again."""
 
 
@@ -116,7 +116,7 @@ class Counter:
         progress: called with how many are done, and of how many.
     """
 
-    def __init__(self, map: Map, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, map: Map, progress: StepProgress) -> None:
         self._map, self._progress, self._done, self._total = map, progress, 0, 0
 
     def done(self, jobs: Sequence[Job]) -> list[Any]:

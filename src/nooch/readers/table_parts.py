@@ -15,7 +15,6 @@ from nooch.data import Dataset, ImageId, named_splits
 from nooch.data.tables import table_files
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.parts import Counter, as_given, in_range, listed_index
 from nooch.readers.table_jobs import ID, ROW, CutJob, DigitsJob, HashJob, LookJob, RowRange, Run, RunJob
 from nooch.readers.table_ranges import RANGE, Cut, Look, Schema, file_schema
@@ -29,6 +28,7 @@ from nooch.readers.table_rows import (
     put_together,
     table_provenance,
 )
+from nooch.shared_types import Map, StepProgress
 
 __all__ = ["ScannedTable", "TableReading"]
 
@@ -65,7 +65,7 @@ class TableReading:
         what = [c.id, c.file_name, c.split, dict(c.split_values), kept]
         return [str(self.path.absolute()), type(self.layout).__name__, *what, [*self.layout.columns], self.range_size]
 
-    def scan(self, folder: Path, map: Map, progress: Callable[[int, int], None]) -> ScannedTable:
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedTable:
         """Rows on disk, sorted by image id. Raises InputError and ParameterError as reading in one piece does."""
         with as_given((str(file.absolute()), file) for _, file in self.files()):
             return self._scan(folder, Counter(map, progress))

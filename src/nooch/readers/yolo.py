@@ -7,10 +7,10 @@ from pathlib import Path
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.readers import Map
 from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, parsed
 from nooch.readers.image_files import list_images
 from nooch.readers.yolo_data import YAML_ENDINGS, YoloData, YoloImages, find_images, label_of, read_yolo_data
+from nooch.shared_types import Map
 
 __all__ = ["read_yolo"]
 

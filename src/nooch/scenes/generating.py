@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import resources
@@ -21,12 +21,12 @@ from PIL import Image, features
 
 from nooch.errors import ParameterError
 from nooch.files import atomic_folder
-from nooch.readers import Map
 from nooch.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes.annotating import ID_STEP, Visible, annotated, visible
 from nooch.scenes.captions import describe
 from nooch.scenes.drawing import draw_image
 from nooch.scenes.world import World, load_world
+from nooch.shared_types import Map, Progress, no_progress
 from nooch.version import __version__
 
 __all__ = ["SCENES_MARKER", "ScenesPlan", "generate"]
@@ -93,7 +93,7 @@ def generate(
     *,
     overwrite: bool = False,
     map: Map = builtins.map,
-    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Path:
     """Draw a collection and write it in COCO's format.
 

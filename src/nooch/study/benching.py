@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.machine import limited_threads
 from nooch.metrics import constant_nll, nll
+from nooch.shared_types import Map, Progress, no_progress
 from nooch.study.planning import Plan, Training
 from nooch.training.jobs import ProbeSettings
 from nooch.training.records import JobRecord, RunsFolder
@@ -24,9 +25,6 @@ from nooch.training.tasks import TrainingData
 from nooch.training.tuning import TuneSettings
 
 __all__ = ["bench", "planned_for", "status"]
-
-Progress = Callable[[str, int, int], None]
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def bench(
@@ -36,7 +34,7 @@ def bench(
     map: Map | None = None,
     again: Callable[[], Plan] | None = None,
     threads: int | None = None,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> RunsFolder:
     """Train all jobs of a plan that are not done, and keep their predictions.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from nooch.data import Dataset, read_arrays
 from nooch.errors import InputError, check_one_of
 from nooch.files import atomic_folder, check_output, replace_file
 from nooch.objectives import OBJECTIVES, TrainingCounts
+from nooch.shared_types import Progress, no_progress
 from nooch.study.planning import rows_of_splits
 from nooch.training.feeding import Pixels
 from nooch.training.fitting import NetworkPass
@@ -27,7 +28,6 @@ from nooch.training.tuning import ALL_CLASSES, TuneSettings
 __all__ = ["CLASSES_MARKER", "train_classes"]
 
 CLASSES_MARKER = "classes.json"
-Progress = Callable[[str, int, int], None]
 
 
 def train_classes(
@@ -41,7 +41,7 @@ def train_classes(
     seed: int = 0,
     device: str = "cpu",
     overwrite: bool = False,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> Path:
     """Train one network for many classes and write a folder.
 

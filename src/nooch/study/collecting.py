@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,12 @@ from nooch.errors import InputError, ParameterError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.score_tables import average_label
 from nooch.selection import select
+from nooch.shared_types import Progress, no_progress
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 
 __all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
-
-Progress = Callable[[str, int, int], None]
 
 
 def collect(
@@ -29,7 +28,7 @@ def collect(
     *,
     rules: Sequence[str] = ("worst-hard",),
     bootstrap: int = 0,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> tuple[Scores, pl.DataFrame, list[str]]:
     """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
 
@@ -122,7 +121,7 @@ def _setting(record: JobRecord) -> dict[str, Any]:
 
 
 def runs_predictions(
-    runs: RunsFolder, records: Sequence[JobRecord], progress: Progress = lambda _w, _d, _t: None
+    runs: RunsFolder, records: Sequence[JobRecord], progress: Progress = no_progress
 ) -> list[Predictions]:
     """Jobs of one method, setting and seed as one run over their tasks."""
     of_run: dict[str, list[JobRecord]] = {}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image, ImageOps
 
 from nooch.errors import InputError, some_of
-from nooch.readers import Map
 from nooch.readers.opening import UNREADABLE, opened_image
+from nooch.shared_types import Map, StepProgress, no_progress
 
 __all__ = ["Montage", "compose", "compose_all"]
 
@@ -64,7 +64,7 @@ def compose_all(
     *,
     quality: int = 95,
     map: Map = builtins.map,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
 ) -> None:
     """Make and write all images.
 

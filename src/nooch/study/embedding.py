@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from nooch.data import Dataset, add_embedding, embedding_precision
-from nooch.encoders import Encoder, Progress, embed_captions, encoder, load_embedding
+from nooch.encoders import Encoder, embed_captions, encoder, load_embedding
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import Place, is_address
+from nooch.shared_types import StepProgress
 
 __all__ = ["asked_embedding", "check_captions", "label_of", "with_embedding"]
 
@@ -21,7 +22,7 @@ def with_embedding(
     *,
     precision: str | None = None,
     folder: str | Place | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, str]:
     """The dataset with an embedding to take the gist from, and that embedding's name.

@@ -19,6 +19,7 @@ from nooch.evaluation.hard_losses import LossSweep
 from nooch.evaluation.reading import as_runs
 from nooch.plans import LOSS_SPLIT
 from nooch.report.level_figures import LEVELS, PAPER_LEVELS, level_points, points_of_scores
+from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import in_order
 from nooch.study.choosing import losses_by_class
 from nooch.study.loss_sweeping import sweep_losses
@@ -30,7 +31,6 @@ from nooch.training.records import RUNS_MARKER, RunsFolder
 
 __all__ = ["ALPHAS", "BETAS", "NEEDS", "TAUS", "Need", "Sources"]
 
-Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
@@ -95,7 +95,7 @@ class Sources:
     bootstrap: int = 1000
     seed: int = 0
     scale: str | None = None
-    progress: Progress = lambda _what, _done, _total: None
+    progress: Progress = no_progress
 
     @property
     def has_images(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted,
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.published import NOOCH_TASKS
+from nooch.shared_types import Progress, no_progress
 from nooch.study.unannotated import check_fit, check_sets
 
 __all__ = [
@@ -42,7 +43,6 @@ __all__ = [
 ]
 
 Key = tuple[str, str, str]
-Progress = Callable[[str, int, int], None]
 TASKS_AT_ONCE = 32
 """Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not 34."""
 
@@ -56,7 +56,7 @@ def find(
     splits: Sequence[str] | None = None,
     path: str | None = None,
     allow_unannotated: bool = False,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Suite:
     """Find the challenge sets of a dataset.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from nooch.evaluation.aligning import Aligned
 from nooch.evaluation.hard_losses import LossSweep, hard_sums
 from nooch.evaluation.reading import as_runs
 from nooch.metrics.pointwise import losses
+from nooch.shared_types import Progress, no_progress
 from nooch.study.finding import resolve_tasks, training_part
 from nooch.study.sweeping import grid_of
 from nooch.study.unannotated import check_fit
@@ -25,7 +26,6 @@ from nooch.study.unannotated import check_fit
 __all__ = ["sweep_losses"]
 
 Floats = NDArray[np.float64]
-Progress = Callable[[str, int, int], None]
 
 
 def sweep_losses(
@@ -40,7 +40,7 @@ def sweep_losses(
     split: str = "test",
     scale: str | None = None,
     allow_unannotated: bool = False,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> LossSweep:
     """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training split.
 

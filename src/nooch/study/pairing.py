@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE, Predictions, Scores
 from nooch.evaluation.pairing import paired
 from nooch.metrics import METRICS
+from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import in_order
 from nooch.study.results import Results, roles_of, suite_of
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
 __all__ = ["paired_results", "paired_runs"]
-
-Progress = Callable[[str, int, int], None]
 
 
 def paired_runs(
@@ -36,7 +35,7 @@ def paired_runs(
     bootstrap: int = 1000,
     seed: int = 0,
     strict: bool = False,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> Scores:
     """Paired bootstrap between the methods of results, each with the settings that these say.
 

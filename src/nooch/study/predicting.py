@@ -19,14 +19,13 @@ from nooch.files import check_output_file
 from nooch.machine import processors
 from nooch.readers.image_files import ImageIndex
 from nooch.report import write_file
+from nooch.shared_types import StepProgress, no_progress
 from nooch.training.decoding import choose_codec, decode_images, refuse_broken
 from nooch.training.memory import memory_limits, reuse_memory
 from nooch.training.streaming import batches_of, forward, read_in_order
 from nooch.training.task_models import TaskModel
 
 __all__ = ["PREDICTION_FILES", "check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
-
-Progress = Callable[[int, int], None]
 
 
 PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
@@ -97,7 +96,7 @@ def predict(
     codec: str = "auto",
     readers: int | None = None,
     run: str | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
 ) -> Predictions:
     """Logits of every task for every image.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from nooch.published.results import PAPER_TABLES
 from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
 from nooch.report.score_tables import Shown, average_label, tables_of
+from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import in_order
 from nooch.study.method_pairs import baseline_of
 from nooch.study.pairing import paired_results
@@ -26,7 +27,6 @@ from nooch.training.records import RUNS_MARKER
 
 __all__ = ["BEST", "FIGURES", "ResultsView", "results_view"]
 
-Progress = Callable[[str, int, int], None]
 
 BEST = "\ue000"
 """What a best cell's text begins with on its way to the page."""
@@ -77,7 +77,7 @@ def results_view(
     *,
     split: str,
     bootstrap: int,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> ResultsView:
     """Everything of the page of results.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,10 @@ from nooch.challenge import Suite
 from nooch.errors import NoochError
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.score_tables import Shown, average_label, tables_of
+from nooch.shared_types import Progress
 from nooch.study.report_results import FIGURES, ResultsView
 
 __all__ = ["PredictionScores", "score_predictions", "scored_view"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from nooch.report.site.rows import SplitImages
 from nooch.report.site.supports import fitted_ce
 from nooch.report.site.tasks import labels_of
 from nooch.report.site.writing import SITE_MARKER, write_site
+from nooch.shared_types import Progress, no_progress
 from nooch.study.method_pairs import baseline_of, checked_pair, rival_of
 from nooch.study.report_criteria import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.study.report_examples import TaskView, chosen_examples
@@ -33,7 +34,6 @@ from nooch.training.records import RUNS_MARKER, RunsFolder
 
 __all__ = ["Reported", "write_report"]
 
-Progress = Callable[[str, int, int], None]
 
 _NO_DATA = "Without the dataset (--dataset) areas and captions are not known: alpha cannot be moved, and cues cannot be told image by image."
 _NO_RUNS = "No runs were given (--runs): there are no losses, results and comparisons of methods."
@@ -73,7 +73,7 @@ def write_report(
     thumbnails: int | None = 200,
     examples: int = 8,
     overwrite: bool = False,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> Reported:
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from nooch.evaluation import AVERAGE
 from nooch.html import html_table
 from nooch.published.results import PAPER_NAMES, paper_results
 from nooch.selection import RULES
+from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_note, sight, with_averages, with_setting
 from nooch.study.collecting import collect, worse_note
 from nooch.study.planning import identity_of
@@ -23,7 +24,6 @@ from nooch.training.records import RUNS_MARKER, RunsFolder
 
 __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
 
-Progress = Callable[[str, int, int], None]
 
 KINDS = ("ce", "gist", "attribute")
 """Kinds of criteria that the paper's tables are of."""
@@ -107,7 +107,7 @@ def read_results(
     split: str = "test",
     roles: Mapping[str, str] | None = None,
     strict: bool = False,
-    progress: Progress = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> Results:
     """Results of a folder of runs, or of one that ``nooch collect`` wrote.
 

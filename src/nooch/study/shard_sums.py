@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,12 @@ from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import replace_file
+from nooch.shared_types import Map, Progress
 from nooch.study.finding import training_part
 from nooch.study.holding import held
 from nooch.version import __version__
 
 __all__ = ["check_embeddings", "code_of", "fit_in_shards", "sums_folder"]
-
-Progress = Callable[[str, int, int], None]
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def fit_in_shards(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from nooch.data.shards import ShardedDataset, open_shards
 from nooch.data.store import add_embedding_files, file_record, rows_of_parts
 from nooch.encoders import (
     Encoder,
-    Progress,
     caption_means,
     distinct_captions,
     embed_captions,
@@ -37,12 +36,11 @@ from nooch.encoders import (
 from nooch.errors import InputError, OutputError, UndefinedError
 from nooch.files import Place, partial_of, writing
 from nooch.machine import limited_threads
+from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.study.embedding import asked_embedding, check_captions, label_of, with_embedding
 from nooch.study.holding import held
 
 __all__ = ["embed_in_shards"]
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def embed_in_shards(
@@ -52,7 +50,7 @@ def embed_in_shards(
     precision: str | None = None,
     map: Map = builtins.map,
     threads: int | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
 ) -> tuple[ShardedDataset, str]:
     """The dataset with an embedding to take the gist from, kept in its folder, and that embedding's name.
 
@@ -155,7 +153,7 @@ class _Job:
     def finish(self) -> None:
         """Put the parts in their place and list them, once all of them fit the images and each other."""
         widths, records = set(), {}
-        for part, rows in rows_of_parts(self.folder, self.data.header).items():
+        for part, rows in rows_of_parts(self.folder).items():
             file = self.done / f"{part}.npy"
             shape = read_array(file, mapped=True).shape
             widths.add(shape[1:])
@@ -176,7 +174,7 @@ class _Job:
         shutil.rmtree(self.keep, ignore_errors=True)
 
 
-def _divide(job: _Job, path: Path, progress: Progress) -> None:
+def _divide(job: _Job, path: Path, progress: StepProgress) -> None:
     """The vectors of a file, for each part those of its images."""
     file, known = open_embedding(path), 0
     for number in range(len(job.data)):
@@ -189,7 +187,7 @@ def _divide(job: _Job, path: Path, progress: Progress) -> None:
         raise file.stranger(job.data.load(0, reads=()))
 
 
-def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None, progress: Progress) -> None:
+def _encode(job: _Job, name: str, chosen: Encoder, map: Map, threads: int | None, progress: StepProgress) -> None:
     texts = None if getattr(chosen, "in_parts", False) else _encoded_together(job, chosen)
     wanted = [number for number in range(len(job.data)) if not job.file(number).is_file()]
     before, empty = len(job.data) - len(wanted), []

@@ -8,7 +8,7 @@ on where it was.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +22,7 @@ from nooch.criteria import Combination, Criterion, Fitted, Summable, reads_of
 from nooch.data import Dataset
 from nooch.data.shards import ShardedDataset, open_shards
 from nooch.files import SUITE_MARKER, Place, check_output
+from nooch.shared_types import Map, Progress, no_progress
 from nooch.study.finding import (
     check_match,
     check_thresholds,
@@ -38,9 +39,6 @@ from nooch.version import __version__
 
 __all__ = ["Summable", "find_in_shards"]
 
-Progress = Callable[[str, int, int], None]
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-
 
 def find_in_shards(
     dataset: str | Place | ShardedDataset,
@@ -54,7 +52,7 @@ def find_in_shards(
     allow_unannotated: bool = False,
     overwrite: bool = False,
     map: Map = builtins.map,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Suite:
     """Find the challenge sets of a dataset in parts and write them as a suite folder, the same bytes as ``find`` gives.
 

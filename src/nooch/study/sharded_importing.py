@@ -12,7 +12,7 @@ import contextlib
 import filecmp
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,11 +32,11 @@ from nooch.data.store import Header
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
 from nooch.plans import SplitPlan
-from nooch.readers import Map
 from nooch.readers.coco_files import RANGE
 from nooch.readers.coco_reading import CocoReading
 from nooch.readers.coco_scan import SLICE
 from nooch.readers.parts import Reading, write_listing
+from nooch.shared_types import Map, Progress, no_progress
 from nooch.study.holding import held, remove_folder, remove_leftovers
 from nooch.study.import_parts import PUT_TOGETHER, SPLIT, Done, Part, Step, Work, divided, groups_of
 from nooch.study.importing import split_provenance
@@ -47,7 +47,6 @@ __all__ = ["PART_SIZE", "Imported", "import_coco_in_parts", "import_in_parts"]
 PART_SIZE = 125_000
 """Images of a part that a worker holds in a few hundred MB."""
 
-Progress = Callable[[str, int, int], None]
 Paths = Sequence[str | Path]
 
 
@@ -82,7 +81,7 @@ def import_coco_in_parts(
     notes: Sequence[str] = (),
     overwrite: bool = False,
     map: Map = builtins.map,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
     range_size: int = RANGE,
     slice_size: int = SLICE,
 ) -> Imported:
@@ -135,7 +134,7 @@ def import_in_parts(
     notes: Sequence[str] = (),
     overwrite: bool = False,
     map: Map = builtins.map,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Imported:
     """Put a dataset folder together in parts, with the fingerprint of one in one piece.
 

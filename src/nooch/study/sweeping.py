@@ -17,13 +17,13 @@ from nooch.challenge import POOLED, Sweep
 from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset
 from nooch.errors import ParameterError
+from nooch.shared_types import Progress, no_progress
 from nooch.study.finding import resolve_tasks, splits_to_search, training_part
 from nooch.study.unannotated import check_counted, check_fit
 
 __all__ = ["grid_of", "sweep_thresholds"]
 
 Counts = NDArray[np.int64]
-Progress = Callable[[str, int, int], None]
 _SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
 
 
@@ -37,7 +37,7 @@ def sweep_thresholds(
     tasks: str | Sequence[str] = "all",
     splits: Sequence[str] | None = None,
     allow_unannotated: bool = False,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Sweep:
     """Count cues and hard images over thresholds; CE and gist are fitted once, on the training split.
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from nooch.data import check_file_names, encode_header, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import atomic_folder, check_output, sha256_of
-from nooch.readers import Map
 from nooch.readers.image_files import ImageIndex
+from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.study.composing import Montage, compose_all
 from nooch.study.waterbirds import METADATA
 from nooch.version import __version__
@@ -133,7 +133,7 @@ def make_waterbirds(
     quality: int = 95,
     map: Map = builtins.map,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: StepProgress = no_progress,
 ) -> pl.DataFrame:
     """Compose Waterbirds as a standard folder: ``metadata.csv``, the images, and ``waterbirds.json``, which says how it was made.
 

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.machine import processors
+from nooch.shared_types import StepProgress, no_progress
 from nooch.training.backbones import Backbone
 from nooch.training.decoding import choose_codec, codec_versions, decode_images, refuse_broken
 from nooch.training.images import image_paths
 from nooch.training.kept import Kind, Unfinished, making, write_block
 from nooch.training.mapped import MappedRows
 from nooch.training.memory import memory_limits, reuse_memory
-from nooch.training.pixels import PixelCache, Progress
+from nooch.training.pixels import PixelCache
 from nooch.training.streaming import batches_of, forward, read_in_order
 
 __all__ = ["BATCH", "FEATURES", "Features", "extract_features", "load_features"]
@@ -91,7 +92,7 @@ def extract_features(
     half: bool = False,
     readers: int | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: StepProgress = no_progress,
 ) -> Features:
     """One pass over all images in eval mode, kept in a folder.
 
@@ -126,7 +127,7 @@ def extract_features(
     if backbone.device == "cpu":
         reuse_memory()
     with making(folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite) as unfinished:
-        _fill(unfinished, backbone, reader, batch, readers or processors(), progress or (lambda _done, _total: None))
+        _fill(unfinished, backbone, reader, batch, readers or processors(), progress)
     return load_features(folder, data, verify=False)
 
 
@@ -146,7 +147,7 @@ def _reader(
 
 
 def _fill(
-    unfinished: Unfinished, backbone: Backbone, reader: _Reader, batch: int, readers: int, progress: Progress
+    unfinished: Unfinished, backbone: Backbone, reader: _Reader, batch: int, readers: int, progress: StepProgress
 ) -> None:
     total = unfinished.shape[0]
     done = total - sum(len(range(total)[unfinished.rows(number)]) for number in unfinished.todo)

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
 import msgspec
 import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data import Dataset, encode_header
-from nooch.errors import NoochError, OutputError
-from nooch.files import atomic_folder, check_output, sha256_of
+from nooch.errors import NoochError
+from nooch.files import atomic_folder, check_output, sha256_of, writing
 from nooch.version import __version__
+from nooch.work_folder import check_space, held, remove_folder
 
 __all__ = ["ArrayHeader", "Kind", "Place", "Unfinished", "block_hash", "making", "write_block"]
 
@@ -163,23 +162,12 @@ def making(
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(work / "lock", timeout=0)
-        with lock:
-            plan = {"dataset": data.fingerprint, "shape": shape, "dtype": dtype, "block": block, "made": made}
-            unfinished = _begin(work, kind, json.loads(json.dumps(plan)), shape, np.dtype(dtype), block)
-            yield unfinished
-            _finish(unfinished, path, kind, data, made, overwrite)
-        shutil.rmtree(work, ignore_errors=True)
-    except filelock.Timeout as error:
-        raise OutputError(
-            "another process is making it", where=path, remedy="wait until it has ended, or choose another path"
-        ) from error
-    except OSError as error:
-        if isinstance(error, OutputError) or error.errno is None:
-            raise
-        raise OutputError(f"cannot write: {error.strerror}", where=error.filename or path) from error
+    with held(work, "making it"), writing(path):
+        plan = {"dataset": data.fingerprint, "shape": shape, "dtype": dtype, "block": block, "made": made}
+        unfinished = _begin(work, kind, json.loads(json.dumps(plan)), shape, np.dtype(dtype), block)
+        yield unfinished
+        _finish(unfinished, path, kind, data, made, overwrite)
+        remove_folder(work)
 
 
 def _begin(
@@ -190,7 +178,7 @@ def _begin(
     if not _same(noted, plan) or not array.is_file():
         for file in (noted, work / "blocks.jsonl", array):
             file.unlink(missing_ok=True)
-        _check_space(work, int(np.prod(shape)) * dtype.itemsize)
+        check_space(work.parent, int(np.prod(shape)) * dtype.itemsize, "the array")
         np.lib.format.open_memmap(array, mode="w+", dtype=dtype, shape=shape)
         noted.write_text(json.dumps(plan))
     mapped: np.memmap[Any, Any] = np.lib.format.open_memmap(array, mode="r")
@@ -216,17 +204,6 @@ def _recorded(file: Path) -> Iterator[tuple[int, str]]:
         except ValueError:
             continue
         yield int(number), str(digest)
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise OutputError(
-            f"needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
-            where=folder.parent,
-            remedy="choose a smaller size, or another disk",
-        )
 
 
 def _finish(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import builtins
 import multiprocessing
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nooch.data import Dataset
-from nooch.readers import Map
+from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.training.decoding import (
     check_size,
     choose_codec,
@@ -22,13 +21,12 @@ from nooch.training.images import image_paths
 from nooch.training.kept import Kind, Place, Unfinished, making, write_block
 from nooch.training.mapped import MappedRows
 
-__all__ = ["PIXELS", "SIZE", "PixelCache", "Progress", "build_pixels"]
+__all__ = ["PIXELS", "SIZE", "PixelCache", "build_pixels"]
 
 PIXELS = Kind("pixels", 1, "nooch pixels DATASET --out PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""
 
-Progress = Callable[[int, int], None]
 """Called with (images done, images in all)."""
 
 # bytes in a block: what a kill can cost each process, and what each process holds in memory
@@ -84,7 +82,7 @@ def build_pixels(
     codec: str = "auto",
     map: Map = builtins.map,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: StepProgress = no_progress,
 ) -> PixelCache:
     """Decode and resize every image of a dataset once, and keep the pixels in a folder.
 
@@ -117,11 +115,11 @@ def build_pixels(
     }
     shape, block = (len(data), height, width, 3), max(1, _BLOCK // (height * width * 3))
     with making(folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite) as unfinished:
-        _fill(unfinished, paths, chosen, map, progress or (lambda _done, _total: None))
+        _fill(unfinished, paths, chosen, map, progress)
     return PixelCache.load(folder, data, verify=False)
 
 
-def _fill(unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: Progress) -> None:
+def _fill(unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress) -> None:
     _, *size, _ = unfinished.shape
     parts = [
         _Part(n, unfinished.place(n), [str(p) for p in paths[unfinished.rows(n)]], (size[0], size[1]), codec)

@@ -26,6 +26,7 @@ from nooch.data import encode_header, load_header, read_arrays
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
+from nooch.work_folder import locked
 
 __all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
 
@@ -236,15 +237,8 @@ class RunsFolder:
         Raises:
             OutputError: another process holds it, or it cannot be written.
         """
-        try:
-            lock = FileLock(self.path / "passes" / "held.lock").acquire(timeout=0)
-        except Timeout as error:
-            raise OutputError(
-                "another process is training these runs", where=self.path, remedy="wait for it; see nooch status"
-            ) from error
-        except OSError as error:
-            raise OutputError(f"cannot be written: {error.strerror}", where=self.path) from error
-        with lock:
+        lock = self.path / "passes" / "held.lock"
+        with locked(lock, "training these runs", self.path, remedy="wait for it; see nooch status"):
             yield
 
     @contextlib.contextmanager

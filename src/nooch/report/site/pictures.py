@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from PIL import Image
 
 from nooch.machine import processors
 from nooch.readers.opening import UNREADABLE, opened_image
+from nooch.shared_types import Progress, no_progress
 
 __all__ = ["LARGE", "SMALL", "Drawn", "Wanted", "draw_pictures", "picture_name"]
 
@@ -42,9 +43,7 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
     return f"pictures/{split}/{row // 1000}/{row}{'-large' if large else ''}.jpg"
 
 
-def draw_pictures(
-    wanted: Sequence[Wanted], folder: Path, progress: Callable[[str, int, int], None] = lambda _w, _d, _t: None
-) -> list[Drawn]:
+def draw_pictures(wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress) -> list[Drawn]:
     """Write pictures as JPEG; what cannot be read is told, not raised.
 
     Args:

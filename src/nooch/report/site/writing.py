@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from nooch.report.site.scripts import script
 from nooch.report.site.shades import draw_shades
 from nooch.report.site.supports import shown_criteria
 from nooch.report.site.tasks import task_file
+from nooch.shared_types import Progress, no_progress
 from nooch.version import __version__
 
 __all__ = ["SITE_MARKER", "write_site"]
@@ -33,7 +34,7 @@ def write_site(
     out: str | Path,
     *,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] = lambda _w, _d, _t: None,
+    progress: Progress = no_progress,
 ) -> list[str]:
     """Write the site, whole or not at all; return notes on pictures that could not be drawn.
 
@@ -75,7 +76,7 @@ def _write_data(
     folder: Path,
     pictures: dict[str, NDArray[np.uint8]],
     shades: dict[str, dict[int, list[str]]],
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> None:
     suite = site.suite
     data = [images.data for images in site.images.values() if images.data is not None]

@@ -1,0 +1,130 @@
+"""Where the tables of a dataset are: in memory, or in a folder of parts and read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data.part_files import Header, PartFiles
+from nooch.files import Place
+
+__all__ = ["DatasetTables"]
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetTables:
+    """The fields of a Dataset, which says what they are. A dataset in memory has one part.
+
+    A field of a stored dataset is not there until it is asked for: none has a default in the class.
+    """
+
+    images: pl.DataFrame
+    classes: tuple[str, ...]
+    areas: csr_array
+    captions: pl.DataFrame | None = field(default_factory=lambda: None)
+    embeddings: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    image_root: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    exceptions: csr_array | None = field(default_factory=lambda: None)
+    _files: ClassVar[PartFiles | None] = None
+
+    def __post_init__(self) -> None:
+        self._set(**{name: getattr(self, name) for name in ("areas", "embeddings", "provenance", "kinds")})
+
+    def _set(self, **values: Any) -> None:
+        """Give fields their values, which nobody may change from then on."""
+        for name, value in values.items():
+            if isinstance(value, csr_array):
+                for array in (value.data, value.indices, value.indptr):
+                    array.flags.writeable = False
+            self.__dict__[name] = MappingProxyType(dict(value)) if isinstance(value, Mapping) else value
+
+    @classmethod
+    def stored(cls, files: PartFiles) -> Self:
+        """The dataset of a folder. Each table is read, checked and joined over the parts when it is first asked for."""
+        data, header = object.__new__(cls), files.header
+        about = {"image_root": header.image_root, "provenance": header.provenance, "kinds": header.kinds}
+        data._set(_files=files, classes=tuple(header.classes), **about)
+        return data
+
+    # not for mypy, which would then take any name for one that is there
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A table of a stored dataset that was not asked for before."""
+            if self._files is None or name not in ("images", "areas", "captions", "embeddings", "exceptions"):
+                raise AttributeError(f"a Dataset has no attribute {name!r}")
+            read = getattr(self._files, name)
+            self._set(**{name: read() if name == "images" else read(self.images)})
+            return self.__dict__[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # a stored dataset travels to workers without its tables
+        if self._files is not None:
+            return type(self).stored, (self._files,)
+        values = (getattr(self, one.name) for one in fields(self))
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
+
+    def in_memory(self, reads: Collection[str] | None = None) -> Self:
+        """The dataset with everything read and checked now; one that is in memory already is given as it is.
+
+        Args:
+            reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
+
+        Raises:
+            FormatError: files that are missing, altered, or hold what a dataset cannot.
+            InputError: a file at an address that cannot be fetched.
+        """
+        if self._files is None:
+            return self
+        images = self._files.images()
+        return type(self)(
+            images,
+            self.classes,
+            self._files.areas(images),
+            self._files.captions(images) if reads is None or "captions" in reads else None,
+            self._files.embeddings(images, reads),
+            self.image_root,
+            self.provenance,
+            self.kinds,
+            self._files.exceptions(images),
+        )
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts, 1 in memory."""
+        return 1 if self._files is None else len(self._files.parts)
+
+    def part(self, number: int, reads: Collection[str] | None = None) -> Self:
+        """One part, in memory; arguments and errors as for ``in_memory``. A dataset in memory is its only part."""
+        if self._files is None:
+            return self
+        return self.stored(self._files.only(number)).in_memory(reads)
+
+    @property
+    def folder(self) -> Place | None:
+        """Where a stored dataset lies, a path or an address; None in memory."""
+        return None if self._files is None else self._files.folder
+
+    @property
+    def header(self) -> Header | None:
+        """Contents of ``dataset.json`` of a stored dataset; None in memory."""
+        return None if self._files is None else self._files.header
+
+    @property
+    def embedding_names(self) -> tuple[str, ...]:
+        """Names of the embeddings."""
+        return tuple(self.embeddings) if self._files is None else self._files.embedding_names
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether there is a table of captions."""
+        return self.captions is not None if self._files is None else self._files.has("captions")

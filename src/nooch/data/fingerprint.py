@@ -1,0 +1,102 @@
+"""The fingerprint of a dataset: BLAKE3 of its contents, column by column, each column over all parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from blake3 import blake3
+from numpy.typing import NDArray
+
+from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
+
+__all__ = ["Columns", "fingerprint_of"]
+
+Columns = Callable[[str, str], Iterable[pl.Series]]
+"""(table, column) -> the column's pieces, one for each part, in order; none where there is no such table."""
+
+
+def fingerprint_of(
+    images: Mapping[str, Any],
+    captions: Sequence[str],
+    classes: Sequence[str],
+    kinds: Mapping[str, str],
+    per_image: Iterable[NDArray[Any]],
+    columns: Columns,
+) -> str:
+    """BLAKE3 of ids, sizes, splits, attributes, classes, areas, captions and what was annotated, in hexadecimal.
+
+    It does not depend on how files were compressed or how the dataset is divided, nor on embeddings, which are derived. What was
+    annotated counts where it is not everything: a dataset in which all was annotated has the fingerprint of one that says
+    nothing of it. One piece of one column is in memory at a time.
+
+    Args:
+        images: column of the images -> its type.
+        captions: columns of the captions; none where there is no such table.
+        classes: names of the classes.
+        kinds: class -> thing or stuff.
+        per_image: number of classes of each image, an array for each part.
+        columns: gives the columns, those of ``areas`` (``class``, ``area``) and ``exceptions`` (``image_id``, ``class``, ``known``) too.
+    """
+    digest = blake3()
+    partly = [name for name in ANNOTATED if name in images and not all(c.all() for c in columns("images", name))]
+    for name, kind in images.items():
+        if name in ANNOTATED and name not in partly:
+            continue
+        digest.update(f"{name}\0{kind}\0".encode())
+        _add_column(digest, lambda name=name: columns("images", name))  # type: ignore[misc]
+    digest.update("\0".join(classes).encode())
+    digest.update(np.zeros(1, np.int64).tobytes())
+    before = 0
+    for counts in per_image:
+        ends = before + np.cumsum(counts, dtype=np.int64)
+        digest.update(ends.tobytes())
+        before = int(ends[-1]) if len(ends) else before
+    _add_codes(digest, columns("areas", "class"))
+    for part in columns("areas", "area"):
+        digest.update(part.to_numpy().tobytes())
+    for name in captions:
+        _add_column(digest, lambda name=name: columns("captions", name))  # type: ignore[misc]
+    if any(name in COLUMN_OF_KIND.values() for name in partly):
+        digest.update(b"\0kinds\0" + "\0".join(f"{name}\0{kind}" for name, kind in kinds.items()).encode())
+    if any(len(part) for part in columns("exceptions", "known")):
+        digest.update(b"\0exceptions\0")
+        _add_column(digest, lambda: columns("exceptions", "image_id"))
+        _add_codes(digest, columns("exceptions", "class"))
+        for part in columns("exceptions", "known"):
+            digest.update(part.to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _add_codes(digest: Any, parts: Iterable[pl.Series]) -> None:
+    for part in parts:
+        digest.update(part.to_physical().cast(pl.Int64).to_numpy().tobytes())
+
+
+def _add_column(digest: Any, column: Callable[[], Iterable[pl.Series]]) -> None:
+    """The values of a column as bytes that do not depend on its layout in memory: numbers as they are, all else as text."""
+    kinds = [(part.dtype, part.null_count() > 0) for part in column()]
+    kind, nulls = kinds[0][0], any(missing for _, missing in kinds)
+    if kind.is_numeric() and not nulls:
+        for part in column():
+            digest.update(part.to_numpy().tobytes())
+        return
+    nested = kind.is_nested() or kind in (pl.Binary, pl.Object)
+    digest.update(b"[" if nested else b"")
+    separator = b""
+    for part in column():
+        if len(part):
+            digest.update(separator)
+            digest.update(_list_bytes(part) if nested else _text_bytes(part))
+            separator = b", " if nested else b"\0"
+    digest.update(b"]" if nested else b"")
+
+
+def _list_bytes(column: pl.Series) -> bytes:
+    return repr(column.to_list())[1:-1].encode()
+
+
+def _text_bytes(column: pl.Series) -> bytes:
+    return "\0".join(column.cast(pl.String).fill_null("\x01").to_list()).encode()

@@ -1,0 +1,275 @@
+"""The files of a dataset folder: ``dataset.json`` says what they are, and each is checked against that when it is read.
+
+A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``, ``captions.parquet``, ``exceptions.parquet``,
+``embeddings/NAME.npy``. A dataset of several parts is a folder of part files per table: ``images/part-0000000.parquet`` and on,
+``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every image id in it is above those
+of the parts before. How a dataset is divided does not change its fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data.embedding_files import load_embedding
+from nooch.data.header import load_header
+from nooch.data.pairs import areas_matrix, exceptions_matrix
+from nooch.data.tables import read_table, table_of
+from nooch.errors import FormatError
+from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
+
+__all__ = [
+    "FORMAT_VERSION",
+    "FileRecord",
+    "Header",
+    "PartFiles",
+    "check_file",
+    "file_record",
+    "open_parts",
+    "read_header",
+]
+
+FORMAT_VERSION = 2
+"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in every image."""
+
+_AGAIN = "import the dataset again"
+_TABLES = ("images", "areas", "captions", "exceptions")
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """Size and hash of one file of the folder."""
+
+    sha256: str
+    bytes: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Contents of ``dataset.json``."""
+
+    format: str
+    version: int
+    nooch: str
+    fingerprint: str
+    n_images: int
+    splits: dict[str, int]
+    classes: list[str]
+    image_root: str | None
+    provenance: dict[str, Any]
+    files: dict[str, FileRecord]
+    kinds: dict[str, str] = {}
+
+
+def read_header(folder: str | Place) -> Header:
+    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
+    return load_header(
+        place(folder) / DATASET_MARKER,
+        Header,
+        name="dataset",
+        version=FORMAT_VERSION,
+        make="make one with nooch import",
+        again=_AGAIN,
+    )
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """Files of some parts of a dataset folder. Tables are joined over these parts; small, so that it can travel to workers.
+
+    Attributes:
+        folder: where the dataset lies, a path or an address.
+        header: contents of ``dataset.json``.
+        parts: for each part, table or ``embeddings/NAME`` -> file name in the folder.
+        whole: whether these are all parts.
+    """
+
+    folder: Place
+    header: Header
+    parts: tuple[Mapping[str, str], ...]
+    whole: bool = True
+
+    def only(self, number: int) -> PartFiles:
+        """The files of one part."""
+        return replace(self, parts=(self.parts[number],), whole=len(self.parts) == 1)
+
+    @property
+    def embedding_names(self) -> tuple[str, ...]:
+        """Names of the embeddings."""
+        return tuple(kind.partition("/")[2] for kind in self.parts[0] if kind.startswith("embeddings/"))
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return table in self.parts[0]
+
+    def images(self) -> pl.DataFrame:
+        """The images of these parts, ascending by id."""
+        images = self._table("images")
+        if self.whole and images.height != self.header.n_images:
+            raise FormatError(
+                f"images.parquet has {images.height} images, {DATASET_MARKER} says {self.header.n_images}",
+                where=self.folder,
+                remedy=_AGAIN,
+            )
+        return images
+
+    def areas(self, images: pl.DataFrame) -> csr_array:
+        """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
+        return areas_matrix(self._table_about("areas", images), images, self.header.classes, self.folder)
+
+    def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
+        """Captions as a table, or None where there are none."""
+        return self._table_about("captions", images) if self.has("captions") else None
+
+    def exceptions(self, images: pl.DataFrame) -> csr_array | None:
+        """Exceptions as CSR int8 (n_images, n_classes), or None where there are none."""
+        if not self.has("exceptions"):
+            return None
+        return exceptions_matrix(self._table_about("exceptions", images), images, self.header.classes, self.folder)
+
+    def embeddings(self, images: pl.DataFrame, reads: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are one file."""
+        names = [name for name in self.embedding_names if reads is None or f"embeddings/{name}" in reads]
+        return {name: self._embedding(f"embeddings/{name}", images.height) for name in names}
+
+    def check_others(self) -> None:
+        """Raise FormatError where a listed file that no table is made of is missing or altered: a folder is whole or refused."""
+        for part in self.parts:
+            for kind, name in part.items():
+                if kind not in _TABLES and not kind.startswith("embeddings/"):
+                    check_file(self.folder, name, self.header.files[name], hashed=True)
+
+    def _table(self, kind: str) -> pl.DataFrame:
+        return pl.concat([_open_table(self.folder, self.header, part[kind]) for part in self.parts])
+
+    def _table_about(self, kind: str, images: pl.DataFrame) -> pl.DataFrame:
+        table = self._table(kind)
+        if not table["image_id"].unique().is_in(images["image_id"].implode()).all():
+            raise FormatError(f"{self.parts[0][kind]} has rows of images that it does not hold", where=self.folder)
+        return table
+
+    def _embedding(self, kind: str, n_images: int) -> NDArray[Any]:
+        """An embedding: mapped where it is one file, read where it comes in parts."""
+        files = [part[kind] for part in self.parts]
+        parts = [_open_embedding(self.folder, self.header, f, n_images if len(files) == 1 else None) for f in files]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(whole) != n_images:
+            problem = f"{files[0]} and on have {len(whole)} rows in {len(files)} parts, expected {n_images}"
+            raise FormatError(problem, where=self.folder, remedy=_AGAIN)
+        return whole
+
+
+def open_parts(folder: str | Place) -> PartFiles:
+    """The files of a dataset folder; nothing but ``dataset.json`` is read.
+
+    Raises:
+        FormatError: no dataset, a newer version, or parts that do not belong together.
+        InputError, ParameterError, MissingExtraError: an address that cannot be used or gives nothing.
+    """
+    folder = place(folder)
+    header = read_header(folder)
+    found: dict[str, dict[str, str]] = {}
+    one_part = "images.parquet" in header.files
+    for name in sorted(header.files):
+        kind, part = (re.sub(r"\.(parquet|npy)$", "", name), "") if one_part else _split(name)
+        found.setdefault(part, {})[kind] = name
+    parts = tuple(found[part] for part in sorted(found))
+    if not parts or any(set(part) != set(parts[0]) for part in parts) or not {"images", "areas"} <= set(parts[0]):
+        missing = "areas.parquet" if one_part else "images.parquet, nor the same tables for every part"
+        raise FormatError(f"{DATASET_MARKER} does not list {missing}", where=folder, remedy=_AGAIN)
+    return PartFiles(folder, header, parts)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Table and part of a part file."""
+    kind, _, file = name.rpartition("/")
+    return kind, PurePosixPath(file).stem
+
+
+def _open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
+    """One of the folder's Parquet files, its size and hash checked. Raises FormatError, or InputError at an address."""
+    content = check_file(folder, name, header.files[name], hashed=True)
+    return read_table(str(folder / name)) if content is None else table_of(content, folder / name)
+
+
+def _open_embedding(folder: Place, header: Header, name: str, n_images: int | None) -> NDArray[Any]:
+    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an address.
+
+    Its SHA-256 is checked when this process first opens the file, and again where the file has changed since.
+    """
+    record = header.files[name]
+    content = check_file(folder, name, record, hashed=False)
+    if isinstance(folder, Path) and sha256_once(folder / name) != record.sha256:
+        raise _altered(folder, name)
+    return load_embedding(folder, name, n_images, content)
+
+
+def file_record(path: Path) -> FileRecord:
+    """Hash and size of a file."""
+    return FileRecord(sha256_of(path), path.stat().st_size)
+
+
+def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
+    """Raise a FormatError where a file is missing, or is not the one that was recorded.
+
+    Returns:
+        None, or the content of a file at an address: it is fetched to be checked, and not a second time.
+    """
+    if not isinstance(folder, Path):
+        return _fetched(folder, name, record)
+    path = folder / name
+    try:
+        inside = folder.resolve() in path.resolve().parents
+        same_size = inside and path.is_file() and path.stat().st_size == record.bytes
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN) from error
+    # names come from a file: they must not lead out of the folder
+    if not inside:
+        raise _outside(folder, name)
+    if not same_size:
+        raise _resized(folder, name)
+    if hashed and sha256_of(path) != record.sha256:
+        raise _altered(folder, name)
+    return None
+
+
+def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
+    # there is no path to resolve, and servers and protocols read much into a name, so that it must be a plain one
+    if not _PLAIN.fullmatch(name):
+        raise _outside(folder, name)
+    try:
+        content = read_bytes(folder / name)
+    except FileNotFoundError as error:
+        raise _resized(folder, name) from error
+    if len(content) != record.bytes:
+        raise _resized(folder, name)
+    if hashlib.sha256(content).hexdigest() != record.sha256:
+        raise _altered(folder, name)
+    return content
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+
+
+def _outside(folder: Place, name: str) -> FormatError:
+    return FormatError(
+        f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
+    )
+
+
+def _resized(folder: Place, name: str) -> FormatError:
+    return FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN)
+
+
+def _altered(folder: Place, name: str) -> FormatError:
+    return FormatError(
+        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
+    )

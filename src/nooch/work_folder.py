@@ -1,0 +1,201 @@
+"""Folders of intermediate files, so that interrupted work resumes.
+
+A work folder lies beside the target, and its name has a key of everything that its files depend on. One process at a time
+uses it, it keeps the result of each finished step, and it is removed once the target is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, get_origin
+
+import msgspec
+from blake3 import blake3
+from filelock import FileLock, Timeout
+
+from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.files import replace_file
+
+__all__ = [
+    "check_space",
+    "held",
+    "kept",
+    "key_of",
+    "locked",
+    "remove_folder",
+    "remove_leftovers",
+    "size_in_words",
+    "work_folder",
+]
+
+_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+
+T = TypeVar("T")
+
+
+def key_of(content: Any) -> str:
+    """A key of JSON-like content, 16 hexadecimal digits; the order of a mapping counts."""
+    return blake3(msgspec.json.encode(content)).hexdigest()[:16]
+
+
+def work_folder(target: Path, what: str, content: Any) -> Path:
+    """Where intermediate files for a target lie: ``.TARGET.WHAT-KEY`` beside it.
+
+    Args:
+        target: what they are for.
+        what: is done, such as ``importing``.
+        content: everything that the files depend on, JSON-like, so that work of other input never takes them for its own.
+    """
+    return target.with_name(f".{target.name}.{what}-{key_of(content)}")
+
+
+@contextlib.contextmanager
+def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[None]:
+    """Hold a lock file; a process that is killed releases it.
+
+    Args:
+        file: the lock; its folder exists. It stays.
+        doing: for the error, such as ``finding this suite``.
+        where: for the error, what is locked.
+        remedy: for the error.
+
+    Raises:
+        OutputError: another process holds it, or it cannot be made.
+    """
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
+    except (OSError, NotImplementedError) as error:
+        raise OutputError(
+            f"cannot be locked: {error}", where=where, remedy="choose a folder that can be written, or another disk"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterator[None]:
+    """Make a work folder where it is missing, and hold it, so that two processes never do the same work.
+
+    At the end it is removed if it is empty, and so are the folders above it that were made for it.
+
+    Args:
+        folder: for intermediate files; its lock lies beside it.
+        doing: for the error, such as ``finding this suite``.
+        clear_if_refused: remove its files, too, when the input is refused: they are of no use to other input.
+
+    Raises:
+        OutputError: another process holds it, or it cannot be made.
+    """
+    made = [parent for parent in folder.parents if not parent.exists()]
+    lock = folder.with_name(f"{folder.name}.lock")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
+    try:
+        with locked(lock, doing, folder):
+            folder.mkdir(exist_ok=True)
+            try:
+                yield
+            except (InputError, ParameterError, UndefinedError):
+                if clear_if_refused:
+                    remove_folder(folder)
+                raise
+            finally:
+                _remove_empty(folder)
+                # while it is locked: afterwards it may be another process's
+                with contextlib.suppress(OSError):
+                    lock.unlink()
+    finally:
+        _remove_empty(*made)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def remove_leftovers(target: Path, what: str, doing: str) -> None:
+    """Remove work folders of a target that is written, except those that other processes hold.
+
+    Args:
+        target: what they were for.
+        what: as for ``work_folder``.
+        doing: as for ``held``.
+    """
+    for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
+        if left.is_dir():
+            with contextlib.suppress(OutputError), held(left, doing):
+                remove_folder(left)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove intermediate files; workers that are just ending may write one more."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
+
+
+def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
+    """A result that is made once: read from its file, or made and written there.
+
+    Args:
+        file: holds the result as MessagePack once it is made; it is there whole or not at all.
+        kind: type of the result, for msgspec; numpy arrays may be part of it.
+        make: makes the result.
+    """
+    if file.is_file():
+        found: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
+        return found
+    made = make()
+    replace_file(file, msgspec.msgpack.encode(made, enc_hook=_plain))
+    return made
+
+
+def _plain(value: Any) -> Any:
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.dtype.str, value.shape, value.tobytes()
+    raise NotImplementedError(f"a result holds {type(value)}")
+
+
+def _array(kind: Any, value: Any) -> Any:
+    import numpy as np
+
+    if (get_origin(kind) or kind) is np.ndarray:
+        dtype, shape, content = value
+        return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
+    raise NotImplementedError(f"a result holds {kind}")
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Raise an OutputError where a folder's disk has less than ``needed`` bytes free for ``what``."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OutputError(
+            f"{what} needs {size_in_words(needed)}, and {size_in_words(free)} are free",
+            where=folder,
+            remedy="make room, or choose a folder on another disk",
+        )
+
+
+def size_in_words(size: int) -> str:
+    """Bytes for a reader, such as 19.3 GB."""
+    for unit, scale in _UNITS:
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,113 @@
+"""Folders of intermediate files: keys, locks, results that are made once, leftovers, free space."""
+
+import shutil
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+from refusals import fails
+
+from nooch.errors import InputError, OutputError
+from nooch.work_folder import check_space, held, kept, key_of, locked, remove_leftovers, work_folder
+
+
+class Found(msgspec.Struct):
+    name: str
+    counts: np.ndarray
+
+
+def test_a_key_depends_on_all_content():
+    contents = [{"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 1]}, {"b": [1, 2], "a": 1}, {"a": "1", "b": [1, 2]}]
+    keys = [key_of(content) for content in contents]
+    assert len(set(keys)) == 4
+    assert key_of(contents[0]) == keys[0]
+    assert {len(key) for key in keys} == {16}
+
+
+def test_a_work_folder_lies_beside_its_target(tmp_path):
+    folder = work_folder(tmp_path / "suite", "finding", [1])
+    assert folder == tmp_path / f".suite.finding-{key_of([1])}"
+
+
+def test_an_empty_folder_and_those_made_for_it_are_removed(tmp_path):
+    folder = tmp_path / "a" / "b" / ".suite.finding-0"
+    with held(folder, "finding this suite"):
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_stay_unless_the_input_is_refused(tmp_path):
+    folder = tmp_path / "made" / "work"
+
+    def refused(**more):
+        with held(folder, "working", **more):
+            (folder / "file").touch()
+            raise InputError("is refused")
+
+    with pytest.raises(InputError):
+        refused()
+    assert [path.name for path in folder.parent.iterdir()] == ["work"]
+    with pytest.raises(InputError):
+        refused(clear_if_refused=True)
+    # the folder above it was there before this time
+    assert list(folder.parent.iterdir()) == []
+    folder.parent.rmdir()
+    with pytest.raises(InputError):
+        refused(clear_if_refused=True)
+    assert not folder.parent.exists()
+
+
+def test_another_process_is_refused(tmp_path):
+    folder = tmp_path / "work"
+    code = f"from pathlib import Path\nfrom nooch.work_folder import held\nwith held(Path({str(folder)!r}), 'working'): pass"
+    with held(folder, "working"):
+        fails(lambda: held(folder, "working").__enter__(), "another process is working", str(folder), kind=OutputError)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "another process is working" in done.stderr
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_place_that_cannot_be_locked(tmp_path):
+    (tmp_path / "x.lock").mkdir()
+    fails(lambda: locked(tmp_path / "x.lock", "working", tmp_path).__enter__(), "cannot be locked", kind=OutputError)
+    (tmp_path / "file").touch()
+    fails(lambda: held(tmp_path / "file" / "w", "working").__enter__(), "cannot write", kind=OutputError, helps=False)
+
+
+def test_leftovers_are_removed_unless_they_are_held(tmp_path):
+    names = [".suite.finding-1", ".suite.finding-2", ".suite.summing-1", ".suite2.finding-1"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    with held(tmp_path / names[1], "finding this suite"):
+        remove_leftovers(tmp_path / "suite", "finding", "finding this suite")
+    assert sorted(path.name for path in tmp_path.iterdir()) == names[1:]
+
+
+def test_a_result_is_made_once(tmp_path):
+    made = []
+
+    def make():
+        made.append(1)
+        return Found("a", np.arange(6, dtype=np.int32).reshape(2, 3))
+
+    results = [kept(tmp_path / "result", Found, make) for _ in range(3)]
+    assert len(made) == 1
+    for found in results:
+        assert found.counts.dtype == np.int32
+        assert found.counts.tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(NotImplementedError):
+        kept(tmp_path / "other", Found, lambda: Found("a", np.array([object()])))
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_space_is_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**10, 10**10, 1999))
+    check_space(tmp_path, 1999, "unpacking")
+    fails(
+        lambda: check_space(tmp_path, 2 * 10**9, "unpacking"),
+        "unpacking needs 2.0 GB, and 2.0 kB are free",
+        kind=OutputError,
+    )
