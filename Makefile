@@ -60,7 +60,8 @@ docs: $(TOOLS)
 package: $(TOOLS)
 	rm -rf dist
 	$(BIN)/python -m hatchling build --target sdist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir dist dist/*.tar.gz
 	$(BIN)/python -m twine check --strict dist/*
 
 bench: $(READY)

@@ -14,12 +14,12 @@ import pytest
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.md"))
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 TOLERANCE = 0.1
-"""Of numbers with decimals, which depend on the CPU; whole numbers must be the same."""
+"""Of decimals, which depend on the CPU; whole numbers must be the same."""
 
 
 @dataclass
 class Page:
-    """A tutorial that is run in ``folder``: ``bash`` and ``python`` blocks, and files with a title."""
+    """A tutorial that is run in ``folder``: blocks of ``bash`` and ``python``."""
 
     folder: Path
     environment: dict[str, str]
@@ -30,9 +30,13 @@ class Page:
         if language == "python":
             return self.run_python(text)
         assert language == "bash"
-        command = ["bash", "-euo", "pipefail", "-c", text]
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -102,5 +106,6 @@ def same(wanted: str, word: str) -> bool:
     ],
 )
 def test_output_is_compared(expected, output, printed):
-    with contextlib.nullcontext() if printed else pytest.raises(AssertionError, match="not printed"):
+    refused = pytest.raises(AssertionError, match="not printed")
+    with contextlib.nullcontext() if printed else refused:
         assert_printed(expected, output)
