@@ -17,9 +17,7 @@ from nooch.version import __version__
 if TYPE_CHECKING:
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
-    from nooch.data import Dataset, load_dataset, save_dataset
-    from nooch.data.shard_writing import save_shards
-    from nooch.data.shards import divide, open_shards
+    from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
@@ -27,10 +25,10 @@ if TYPE_CHECKING:
     from nooch.plans import SplitPlan
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
-    from nooch.readers.boxes import read_boxes
+    from nooch.readers.boxes import BoxReading, read_boxes
     from nooch.readers.coco import read_coco
-    from nooch.readers.label_maps import read_label_maps
-    from nooch.readers.map_parts import MapReading
+    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_parts import TableReading
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from nooch.study.figures import figure_data, save_figures
     from nooch.study.finding import find
     from nooch.study.galleries import contact_sheet, save_gallery
-    from nooch.study.importing import with_split
+    from nooch.study.importing import import_dataset, with_split
     from nooch.study.loss_sweeping import sweep_losses
     from nooch.study.planning import plan_bench, plan_finetune
     from nooch.study.predicting import find_images, predict, save_predictions
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from nooch.study.results import read_results
     from nooch.study.sharded_embedding import embed_in_shards
     from nooch.study.sharded_finding import find_in_shards
-    from nooch.study.sharded_importing import import_coco_in_parts, import_in_parts
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -70,23 +67,20 @@ if TYPE_CHECKING:
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
     "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset", "read_thresholds"),
-    "nooch.data": ("Dataset", "load_dataset", "save_dataset"),
+    "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
-    "nooch.data.shard_writing": ("save_shards",),
-    "nooch.data.shards": ("divide", "open_shards"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
     "nooch.study.sharded_embedding": ("embed_in_shards",),
     "nooch.study.sharded_finding": ("find_in_shards",),
-    "nooch.study.sharded_importing": ("import_coco_in_parts", "import_in_parts"),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
-    "nooch.readers.boxes": ("read_boxes",),
+    "nooch.readers.boxes": ("BoxReading", "read_boxes"),
     "nooch.readers.coco": ("read_coco",),
-    "nooch.readers.label_maps": ("read_label_maps",),
-    "nooch.readers.map_parts": ("MapReading",),
+    "nooch.readers.coco_reading": ("CocoReading",),
+    "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
     "nooch.readers.table_parts": ("TableReading",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
@@ -111,7 +105,7 @@ _HOME = {
     "nooch.study.galleries": ("contact_sheet", "save_gallery"),
     "nooch.study.finding": ("find",),
     "nooch.study.loss_sweeping": ("sweep_losses",),
-    "nooch.study.importing": ("with_split",),
+    "nooch.study.importing": ("import_dataset", "with_split"),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
     "nooch.training.backbones": ("load_backbone",),
@@ -125,7 +119,9 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "CE",
     "Attribute",
+    "BoxReading",
     "ChallengeSet",
+    "CocoReading",
     "Columns",
     "Combination",
     "ContextScores",
@@ -163,8 +159,7 @@ __all__ = [
     "find_images",
     "find_in_shards",
     "find_score",
-    "import_coco_in_parts",
-    "import_in_parts",
+    "import_dataset",
     "judge_statements",
     "load_backbone",
     "load_dataset",
@@ -172,7 +167,7 @@ __all__ = [
     "load_suite",
     "load_task_model",
     "make_waterbirds",
-    "open_shards",
+    "open_dataset",
     "overlaps",
     "paper_results",
     "plan_bench",
@@ -197,7 +192,6 @@ __all__ = [
     "save_gallery",
     "save_predictions",
     "save_scores",
-    "save_shards",
     "save_suite",
     "save_sweep",
     "score_waterbirds",

@@ -6,9 +6,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from nooch.challenge import load_suite
-from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 
 N = 60
 
@@ -22,7 +20,7 @@ def dataset():
 @pytest.fixture(params=["whole", "parts"])
 def folder(request, tmp_path):
     if request.param == "parts":
-        return save_shards(divide(dataset(), 4), tmp_path / "data")
+        return save_dataset(divide(dataset(), 4), tmp_path / "data")
     return save_dataset(dataset(), tmp_path / "data")
 
 
@@ -46,7 +44,7 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
     wanted = dict(pl.read_csv(scores).select("id", "context_bus").iter_rows())
     found = dict(data.images.select("image_id", "context_bus").iter_rows())
     assert found == {image: wanted.get(image) for image in range(0, 3 * N, 3)}
-    assert len(open_shards(tmp_path / "new")) == len(open_shards(folder))
+    assert open_dataset(tmp_path / "new").n_parts == open_dataset(folder).n_parts
     assert (data.areas != dataset().areas).nnz == 0
 
 
@@ -60,7 +58,7 @@ def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
 
 def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
     assert run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id").code == 0
-    more = ["--engine", "local:1"] if len(open_shards(folder)) > 1 else []
+    more = ["--engine", "local:1"] if open_dataset(folder).n_parts > 1 else []
     done = run_cli(
         "find", tmp_path / "new", "--criterion", "scores", "--scores", "context_{task}", "--tau", 0.4,
         "--out", tmp_path / "suite", *more,
@@ -113,12 +111,6 @@ def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
     done = run_cli("add-attributes", tmp_path / "data", tmp_path / "table.parquet", tmp_path / "new")
     assert done.code == 2
     assert "table.parquet: ids of the table are" in done.err
-
-
-def test_one_part_stays_a_part(run_cli, scores, tmp_path):
-    save_shards(divide(dataset(), 1), tmp_path / "data")
-    assert run_cli("add-attributes", tmp_path / "data", scores, tmp_path / "new", "--id", "id").code == 0
-    assert open_shards(tmp_path / "new").in_parts
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):

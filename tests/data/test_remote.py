@@ -22,9 +22,7 @@ from upath import UPath
 from nooch import files
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Gist
-from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
+from nooch.data import Dataset, add_embedding, divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
 from nooch.files import place, read_bytes
@@ -47,7 +45,7 @@ def _data():
 def folder(tmp_path):
     """A folder with a dataset in one piece and the same in parts."""
     save_dataset(_data(), tmp_path / "served" / "whole")
-    save_shards(divide(_data(), 4), tmp_path / "served" / "parts")
+    save_dataset(divide(_data(), 4), tmp_path / "served" / "parts")
     return tmp_path / "served"
 
 
@@ -97,7 +95,7 @@ def test_an_address_gives_what_the_folder_gives(memory, folder, kind, fetched):
 def test_a_find_at_an_address_gives_the_bytes_of_the_folder(memory, folder, tmp_path, fetched):
     expected = _find(folder / "parts", tmp_path / "one")
     assert _find(f"{memory}/parts", tmp_path / "two") == expected
-    assert _find(open_shards(f"{memory}/whole"), tmp_path / "three") == expected
+    assert _find(f"{memory}/whole", tmp_path / "three") == expected
     # what criteria do not read stays where it is
     fetched.clear()
     find_in_shards(f"{memory}/parts", {"ce": CE(0.01)}, tmp_path / "four")
@@ -111,8 +109,8 @@ def test_workers_open_the_address_themselves(folder, tmp_path, monkeypatch):
             if file.is_file():
                 archive.write(file, file.relative_to(folder))
     address = f"zip://parts::file://{tmp_path}/served.zip"
-    opened = pickle.loads(pickle.dumps(open_shards(address)))
-    _same(opened.load(1), open_shards(folder / "parts").load(1))
+    opened = pickle.loads(pickle.dumps(open_dataset(address)))
+    _same(opened.part(1), open_dataset(folder / "parts").part(1))
     # the archive by its path, also from here; workers in other folders find it
     assert str(place(f"zip://parts::{tmp_path}/served.zip")) == address
     monkeypatch.chdir(tmp_path)
@@ -185,13 +183,13 @@ def test_altered_short_and_missing_files_are_refused(memory):
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     fails(lambda: load_dataset(root), "part-0000002.parquet was altered", kind=FormatError)
     file.write_bytes(content[:-1])
-    fails(lambda: open_shards(root).load(2), "missing or has another size", kind=FormatError)
+    fails(lambda: open_dataset(root).part(2), "missing or has another size", kind=FormatError)
     file.unlink()
-    fails(lambda: open_shards(root).load(2), "missing or has another size", kind=FormatError)
+    fails(lambda: open_dataset(root).part(2), "missing or has another size", kind=FormatError)
     file = root / "embeddings" / "e" / "part-0000000.npy"
     file.write_bytes(bytes([1]) + file.read_bytes()[1:])
-    fails(lambda: open_shards(root).load(0), "was altered", kind=FormatError)
-    assert open_shards(root).load(0, reads=()).embeddings == {}
+    fails(lambda: open_dataset(root).part(0), "was altered", kind=FormatError)
+    assert open_dataset(root).part(0, reads=()).embeddings == {}
     fails(lambda: load_dataset(f"{memory}/nothing"), "memory://served/nothing", "is no dataset", kind=FormatError)
 
 

@@ -21,8 +21,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch import files
-from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
-from nooch.data.shards import open_shards
+from nooch.data import Dataset, add_embedding, load_dataset, open_dataset, save_dataset
 from nooch.data.store import read_header
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.files import atomic_folder, check_output, replace_file, sha256_of
@@ -202,7 +201,7 @@ def test_an_altered_embedding_is_refused(saved, at):
     # also where the file has its old times again
     os.utime(saved / EMBEDDING, ns=(before.st_atime_ns, before.st_mtime_ns))
     _fails(lambda: load_dataset(saved), f"{EMBEDDING} was altered", "SHA-256", "import the dataset again")
-    _fails(lambda: open_shards(saved).load(0), f"{EMBEDDING} was altered")
+    _fails(lambda: open_dataset(saved).part(0), f"{EMBEDDING} was altered")
     # what is not read is not hashed
     assert load_dataset(saved, reads=()).embeddings == {}
     (saved / EMBEDDING).write_bytes(content[:-4])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +24,7 @@ from nooch.challenge.packed import SHIPPED, is_shipped, shipped_suite
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
+from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.errors import FormatError
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
@@ -31,6 +33,20 @@ __all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
+
+
+_AGAIN = "find the suite again"
+_SETS: Schema = {
+    "criterion": Column(NAMES, "the suite's criteria"),
+    "task": Column(NAMES, "the suite's tasks"),
+    "split": Column(NAMES, ", ".join([*SPLITS, ALL]), wrong=lambda split: ~split.cast(pl.String).is_in([*SPLITS, ALL])),
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
+    "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
+    "subset": Column(NAMES, ", ".join(SUBSETS), wrong=lambda subset: ~subset.cast(pl.String).is_in(SUBSETS)),
+    # suites of earlier versions have no such column
+    "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True),
+}
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -73,11 +89,11 @@ def load_suite(folder: str | Path) -> Suite:
         name="suite",
         version=FORMAT_VERSION,
         make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
-        again="find the suite again",
+        again=_AGAIN,
     )
     table = folder / TABLE
     if not table.is_file():
-        raise FormatError(f"{TABLE} is missing", where=folder)
+        raise FormatError(f"{TABLE} is missing", where=folder, remedy=_AGAIN)
     if sha256_of(table) != file.files.get(TABLE):
         raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder)
     return Suite(file.header, _Reader(table, file.header))
@@ -150,11 +166,15 @@ class _Reader:
     """Reads one set at a time, keeping the last row group, whose splits are usually asked for together."""
 
     def __init__(self, path: Path, header: SuiteHeader) -> None:
-        self._file = pq.ParquetFile(path)
+        self._path = path
+        with _readable(path):
+            self._file = pq.ParquetFile(path)
         groups = _groups(header)
         if groups and self._file.num_row_groups != len(groups):
             raise FormatError(
-                f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}", where=path
+                f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}",
+                where=path,
+                remedy=_AGAIN,
             )
         self._number = {key: number for number, (key, _) in enumerate(groups)}
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
@@ -163,14 +183,11 @@ class _Reader:
     def __call__(self, criterion: str, task: str, split: str) -> ChallengeSet:
         number = self._number[criterion, task]
         if self._last is None or self._last[0] != number:
-            frame = pl.from_arrow(self._file.read_row_group(number))
-            assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
-            self._last = number, frame
+            self._last = number, self._group(number, criterion, task)
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        # suites of earlier versions have no column by_cue
         support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
-        return ChallengeSet(
+        found = ChallengeSet(
             criterion,
             task,
             split,
@@ -183,3 +200,35 @@ class _Reader:
             (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
             None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
         )
+        if SetRecord.of(found) != record or not is_ascending(rows["image_id"]):
+            raise FormatError(
+                f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",
+                where=self._path,
+                allowed=f"{record.positives} positives and {record.negatives} negatives, sorted by image id",
+                remedy=_AGAIN,
+            )
+        return found
+
+    def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
+        """The sets of one criterion and task, their columns checked."""
+        with _readable(self._path):
+            frame = pl.from_arrow(self._file.read_row_group(number))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
+        check_columns(frame, _SETS, self._path, _AGAIN)
+        for column, name in (("criterion", criterion), ("task", task)):
+            if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
+                raise FormatError(
+                    f"column {column} of row group {number} does not hold {name} alone", where=self._path, remedy=_AGAIN
+                )
+        return frame.with_columns(
+            pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(pl.Enum(list(SUBSETS)))
+        )
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise what pyarrow says against a file as a FormatError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN) from error

@@ -36,34 +36,29 @@ def add_attributes_command(
 ) -> None:
     """Add columns of a table to a dataset, for --criterion attribute and --criterion scores."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    from nooch.data import save_dataset
-    from nooch.data.shard_writing import save_shards
-    from nooch.data.shards import open_shards
+    from nooch.data import open_dataset, save_dataset
     from nooch.data.tables import read_table
     from nooch.study.attributes import attribute_table, with_attributes
 
-    data = open_shards(dataset)
+    data = open_dataset(dataset)
     found = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
     listed = 0
 
     def parts() -> Iterator[Dataset]:
         nonlocal listed
-        for number in range(len(data)):
-            part, known = with_attributes(data.load(number), found, where=table)
+        for number in range(data.n_parts):
+            part, known = with_attributes(data.part(number), found, where=table)
             listed += known
             yield part
 
     with progress() as update:
-        if not data.in_parts:
-            save_dataset(next(parts()), out, overwrite=overwrite)
-        else:
-            save_shards(
-                parts(), out, overwrite=overwrite, progress=lambda done: update("writing parts", done, len(data))
-            )
+        save_dataset(
+            parts(), out, overwrite=overwrite, progress=lambda done: update("writing parts", done, data.n_parts)
+        )
     facts: dict[str, Any] = {
         "dataset": str(out),
         "attributes": found.columns[1:],
-        "images": data.header.n_images,
+        "images": len(data),
         "images_listed": listed,
         "rows_left_out": found.height - listed,
     }

@@ -1,158 +1,198 @@
-"""What every ``nooch import`` does: with which engine files are read, how the dataset is written, what is printed."""
+"""What the commands of ``nooch import`` share: their options, the engine that files are read with, what is printed."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from nooch.cli.output import Format, console, note, notes_on, print_json
+import typer
+
+from nooch.cli.output import Format, FormatOption, console, note, notes_on, print_json
+from nooch.cli.parsing import parse_pairs
 from nooch.cli.watching import logs_of, watched
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError
 from nooch.plans import SplitPlan
-from nooch.shared_types import Map
 
 if TYPE_CHECKING:
-    from nooch.data import Dataset
-    from nooch.data.store import Header
     from nooch.engines.ray import RayEngine
     from nooch.engines.slurm import SlurmEngine
-    from nooch.readers.parts import Reading
+    from nooch.readers.reading import Reading
+    from nooch.study.importing import Imported
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 
-__all__ = ["engine_for", "finish", "import_in_parts", "mapping_of", "not_in_parts", "note_size"]
+__all__ = ["ImportOptions", "Out", "Overwrite", "print_imported", "run_import", "with_import_options"]
+
+Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
+Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
 
 
-def not_in_parts(what: str, instead: str) -> ParameterError:
-    """What is wrong with ``--part-size`` where something can only be read in one piece."""
-    return ParameterError(f"{what} cannot be read in parts", allowed=f"{instead}, or an import without --part-size")
+@dataclass(frozen=True)
+class ImportOptions:
+    """Options of every import, as they were typed."""
+
+    images: Annotated[Path | None, typer.Option("--images", help="Folder below which the image files lie.")] = None
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split.",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Seed of a split by percentages.")] = 0
+    group: Annotated[
+        str | None, typer.Option("--group", help="Column, or pattern on the file name, whose images stay on one side.")
+    ] = None
+    split_values: Annotated[
+        str | None, typer.Option("--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
+    ] = None
+    overwrite: bool = Overwrite
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", min=1, help="Parallel processes, short for --engine local:N; all processors by default."
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
+        ),
+    ] = None
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            min=1,
+            metavar="N",
+            help="Write parts of at most N images (125000, say), each read in bounded memory: for files of any size.",
+        ),
+    ] = None
+    format: Format = FormatOption
+
+    @property
+    def plan(self) -> SplitPlan | None:
+        """How images are divided. Raises ParameterError for options of a split without one."""
+        if self.split is None:
+            for option, given in (("--group", self.group), ("--split-values", self.split_values)):
+                if given is not None:
+                    raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
+            return None
+        return SplitPlan(self.split, self.seed, self.group, self.values)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What split names mean."""
+        return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
+
+    def engine_for(self, out: Path) -> Engine:
+        """Where files are read; logs lie beside the output.
+
+        Raises:
+            ParameterError: both an engine and a number of processes were given, or no such engine.
+        """
+        if self.engine is None:
+            return LocalEngine(self.processes)
+        if self.processes is not None:
+            raise ParameterError(
+                "--processes and --engine exclude each other",
+                allowed=f"--engine local:{self.processes}, or another engine",
+            )
+        return engine_of(self.engine, logs_of(out))
+
+
+def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter ``options`` is made of the options of ImportOptions.
+
+    One that the command has itself under the same name replaces it, and is None in ``options``.
+    """
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own["options"]
+    kinds = get_type_hints(ImportOptions, include_extras=True)
+    shared = {
+        f.name: inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name])
+        for f in fields(ImportOptions)
+        if f.name not in own
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        typed: dict[str, Any] = {f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)}
+        command(**given, options=ImportOptions(**typed))
+
+    parameters = [*own.values(), *shared.values()]
+    # what typer reads
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def run_import(reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = ()) -> None:
+    """Import what ``reading`` names, and print what was written."""
+    plan, engine = options.plan, options.engine_for(out)
+    if options.part_size is None:
+        _note_size(reading)
+    from nooch.study.importing import import_dataset
+
+    with watched(engine.logs) as update:
+        made = import_dataset(
+            reading,
+            out,
+            part_size=options.part_size,
+            images=options.images,
+            split=plan,
+            notes=notes,
+            overwrite=options.overwrite,
+            map=engine.map,
+            progress=update,
+        )
+    print_imported(out, made, options.format)
 
 
 _MANY = 4_000_000_000
-"""Bytes of annotation files from which on importing them in one piece takes more memory than a laptop has left."""
+"""Bytes of annotation files from which on importing them as one part takes more memory than a laptop has left."""
 
 
-def note_size(files: Sequence[Path]) -> None:
+def _note_size(reading: Reading) -> None:
     """Note that large files can be imported in parts."""
-    size = sum(path.stat().st_size for path in files if path.is_file())
+    size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
     if size >= _MANY:
         note(f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000 merges them in parts")
 
 
-def engine_for(processes: int | None, text: str | None, out: Path) -> Engine:
-    """The engine of ``--engine`` or ``--processes``; its logs lie beside the output.
-
-    Raises:
-        ParameterError: both were given, or no such engine.
-    """
-    if text is None:
-        return LocalEngine(processes)
-    if processes is not None:
-        raise ParameterError(
-            "--processes and --engine exclude each other", allowed=f"--engine local:{processes}, or another engine"
-        )
-    return engine_of(text, logs_of(out))
-
-
-@contextmanager
-def mapping_of(what: str, processes: int | None, engine: str | None, out: Path) -> Iterator[Map]:
-    """Yield an engine's map that shows progress. The work starts when the map is called."""
-    chosen = engine_for(processes, engine, out)
-    with watched(chosen.logs) as update:
-
-        def mapping(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
-            listed = list(items)
-            update(what, 0, len(listed))
-            return counted(chosen.map(function, listed), len(listed))
-
-        def counted(results: Iterable[Any], total: int) -> Iterator[Any]:
-            for done, result in enumerate(results, 1):
-                update(what, done, total)
-                yield result
-
-        yield mapping
-
-
-def import_in_parts(
-    reading: Reading,
-    out: Path,
-    part_size: int,
-    images: Path | None,
-    plan: SplitPlan | None,
-    overwrite: bool,
-    engine: Engine,
-    format: Format,
-    notes: Sequence[str] = (),
-) -> None:
-    """Import files into a dataset in parts, and print what was written."""
-    from nooch.study.sharded_importing import import_in_parts as put_together
-
-    with watched(engine.logs) as update:
-        made = put_together(
-            reading,
-            out,
-            part_size=part_size,
-            images=images,
-            split=plan,
-            notes=notes,
-            overwrite=overwrite,
-            map=engine.map,
-            progress=update,
-        )
-    told = (made.header.n_images, made.annotated, made.captions, made.attributes)
-    _tell(out, made.header, *told, format, has_areas=made.has_areas)
-
-
-def finish(data: Dataset, plan: SplitPlan | None, out: Path, overwrite: bool, format: Format) -> None:
-    """Split and write a dataset, and print what was written."""
-    from nooch.data import save_dataset
-    from nooch.study.importing import with_split
-
-    data = with_split(data, plan)
-    save_dataset(data, out, overwrite=overwrite)
-    captions = 0 if data.captions is None else data.captions.height
-    attributes = list(data.attributes)
-    _tell(out, data, len(data), int(data.areas.nnz), captions, attributes, format, has_areas=data.has_areas)
-
-
-def _tell(
-    out: Path,
-    data: Dataset | Header,
-    images: int,
-    annotated: int,
-    captions: int,
-    attributes: list[str],
-    format: Format,
-    *,
-    has_areas: bool,
-) -> None:
+def print_imported(out: Path, made: Imported, format: Format) -> None:
     """Print what was written."""
-    notes_on(data.provenance)
+    header = made.header
+    notes_on(header.provenance)
     if format is Format.json:
         print_json(
             {
                 "dataset": str(out),
-                "images": images,
-                "splits": data.splits,
-                "classes": len(data.classes),
-                "annotated": annotated,
-                "captions": captions,
-                "attributes": attributes,
-                "area": data.provenance.get("area"),
-                "fingerprint": data.fingerprint,
-                "notes": data.provenance.get("notes", []),
+                "images": header.n_images,
+                "splits": header.splits,
+                "classes": len(header.classes),
+                "annotated": made.annotated,
+                "captions": made.captions,
+                "attributes": made.attributes,
+                "area": header.provenance.get("area"),
+                "fingerprint": header.fingerprint,
+                "notes": header.provenance.get("notes", []),
             }
         )
         return
-    splits = ", ".join(f"{name} {count:,}" for name, count in data.splits.items())
-    told = f"{out}: {images:,} images ({splits}), {len(data.classes)} classes, {captions:,} captions"
-    console().print(told, markup=False)
-    criterion = "ce" if has_areas else 'attribute --phi "EXPRESSION"'
+    splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
+    contents = f"{header.n_images:,} images ({splits}), {len(header.classes)} classes, {made.captions:,} captions"
+    console().print(f"{out}: {contents}", markup=False)
+    criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
     console().print(
         f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE", style="dim", markup=False
     )

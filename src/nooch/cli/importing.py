@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from nooch.cli.import_steps import engine_for, finish, import_in_parts, mapping_of, not_in_parts, note_size
+from nooch.cli.import_steps import ImportOptions, Out, Overwrite, print_imported, run_import, with_import_options
 from nooch.cli.output import Format, FormatOption, note
-from nooch.cli.parsing import parse_pairs, split_names
+from nooch.cli.parsing import split_names
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
-from nooch.plans import SplitPlan
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None)
 
 
-Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
-Images: Any = typer.Option(None, "--images", help="Folder below which the image files lie.")
-Split: Any = typer.Option(
-    None,
-    "--split",
-    help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split.",
-)
-Seed: Any = typer.Option(0, "--seed", help="Seed of a split by percentages.")
-Group: Any = typer.Option(None, "--group", help="Column, or pattern on the file name, whose images stay on one side.")
-SplitValues: Any = typer.Option(None, "--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
-Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
-Processes: Any = typer.Option(
-    None, "--processes", min=1, help="Parallel processes, short for --engine local:N; all processors by default."
-)
-EngineOption: Any = typer.Option(
-    None, "--engine", metavar="ENGINE", help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION]."
-)
-PartSize: Any = typer.Option(
-    None,
-    "--part-size",
-    min=1,
-    metavar="N",
-    help="Write a dataset in parts of N images (125000, say), read and merged in bounded memory: for files of any size.",
-)
-
-_STUFF = "--stuff files"
-
-
 @app.command("coco")
+@with_import_options
 def coco(
+    options: ImportOptions,
     out: Path = Out,
     things: list[Path] = typer.Option([], "--things", help="instances_*.json; repeat for several."),
     stuff: list[Path] = typer.Option([], "--stuff", help="stuff_*.json; repeat for several."),
@@ -57,83 +30,43 @@ def coco(
     stuff_map_values: str = typer.Option(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
-    images: Path = Images,
-    split: str = Split,
-    seed: int = Seed,
-    group: str = Group,
-    split_values: str = SplitValues,
-    overwrite: bool = Overwrite,
-    processes: int = Processes,
-    engine: str = EngineOption,
-    part_size: int = PartSize,
-    format: Format = FormatOption,
 ) -> None:
     """COCO-format JSON: things and stuff joined by image, with captions."""
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    plan = _plan(split, seed, group, split_values)
-    if part_size is not None:
-        if stuff_maps is not None:
-            raise not_in_parts("--stuff-maps", _STUFF)
-        from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco_reading import CocoReading
 
-        reading = CocoReading(things, stuff, captions)
-        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
-        return
-    note_size([*things, *stuff, *captions])
-    from nooch.readers.coco import read_coco
-
-    with mapping_of("reading annotation files", processes, engine, out) as mapping:
-        data = read_coco(
-            things,
-            stuff,
-            captions,
-            stuff_maps=stuff_maps,
-            stuff_map_values=stuff_map_values,
-            images=images,
-            map=mapping,
-        )
-    finish(data, plan, out, overwrite, format)
+    reading = CocoReading(things, stuff, captions, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values)
+    run_import(reading, out, options)
 
 
 @app.command("coco-stuff")
+@with_import_options
 def coco_stuff(
+    options: ImportOptions,
     root: Path = typer.Argument(..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."),
     out: Path = Out,
-    images: Path = Images,
-    split: str = Split,
-    seed: int = Seed,
-    group: str = Group,
-    split_values: str = SplitValues,
-    overwrite: bool = Overwrite,
-    processes: int = Processes,
-    engine: str = EngineOption,
-    part_size: int = PartSize,
-    format: Format = FormatOption,
 ) -> None:
     """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    plan = _plan(split, seed, group, split_values)
-    from nooch.readers.coco_layout import find_coco, find_split, read_coco_stuff
+    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    from nooch.readers.coco_layout import find_coco, find_split
+    from nooch.readers.coco_reading import CocoReading
 
-    if part_size is not None:
-        found = find_coco(root)
-        if found.stuff_maps is not None:
-            raise not_in_parts(f"the pixel maps of stuff in {found.stuff_maps}", _STUFF)
-        from nooch.readers.coco_reading import CocoReading
-
-        reading, where = CocoReading(found.things, found.stuff, found.captions), images or found.images
-        chosen = engine_for(processes, engine, out)
-        import_in_parts(reading, out, part_size, where, plan, overwrite, chosen, format, found.notes)
-    else:
-        with mapping_of("reading annotation files", processes, engine, out) as mapping:
-            data = read_coco_stuff(root, images=images, map=mapping)
-        finish(data, plan, out, overwrite, format)
-    if plan is None and (file := find_split(root)):
+    found = find_coco(root)
+    reading = CocoReading(
+        found.things,
+        found.stuff,
+        found.captions,
+        stuff_maps=found.stuff_maps,
+        stuff_map_values=found.stuff_map_values,
+    )
+    run_import(reading, out, replace(options, images=options.images or found.images), found.notes)
+    if options.split is None and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 
 
 @app.command("label-maps")
+@with_import_options
 def label_maps(
+    options: ImportOptions,
     maps: Path = typer.Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
     classes: str = typer.Option(
@@ -141,70 +74,41 @@ def label_maps(
     ),
     void: list[int] = typer.Option([], "--void", help="Value that is no class; repeat for several."),
     suffix: str = typer.Option("", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."),
-    images: Path = Images,
-    split: str = Split,
-    seed: int = Seed,
-    group: str = Group,
-    split_values: str = SplitValues,
-    overwrite: bool = Overwrite,
-    processes: int = Processes,
-    engine: str = EngineOption,
-    part_size: int = PartSize,
-    format: Format = FormatOption,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    plan = _plan(split, seed, group, split_values)
-    if part_size is not None:
-        from nooch.readers.map_parts import MapReading
+    from nooch.readers.label_maps import MapReading
 
-        reading = MapReading(maps, classes, void, suffix)
-        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
-        return
-    from nooch.readers.label_maps import read_label_maps
-
-    with mapping_of("counting label maps", processes, engine, out) as mapping:
-        data = read_label_maps(maps, classes, void=void, images=images, suffix=suffix, map=mapping)
-    finish(data, plan, out, overwrite, format)
+    run_import(MapReading(maps, classes, void, suffix), out, options)
 
 
 @app.command("boxes")
+@with_import_options
 def boxes(
+    options: ImportOptions,
     source: Path = typer.Argument(
         ..., metavar="SOURCE", help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV."
     ),
     out: Path = Out,
-    box_format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
+    format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
     classes: Path = typer.Option(
         None,
         "--classes",
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    images: Path = Images,
-    split: str = Split,
-    seed: int = Seed,
-    group: str = Group,
-    split_values: str = SplitValues,
-    overwrite: bool = Overwrite,
-    processes: int = Processes,
-    engine: str = EngineOption,
-    part_size: int = PartSize,
     json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
 ) -> None:
     """Bounding boxes; their areas stand for those of the objects."""
-    if part_size is not None:
-        raise not_in_parts("files of boxes", "a table of image, class and area (nooch import table --class --area)")
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    from nooch.readers.boxes import read_boxes
+    from nooch.readers.boxes import BoxReading
 
-    plan = _plan(split, seed, group, split_values)
-    with mapping_of("reading boxes", processes, engine, out) as mapping:
-        data = read_boxes(source, box_format, classes=classes, images=images, map=mapping)
-    finish(data, plan, out, overwrite, Format.json if json else Format.text)
+    # which images there are depends on the image files: they are part of what is read
+    reading = BoxReading(source, format, classes, options.images)
+    run_import(reading, out, replace(options, images=None, format=Format.json if json else Format.text))
 
 
 @app.command("table")
+@with_import_options
 def table(
+    options: ImportOptions,
     file: Path = typer.Argument(
         ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
     ),
@@ -222,50 +126,26 @@ def table(
     ),
     file_name: str = typer.Option(None, "--file-name", help="Column of image paths."),
     split_column: str = typer.Option(None, "--split-column", help="Column of split names."),
-    split_values: str = SplitValues,
-    images: Path = Images,
-    split: str = Split,
-    seed: int = Seed,
-    group: str = Group,
-    overwrite: bool = Overwrite,
-    processes: int = Processes,
-    engine: str = EngineOption,
-    part_size: int = PartSize,
-    format: Format = FormatOption,
 ) -> None:
     """A table of labels and attributes for each image, or a long table of image, class and area."""
     if (class_column is None) == (not label):
         raise ParameterError(
             "a table needs --label or --class", allowed="--label for a row each image, --class for a long table"
         )
-    if split and split_column:
+    if options.split and split_column:
         raise ParameterError("--split and --split-column exclude each other")
     if area_column is not None and class_column is None:
         raise ParameterError("--area needs --class", allowed="both, for a long table of image, class and area")
-    if part_size is None and (engine or processes):
-        raise ParameterError("a table in one piece is read by one process", remedy="give --part-size too, or neither")
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    from nooch.readers.table import Columns, read_long_table, read_table_of_images
+    from nooch.readers.table import Columns
+    from nooch.readers.table_layouts import LongTable, TableOfImages
+    from nooch.readers.table_parts import TableReading
 
-    plan = _plan(split, seed, group, None if split_column else split_values)
-    values = parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test")
-    kept = split_names(",".join(attributes)) or None
-    columns = Columns(id, file_name, split_column, values, kept)
-    if part_size is not None:
-        from nooch.readers.table_layouts import LongTable, TableOfImages
-        from nooch.readers.table_parts import TableReading
-
-        labels = split_names(",".join(label))
-        layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
-        reading = TableReading(file, columns, layout)
-        import_in_parts(reading, out, part_size, images, plan, overwrite, engine_for(processes, engine, out), format)
-        return
-    note_size([*file.iterdir()] if file.is_dir() else [file])
-    if class_column is None:
-        data = read_table_of_images(file, columns, split_names(",".join(label)), images=images)
-    else:
-        data = read_long_table(file, columns, class_column, area_column, images=images)
-    finish(data, plan, out, overwrite, format)
+    columns = Columns(id, file_name, split_column, options.values, split_names(",".join(attributes)) or None)
+    labels = split_names(",".join(label))
+    layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
+    # with a column of splits, their meaning is that of its values
+    plan_values = None if split_column else options.split_values
+    run_import(TableReading(file, columns, layout), out, replace(options, split_values=plan_values))
 
 
 @app.command("waterbirds")
@@ -277,15 +157,7 @@ def waterbirds(
 ) -> None:
     """Waterbirds in its standard folder: the task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.study.importing import save_imported
     from nooch.study.waterbirds import read_waterbirds
 
-    finish(read_waterbirds(folder), None, out, overwrite, format)
-
-
-def _plan(split: str | None, seed: int, group: str | None, split_values: str | None) -> SplitPlan | None:
-    if split is None:
-        for option, given in (("--group", group), ("--split-values", split_values)):
-            if given is not None:
-                raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
-        return None
-    return SplitPlan(split, seed, group, parse_pairs(split_values, "--split-values", "0=train,1=valid,2=test"))
+    print_imported(out, save_imported(read_waterbirds(folder), out, overwrite=overwrite), format)

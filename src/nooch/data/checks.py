@@ -23,6 +23,7 @@ __all__ = [
     "check_images",
     "complete_columns",
     "identifiers",
+    "unsafe_names",
 ]
 
 SPLITS = ("train", "valid", "test")
@@ -93,16 +94,19 @@ def check_images(images: pl.DataFrame) -> None:
 
 def check_file_names(names: pl.Series, where: object = None) -> None:
     """Raise InputError for names that lead out of the folder of images."""
-    # a drive letter, a leading slash or backslash, or a step upwards anywhere
-    unsafe = names.drop_nulls().filter(
-        names.drop_nulls().str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
-    )
+    unsafe = names.filter(unsafe_names(names))
     if len(unsafe):
         raise InputError(
             f"file names lead out of the image folder: {some_of(unsafe)}",
             where=where,
             allowed="relative paths without '..'",
         )
+
+
+def unsafe_names(names: pl.Series) -> pl.Series:
+    """Mask of the names that lead out of the folder of images, bool (n,), null where there is no name."""
+    # a drive letter, a leading slash or backslash, or a step upwards anywhere
+    return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
 
 
 def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:

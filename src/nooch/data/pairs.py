@@ -10,11 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.coverage import KNOWN, UNKNOWN
-from nooch.errors import FormatError
+from nooch.data.coverage import KNOWN
+from nooch.errors import FormatError, some_of
 from nooch.files import DATASET_MARKER, Place
 
-__all__ = ["areas_matrix", "areas_table", "exceptions_matrix", "exceptions_table"]
+__all__ = ["areas_table", "exceptions_table", "pairs_matrix", "rows_of"]
+
+_AGAIN = "import the dataset again"
 
 
 def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
@@ -22,20 +24,9 @@ def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.
     return _entries(areas, ids, classes, "area", areas.data)
 
 
-def areas_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
-    """Areas as CSR (n_images, n_classes), from such a table. Raises FormatError where it names other images or classes."""
-    return _matrix(table, images, classes, folder, "areas", table["area"].cast(pl.Float64).to_numpy())
-
-
 def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
     """Exceptions as a table ``image_id, class, known``, a row for each pair."""
     return _entries(exceptions, ids, classes, "known", exceptions.data == KNOWN)
-
-
-def exceptions_matrix(table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place) -> csr_array:
-    """Exceptions as CSR int8 (n_images, n_classes), from such a table. Raises FormatError as ``areas_matrix``."""
-    values = np.where(table["known"].to_numpy(), KNOWN, UNKNOWN).astype(np.int8)
-    return _matrix(table, images, classes, folder, "exceptions", values)
 
 
 def _entries(pairs: csr_array, ids: pl.Series, classes: Sequence[str], name: str, values: NDArray[Any]) -> pl.DataFrame:
@@ -50,14 +41,54 @@ def _entries(pairs: csr_array, ids: pl.Series, classes: Sequence[str], name: str
     )
 
 
-def _matrix(
-    table: pl.DataFrame, images: pl.DataFrame, classes: list[str], folder: Place, name: str, values: NDArray[Any]
+def pairs_matrix(
+    table: pl.DataFrame, values: NDArray[Any], ids: pl.Series, classes: Sequence[str], where: Place
 ) -> csr_array:
-    if set(table["class"].cast(pl.String).unique()) - set(classes) or len(set(classes)) != len(classes):
+    """Values of pairs as CSR (n_images, n_classes), from a table with a row for each pair.
+
+    Args:
+        table: with the columns ``image_id`` and ``class``.
+        values: one for each row.
+        ids: of the images, ascending.
+        classes: names in the order of the columns.
+        where: the file, for errors.
+
+    Raises:
+        FormatError: other images or classes, a pair twice, or rows that are not sorted by image and class.
+    """
+    if set(table["class"].unique().cast(pl.String)) - set(classes) or len(set(classes)) != len(classes):
+        raise FormatError(f"{DATASET_MARKER} and {where.name} name other classes", where=where.parent, remedy=_AGAIN)
+    rows = rows_of(table["image_id"], ids, where)
+    columns = table["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
+    if (np.diff(rows * max(1, len(classes)) + columns) <= 0).any():
         raise FormatError(
-            f"{DATASET_MARKER} and {name}.parquet name other classes", where=folder, remedy="import the dataset again"
+            "columns image_id and class are not in order",
+            where=where,
+            allowed="sorted by image, then class, each pair once",
+            remedy=_AGAIN,
         )
-    rows = images.select("image_id", row=pl.int_range(pl.len()))
-    joined = table.join(rows, on="image_id", how="left", maintain_order="left")
-    columns = joined["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
-    return csr_array((values, (joined["row"].to_numpy(), columns)), shape=(images.height, len(classes)))
+    ends = np.cumsum(np.bincount(rows, minlength=len(ids)))
+    return csr_array((values, columns, np.concatenate([[0], ends])), shape=(len(ids), len(classes)))
+
+
+def rows_of(column: pl.Series, ids: pl.Series, where: Place) -> NDArray[np.int64]:
+    """Rows of images by their ids, int64 (n,). Raises FormatError where there is no such image."""
+    if column.dtype != ids.dtype:
+        raise FormatError(
+            f"column image_id is {column.dtype}", where=where, allowed=f"{ids.dtype}, as of the images", remedy=_AGAIN
+        )
+    # one look-up per image, not per row: rows of an image follow each other
+    runs = (
+        column.rle()
+        .struct.unnest()
+        .join(ids.alias("value").to_frame().with_row_index("row"), on="value", how="left", maintain_order="left")
+    )
+    stray = runs["value"].filter(runs["row"].is_null())
+    if len(stray):
+        raise FormatError(
+            f"column image_id names images that the dataset does not hold here: {some_of(stray.unique().sort())}",
+            where=where,
+            allowed="ids of the images",
+            remedy=_AGAIN,
+        )
+    return np.repeat(runs["row"].cast(pl.Int64).to_numpy(), runs["len"].to_numpy())

@@ -21,11 +21,14 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.data.checks import ALL, SPLITS
+from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
 from nooch.data.embedding_files import load_embedding
 from nooch.data.header import load_header
-from nooch.data.pairs import areas_matrix, exceptions_matrix
+from nooch.data.pairs import pairs_matrix, rows_of
+from nooch.data.table_schema import AREAS, CAPTIONS, EXCEPTIONS, IMAGES, Schema, check_columns, is_ascending, type_name
 from nooch.data.tables import read_table, table_of
-from nooch.errors import FormatError
+from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 
 __all__ = [
@@ -112,28 +115,51 @@ class PartFiles:
 
     def images(self) -> pl.DataFrame:
         """The images of these parts, ascending by id."""
-        images = self._table("images")
+        images, where = self._table("images", IMAGES)
+        if not is_ascending(images["image_id"]):
+            raise FormatError(
+                "column image_id does not ascend", where=where, allowed="each image once, sorted by id", remedy=_AGAIN
+            )
         if self.whole and images.height != self.header.n_images:
             raise FormatError(
                 f"images.parquet has {images.height} images, {DATASET_MARKER} says {self.header.n_images}",
                 where=self.folder,
                 remedy=_AGAIN,
             )
+        counts, recorded = dict(images["split"].value_counts().iter_rows()), self.header.splits
+        mixed = ALL in counts and len(counts) > 1
+        if mixed or counts.keys() - recorded.keys() or (self.whole and counts != recorded):
+            raise FormatError(
+                f"column split has {_told(counts)}, {DATASET_MARKER} says {_told(recorded)}",
+                where=where,
+                allowed=f"{', '.join(SPLITS)}, or {ALL} for every image",
+                remedy=_AGAIN,
+            )
         return images
 
     def areas(self, images: pl.DataFrame) -> csr_array:
         """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
-        return areas_matrix(self._table_about("areas", images), images, self.header.classes, self.folder)
+        table, where = self._table("areas", AREAS)
+        return pairs_matrix(table, table["area"].to_numpy(), images["image_id"], self.header.classes, where)
 
     def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
         """Captions as a table, or None where there are none."""
-        return self._table_about("captions", images) if self.has("captions") else None
+        if not self.has("captions"):
+            return None
+        table, where = self._table("captions", CAPTIONS)
+        if (np.diff(rows_of(table["image_id"], images["image_id"], where)) < 0).any():
+            raise FormatError(
+                "column image_id is not in order", where=where, allowed="captions sorted by image", remedy=_AGAIN
+            )
+        return table
 
     def exceptions(self, images: pl.DataFrame) -> csr_array | None:
         """Exceptions as CSR int8 (n_images, n_classes), or None where there are none."""
         if not self.has("exceptions"):
             return None
-        return exceptions_matrix(self._table_about("exceptions", images), images, self.header.classes, self.folder)
+        table, where = self._table("exceptions", EXCEPTIONS)
+        values = np.where(table["known"].to_numpy(), KNOWN, UNKNOWN).astype(np.int8)
+        return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
 
     def embeddings(self, images: pl.DataFrame, reads: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
         """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are one file."""
@@ -147,24 +173,46 @@ class PartFiles:
                 if kind not in _TABLES and not kind.startswith("embeddings/"):
                     check_file(self.folder, name, self.header.files[name], hashed=True)
 
-    def _table(self, kind: str) -> pl.DataFrame:
-        return pl.concat([_open_table(self.folder, self.header, part[kind]) for part in self.parts])
+    def _table(self, kind: str, schema: Schema) -> tuple[pl.DataFrame, Place]:
+        """A table joined over the parts, and where it lies: a file, or the folder of its part files."""
+        files = [part[kind] for part in self.parts]
+        where = self.folder / (files[0] if len(files) == 1 else kind)
+        tables = [check_columns(self._open(file), schema, self.folder / file, _AGAIN) for file in files]
+        first = tables[0].schema
+        for file, table in zip(files, tables, strict=True):
+            for name in {**first, **table.schema}:
+                if table.schema.get(name) != first.get(name):
+                    raise FormatError(
+                        f"column {name} is {type_name(table.schema.get(name))}, and {type_name(first.get(name))} in {files[0]}",
+                        where=self.folder / file,
+                        allowed="the same columns and types in every part",
+                        remedy=_AGAIN,
+                    )
+        return pl.concat([table.select(list(first)) for table in tables]), where
 
-    def _table_about(self, kind: str, images: pl.DataFrame) -> pl.DataFrame:
-        table = self._table(kind)
-        if not table["image_id"].unique().is_in(images["image_id"].implode()).all():
-            raise FormatError(f"{self.parts[0][kind]} has rows of images that it does not hold", where=self.folder)
-        return table
+    def _open(self, name: str) -> pl.DataFrame:
+        """One of the folder's Parquet files, its size and hash checked."""
+        content = check_file(self.folder, name, self.header.files[name], hashed=True)
+        where = self.folder / name
+        try:
+            return read_table(str(where)) if content is None else table_of(content, where)
+        except InputError as error:
+            raise FormatError(error.problem, where=where, remedy=_AGAIN) from error
 
     def _embedding(self, kind: str, n_images: int) -> NDArray[Any]:
         """An embedding: mapped where it is one file, read where it comes in parts."""
         files = [part[kind] for part in self.parts]
-        parts = [_open_embedding(self.folder, self.header, f, n_images if len(files) == 1 else None) for f in files]
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if len(whole) != n_images:
-            problem = f"{files[0]} and on have {len(whole)} rows in {len(files)} parts, expected {n_images}"
-            raise FormatError(problem, where=self.folder, remedy=_AGAIN)
-        return whole
+        if len(files) == 1:
+            return _open_embedding(self.folder, self.header, files[0], n_images)
+        parts = [_open_embedding(self.folder, self.header, file, None) for file in files]
+        rows = sum(len(values) for values in parts)
+        if rows != n_images or len({(values.shape[1], values.dtype) for values in parts}) > 1:
+            raise FormatError(
+                f"{files[0]} and on have {rows} rows in {len(files)} parts, expected {n_images} of one length and type",
+                where=self.folder,
+                remedy=_AGAIN,
+            )
+        return np.concatenate(parts)
 
 
 def open_parts(folder: str | Place) -> PartFiles:
@@ -185,19 +233,24 @@ def open_parts(folder: str | Place) -> PartFiles:
     if not parts or any(set(part) != set(parts[0]) for part in parts) or not {"images", "areas"} <= set(parts[0]):
         missing = "areas.parquet" if one_part else "images.parquet, nor the same tables for every part"
         raise FormatError(f"{DATASET_MARKER} does not list {missing}", where=folder, remedy=_AGAIN)
+    if header.kinds.keys() - set(header.classes) or set(header.kinds.values()) - set(KINDS):
+        raise FormatError(
+            f"{DATASET_MARKER} gives kinds of what is no class, or other kinds",
+            where=folder,
+            allowed=f"{' or '.join(KINDS)} for a class",
+            remedy=_AGAIN,
+        )
     return PartFiles(folder, header, parts)
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
 
 
 def _split(name: str) -> tuple[str, str]:
     """Table and part of a part file."""
     kind, _, file = name.rpartition("/")
     return kind, PurePosixPath(file).stem
-
-
-def _open_table(folder: Place, header: Header, name: str) -> pl.DataFrame:
-    """One of the folder's Parquet files, its size and hash checked. Raises FormatError, or InputError at an address."""
-    content = check_file(folder, name, header.files[name], hashed=True)
-    return read_table(str(folder / name)) if content is None else table_of(content, folder / name)
 
 
 def _open_embedding(folder: Place, header: Header, name: str, n_images: int | None) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from nooch.data.tables import id_column, read_arrays, read_table
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
 
-__all__ = ["apply_split", "draw_split", "file_split", "group_names", "named_splits"]
+__all__ = ["apply_split", "group_names", "named_splits", "split_codes"]
 
 _ALIASES = {
     "train": "train", "training": "train", "trn": "train",
@@ -37,12 +37,10 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     """
     if plan is None:
         return images
-    if plan.shares is None:
-        return _from_file(images, plan)
-    order = images["image_id"].arg_sort().to_numpy()
-    groups = None if plan.group is None else group_names(images, plan.group)
+    order = images["image_id"].arg_sort()
+    groups = None if plan.group is None else group_names(images, plan.group)[order]
     codes = np.empty(images.height, dtype=np.int8)
-    codes[order] = draw_split(images.height, plan, None if groups is None else groups[order])
+    codes[order] = split_codes(images["image_id"][order], plan, groups)
     return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -64,23 +62,32 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 
-def draw_split(n: int, plan: SplitPlan, groups: NDArray[Any] | None = None) -> NDArray[np.int8]:
-    """Positions in SPLITS of n images in the order of their ids; valid and test are rounded down, train takes the rest.
+def split_codes(ids: pl.Series, plan: SplitPlan, groups: pl.Series | None = None) -> NDArray[np.int8]:
+    """Positions in SPLITS of images by a plan, in a few dozen bytes an image: (n,).
 
     Args:
-        n: number of images.
-        plan: percentages and seed.
-        groups: of each image, (n,): names, or numbers in the order of the names.
+        ids: of the images, ascending.
+        plan: percentages and a seed, or a file.
+        groups: what names the group of each image, (n,), or numbers in the order of the names; only with percentages.
+
+    Raises:
+        InputError: as ``apply_split``.
     """
+    return _from_file(ids, plan) if plan.shares is None else _drawn(len(ids), plan, plan.shares, groups)
+
+
+def _drawn(n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series | None) -> NDArray[np.int8]:
+    """A random division; valid and test are rounded down, train takes the rest."""
     random = np.random.default_rng(plan.seed)
-    n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in (plan.shares or ())[1:])
+    n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
     codes = np.full(n, _TRAIN, dtype=np.int8)
     if groups is None:
         shuffled = random.permutation(n)
         codes[shuffled[:n_valid]] = _VALID
         codes[shuffled[n_valid : n_valid + n_test]] = _TEST
         return codes
-    _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    member: NDArray[np.int64] = groups.rank("dense").to_numpy() - 1
+    sizes = np.bincount(member)
     room = {_VALID: n_valid, _TEST: n_test}
     side = np.full(len(sizes), _TRAIN, dtype=np.int8)
     # whole groups, in random order, to the side with most room left; what fits nowhere is trained on
@@ -89,17 +96,18 @@ def draw_split(n: int, plan: SplitPlan, groups: NDArray[Any] | None = None) -> N
         if sizes[group] <= room[roomiest]:
             side[group] = roomiest
             room[roomiest] -= int(sizes[group])
-    return side[member]
+    codes[:] = side[member]
+    return codes
 
 
-def group_names(images: pl.DataFrame, group: str) -> NDArray[Any]:
+def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     """The name of each image's group, (n_images,): a column's value, or what a pattern matches in the file name.
 
     Raises:
         ParameterError: no column and no pattern, or one that matches no part of some names.
     """
     if group in images.columns:
-        return images[group].cast(pl.String).fill_null("").to_numpy()
+        return images[group].cast(pl.String).fill_null("").alias("group")
     try:
         pattern = re.compile(group)
     except re.error as error:
@@ -116,46 +124,20 @@ def group_names(images: pl.DataFrame, group: str) -> NDArray[Any]:
             f"--group {group!r} is no column and matches no part of {some_of(missed, 3)}",
             allowed=f"a column ({', '.join(images.columns)}) or a regular expression on the file name",
         )
-    return np.array(parts, dtype=object)
+    return pl.Series("group", parts, dtype=pl.String)
 
 
-def file_split(ids: NDArray[np.int64], plan: SplitPlan) -> NDArray[np.int8]:
-    """Positions in SPLITS of images by a plan's file, in a few dozen bytes an image.
-
-    Args:
-        ids: of the images, ascending: int64 (n,).
-        plan: with a file.
-
-    Raises:
-        InputError: as ``apply_split``.
-    """
+def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
     path = Path(plan.source)
-    table = _listed(path, plan, pl.Int64())
-    listed, codes = table["image_id"].to_numpy(), table["split"].to_physical().to_numpy().astype(np.int8)
-    del table
-    order = np.argsort(listed)
-    listed, codes = listed[order], codes[order]
-    same = listed[1:] == listed[:-1]
-    if (twice := same & (codes[1:] != codes[:-1])).any():
-        raise _two_splits(np.unique(listed[1:][twice]), path)
-    place = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
-    missing = listed[place] != ids if len(listed) else np.ones(len(ids), bool)
-    if missing.any():
-        raise _left_out(ids[missing], len(ids), path)
-    return codes[place]
-
-
-def _from_file(images: pl.DataFrame, plan: SplitPlan) -> pl.DataFrame:
-    path = Path(plan.source)
-    table = _listed(path, plan, images["image_id"].dtype).with_columns(pl.col("split").cast(pl.String)).unique()
-    twice = table.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
-    if len(twice):
-        raise _two_splits(twice, path)
-    joined = images.drop("split", strict=False).join(table, on="image_id", how="left", maintain_order="left")
-    missing = joined.filter(pl.col("split").is_null())["image_id"]
+    table = _listed(path, plan, ids.dtype).sort("image_id")
+    listed, codes = table["image_id"], table["split"].to_physical()
+    if len(twice := listed.filter((listed == listed.shift()) & (codes != codes.shift()))):
+        raise _two_splits(twice.unique(maintain_order=True), path)
+    place = listed.search_sorted(ids).clip(upper_bound=max(len(listed) - 1, 0))
+    missing = ids if listed.is_empty() else ids.filter(listed[place] != ids)
     if len(missing):
-        raise _left_out(missing, images.height, path)
-    return joined
+        raise _left_out(missing, len(ids), path)
+    return codes[place].to_numpy().astype(np.int8, copy=False)
 
 
 def _listed(path: Path, plan: SplitPlan, kind: pl.DataType) -> pl.DataFrame:

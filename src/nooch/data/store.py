@@ -33,6 +33,7 @@ from nooch.data.part_files import (
     open_parts,
     read_header,
 )
+from nooch.data.table_schema import is_ascending
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, replace_file, writing
 from nooch.version import __version__
@@ -156,8 +157,18 @@ def save_dataset(
 
 
 def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
-    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a dataset of all."""
+    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a dataset of all.
+
+    Raises:
+        InputError: rows that are not in the order of image ids, which no dataset of ``Dataset.build`` has.
+    """
     ids = part.images["image_id"]
+    if not is_ascending(ids) or not part.areas.has_canonical_format:
+        raise InputError(
+            "ids of images, or classes of an image, do not ascend",
+            allowed="each once, in ascending order",
+            remedy="make the dataset with Dataset.build, or select its rows in ascending order",
+        )
     written = [write_table(part.images, folder, "images", number, of)]
     written.append(write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of))
     if part.captions is not None:

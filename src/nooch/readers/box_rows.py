@@ -1,52 +1,142 @@
-"""Boxes of images, as every format of them gives them, and the checks that they share."""
+"""What every format of bounding boxes gives: where the boxes of each image are, and the checks that formats share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
+import polars as pl
 
-from nooch.errors import InputError
-from nooch.shared_types import Map
+from nooch.data import identifiers
+from nooch.errors import InputError, some_of
+from nooch.readers.image_rows import ImageRows, Parse, listed_digest, parse_files, write_rows
+from nooch.readers.reading import Counter, ImageListing, Job
 
-__all__ = ["Boxes", "FoundBoxes", "check_box", "count_notes", "files_of", "inside", "parsed"]
+__all__ = [
+    "BOX_COLUMNS",
+    "LEEWAY",
+    "BoxFiles",
+    "BoxTable",
+    "FoundBoxes",
+    "check_box",
+    "count_notes",
+    "files_of",
+    "listed_files",
+]
 
-_BATCH = 256
+BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
+"""Class keys of an image's boxes, and their areas as fractions of the image."""
+
+LEEWAY = 1e-3
+"""How far a box may reach beyond the image, as a fraction: annotation tools round outwards."""
 
 
-@dataclass(frozen=True)
-class Boxes:
-    """Boxes of one image: class keys and areas as fractions of the image."""
-
-    stem: str
-    keys: list[str]
-    areas: list[float]
-    width: int | None = None
-    height: int | None = None
-    file_name: str | None = None
-    split: str | None = None
-
-
-@dataclass(frozen=True)
-class FoundBoxes:
-    """What a format's files hold.
+@dataclass(frozen=True, kw_only=True)
+class FoundBoxes(ABC):
+    """Where the boxes are, before any is read.
 
     Attributes:
-        names: class key -> class name.
-        boxes: of each image.
+        source: what was given, for errors.
+        names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
         notes: for the dataset.
     """
 
-    names: dict[str, str]
-    boxes: list[Boxes]
+    source: Path
+    names_of: Callable[[Sequence[str]], dict[str, str]]
     root: Path | None = None
     images: Path | None = None
     notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A digest of the files beyond the source itself."""
+
+    @abstractmethod
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (an image of the listing that has no boxes), and what else is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxFiles(FoundBoxes):
+    """Boxes in a file for each image.
+
+    Attributes:
+        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name`` and ``split`` where they are known.
+        parse: parses a file.
+        parsed: columns that it gives.
+    """
+
+    listed: pl.DataFrame
+    parse: Parse
+    parsed: Mapping[str, Any] = field(default_factory=lambda: BOX_COLUMNS)
+
+    def digest(self) -> str:
+        """Of the files by name, size and time."""
+        return listed_digest(self.listed)
+
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Parse the files. Raises InputError where two have the same name."""
+        stems = self.listed["stem"]
+        if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
+            raise InputError(
+                f"several files are called {some_of(twice)}", where=self.source, allowed="one file for each image"
+            )
+        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxTable(FoundBoxes):
+    """Boxes in one table.
+
+    Attributes:
+        read: gives it, as ``stem`` and ``BOX_COLUMNS``.
+    """
+
+    read: Callable[[], pl.DataFrame]
+
+    def digest(self) -> str:
+        """Of nothing: there is only the source."""
+        return ""
+
+    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+        """Read the table."""
+        (n_batches,) = count.done([_TableJob(folder, 0, self.read, images)])
+        return ImageRows(folder, n_batches)
+
+
+@dataclass(frozen=True)
+class _TableJob(Job):
+    """Read a table of boxes; the result is the number of batches of rows."""
+
+    name: ClassVar[str] = "table"
+    result: ClassVar[type] = int
+    read: Callable[[], pl.DataFrame]
+    images: ImageListing | None
+
+    def make(self) -> int:
+        """Read the table."""
+        return write_rows(_with_bare(self.read(), self.images), self.folder).batches
+
+
+def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
+    """Rows with ids, in the order of stems; images without boxes have rows, too."""
+    rows = rows.with_columns(bare=False)
+    if images is not None:
+        stems = pl.Series("stem", [Path(path).stem for path in images.paths()], dtype=pl.String).unique()
+        bare = stems.to_frame().join(rows, on="stem", how="anti").with_columns(bare=True)
+        rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
+    return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
+
+
+def listed_files(files: Sequence[Path]) -> pl.DataFrame:
+    """Files that are called after their images, as rows of ``FoundBoxes``."""
+    columns = {"stem": [file.stem for file in files], "file": [str(file) for file in files]}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def files_of(folder: Path, ending: str) -> list[Path]:
@@ -59,28 +149,17 @@ def files_of(folder: Path, ending: str) -> list[Path]:
     return files
 
 
-def parsed(files: list[Path], parse: Callable[[list[Path]], list[Boxes]], map: Map) -> list[Boxes]:
-    """Boxes of each file, in order; ``parse`` takes a batch of files and must be picklable."""
-    batches = [files[i : i + _BATCH] for i in range(0, len(files), _BATCH)]
-    return [boxes for batch in map(parse, batches) for boxes in batch]
-
-
 def count_notes(bare: int, missing: int, of: int) -> list[str]:
     """Notes that count images without labels, and labels without an image file."""
     notes = [f"{bare} of {of} images have no label file or row: they count as images without objects"] if bare else []
     return [*notes, *([f"{missing} of {of} image files are not there"] if missing else [])]
 
 
-def inside(edges: Any) -> Any:
-    """Whether boxes ``(left, right, top, bottom)``, float (..., 4) in fractions of the image, are within it: bool (...)."""
-    low, high = edges[..., [0, 2]], edges[..., [1, 3]]
-    # annotation tools round outwards: a thousandth beyond the edge is no error
-    return ((low >= -1e-3) & (high <= 1 + 1e-3) & (low <= high)).all(axis=-1)
-
-
-def check_box(left: float, right: float, top: float, bottom: float, where: object) -> None:
-    """Raise InputError for a box that is not within the image; edges are fractions of width and height."""
-    if not inside(np.array([left, right, top, bottom])):
+def check_box(edges: Sequence[float], where: object) -> None:
+    """Raise InputError for a box that is not within the image: left, right, top and bottom, as fractions of its size."""
+    left, right, top, bottom = edges
+    # false for NaN, too
+    if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
         raise InputError(
             f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the image",
             where=where,

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections import Counter
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
+from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.sparse import csr_array
+from blake3 import blake3
 
-from nooch.data import Dataset, check_file_names, class_name, identifiers, read_table
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, inside, parsed
-from nooch.readers.image_files import ImageIndex
-from nooch.readers.yolo import read_yolo
-from nooch.shared_types import Map
+from nooch.data import Dataset, ImageId, check_file_names
+from nooch.data.tables import table_files
+from nooch.errors import InputError, check_one_of
+from nooch.plans import SplitPlan
+from nooch.readers.box_rows import FoundBoxes, count_notes
+from nooch.readers.image_files import list_images
+from nooch.readers.image_rows import ImageRows, row_ends
+from nooch.readers.openimages import find_openimages
+from nooch.readers.reading import Counter, ImageListing, read
+from nooch.readers.sums import summed
+from nooch.readers.voc import find_voc
+from nooch.readers.yolo import find_yolo
+from nooch.shared_types import Map, StepProgress
 
-__all__ = ["FORMATS", "read_boxes"]
+__all__ = ["FORMATS", "BoxReading", "ScannedBoxes", "read_boxes"]
+
+FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
+    "yolo": find_yolo,
+    "voc": find_voc,
+    "openimages": find_openimages,
+}
+"""Name -> how boxes of that format are found: from the source, the classes and the images of ``read_boxes``."""
 
 
 def read_boxes(
@@ -48,146 +63,136 @@ def read_boxes(
         InputError: files that do not parse, boxes outside the image, classes without a name, paths that lead out of the folder.
         ParameterError: an unknown format, a class list that is missing or not wanted.
     """
-    read = FORMATS[check_one_of("format", format, FORMATS, owner="boxes")]
-    source = Path(source)
-    if not source.exists():
-        raise InputError("no such file or folder", where=source)
-    found = read(source, None if classes is None else Path(classes), None if images is None else Path(images), map)
-    stems = [boxes.stem for boxes in found.boxes]
-    if twice := sorted({stem for stem, count in Counter(stems).items() if count > 1}):
-        raise InputError(f"several files are called {some_of(twice)}", where=source, allowed="one file for each image")
-    root, images = found.root, images or found.images
-    if images is not None:
-        index = ImageIndex(images)
-        bare = sorted({Path(path).stem for path in index.paths} - set(stems))
-        boxes = [replace(b, file_name=index.by_stem(b.stem)) for b in (*found.boxes, *(Boxes(s, [], []) for s in bare))]
-        root, notes = index.root, count_notes(len(bare), sum(box.file_name is None for box in boxes), len(boxes))
-        found = replace(found, boxes=boxes, notes=(*found.notes, *notes))
-    return _dataset(found, source, format, root)
+    return read(BoxReading(source, format, classes, images), map=map)
 
 
-def _dataset(found: FoundBoxes, source: Path, format: str, root: Path | None) -> Dataset:
-    boxes, names = found.boxes, found.names
-    classes = list(dict.fromkeys(names.values()))
-    column = {key: classes.index(name) for key, name in names.items()}
-    rows = np.repeat(np.arange(len(boxes)), [len(box.keys) for box in boxes])
-    columns = np.array([column[key] for box in boxes for key in box.keys], dtype=np.int64)
-    areas = np.array([area for box in boxes for area in box.areas], dtype=np.float64)
-    digest = hashlib.sha256(repr([(b.stem, b.keys, b.areas) for b in sorted(boxes, key=lambda b: b.stem)]).encode())
-    file_names = pl.Series([box.file_name for box in boxes], dtype=pl.String)
-    check_file_names(file_names, source)
-    frame = pl.DataFrame(
-        {
-            "image_id": identifiers([box.stem for box in boxes]),
-            "file_name": file_names,
-            "width": pl.Series([box.width for box in boxes], dtype=pl.Int64),
-            "height": pl.Series([box.height for box in boxes], dtype=pl.Int64),
-        }
-    )
-    if boxes[0].split is not None:
-        frame = frame.with_columns(split=pl.Series([box.split for box in boxes], dtype=pl.String))
-    return Dataset.build(
-        frame,
-        classes,
-        csr_array((areas, (rows, columns)), shape=(len(boxes), len(classes))),
-        image_root=None if root is None else str(root.resolve()),
-        provenance={
-            "reader": f"boxes/{format}",
+@dataclass(frozen=True)
+class BoxReading:
+    """The reading of bounding boxes; the attributes are parameters of ``read_boxes``."""
+
+    source: str | Path
+    format: str
+    classes: str | Path | None = None
+    images: str | Path | None = None
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The source, and the list of classes."""
+        source = Path(self.source)
+        files = [source] if source.is_dir() or self.format != "openimages" else table_files(source)
+        return [("boxes", file) for file in files] + ([("classes", Path(self.classes))] if self.classes else [])
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises ParameterError for an unknown format, InputError where there is no source."""
+        del plan  # what columns there are is known when the files are read
+        check_one_of("format", self.format, FORMATS, owner="boxes")
+        if not Path(self.source).exists():
+            raise InputError("no such file or folder", where=self.source)
+
+    def words(self) -> list[Any]:
+        """The files of boxes by name, size and time, and the names of images."""
+        found = self._found()
+        folder = self.images or found.images
+        names = [] if folder is None else sorted(list_images(folder))
+        listed = blake3(os.fsencode("\0".join(names))).hexdigest()
+        return [self.format, str(self.source), str(self.classes), str(self.images), found.digest(), listed]
+
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedBoxes:
+        """Boxes of all images. Raises as ``read_boxes`` does."""
+        found = self._found()
+        images = self.images or found.images
+        listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
+        rows = found.scan(folder, Counter(map, progress), listing)
+        keys = pl.concat(batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys"))
+        names = found.names_of(keys.unique().sort().to_list())
+        classes = list(dict.fromkeys(names.values()))
+        columns = {key: classes.index(name) for key, name in names.items()}
+        return ScannedBoxes(self, rows, classes, columns, _is_ordered(rows, columns), listing, found.root, found.notes)
+
+    def _found(self) -> FoundBoxes:
+        classes = None if self.classes is None else Path(self.classes)
+        return FORMATS[self.format](Path(self.source), classes, None if self.images is None else Path(self.images))
+
+
+def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
+    """Whether the boxes of every image are in the order of their classes."""
+    for batch in rows.columns("keys"):
+        numbers = batch["keys"].list.eval(pl.element().replace_strict(columns, return_dtype=pl.Int64))
+        if (numbers != numbers.list.sort()).any():
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class ScannedBoxes:
+    """Boxes on disk.
+
+    Attributes:
+        reading: what was asked for.
+        rows: class keys and areas of each image's boxes.
+        classes: names of the classes.
+        columns: class key -> position of its class.
+        ordered: whether the boxes of every image are in the order of their classes.
+        images: where the image files lie, unless boxes name them.
+        root: folder of the images, where boxes name them.
+        notes: for the dataset.
+    """
+
+    reading: BoxReading
+    rows: ImageRows
+    classes: list[str]
+    columns: dict[str, int]
+    ordered: bool
+    images: ImageListing | None
+    root: Path | None
+    notes: Sequence[str]
+
+    def ids(self) -> pl.Series:
+        """Ids of all images."""
+        return self.rows.ids()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high``, and how many are bare or have no file. Raises InputError as ``read_boxes``."""
+        del images  # which images there are depends on them: they are known already
+        rows, root, missing = self.rows.read(low, high), self.root, 0
+        if self.images is not None:
+            stems = set(rows["stem"])
+            index = self.images.index(lambda name: name.rsplit(".", 1)[0] in stems)
+            found = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
+            rows, root, missing = rows.with_columns(file_name=found), index.root, found.null_count()
+        known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
+        rows = rows.with_columns(
+            pl.lit(None, kind).alias(name) for name, kind in known.items() if name not in rows.columns
+        )
+        check_file_names(rows["file_name"], self.reading.source)
+        columns = rows["keys"].explode().drop_nulls().replace_strict(self.columns, return_dtype=pl.Int64)
+        at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))
+        entries = at, columns.to_numpy(), rows["areas"].explode().drop_nulls().to_numpy()
+        areas = summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)
+        frame = rows.select("image_id", *known, *(["split"] if "split" in rows.columns else []))
+        image_root = None if root is None else str(root.resolve())
+        counts = {"bare": int(rows["bare"].sum()), "missing": missing}
+        return Dataset.build(frame, self.classes, areas, image_root=image_root), counts
+
+    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+        """Where the dataset comes from."""
+        del images
+        file = Path(self.reading.source).name
+        source = {"role": "boxes", "file": file, "images": n_images, "sha256": self._digest()}
+        notes = [*self.notes, *count_notes(counts["bare"], counts["missing"], n_images)]
+        return {
+            "reader": f"boxes/{self.reading.format}",
             "area": "boxes",
-            "sources": [{"role": "boxes", "file": source.name, "images": len(boxes), "sha256": digest.hexdigest()}],
-            "notes": ["areas are those of bounding boxes, which are larger than the objects in them", *found.notes],
-        },
-    )
+            "sources": [source],
+            "notes": ["areas are those of bounding boxes, which are larger than the objects in them", *notes],
+        }
 
-
-def _read_voc(folder: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
-    del images  # each file names its image
-    if classes is not None:
-        raise ParameterError("VOC files name their classes themselves", remedy="leave --classes out")
-    found = parsed(files_of(folder, ".xml"), _parse_voc, map)
-    keys = sorted({key for boxes in found for key in boxes.keys})
-    return FoundBoxes({key: class_name(key, folder) for key in keys}, found)
-
-
-def _parse_voc(files: list[Path]) -> list[Boxes]:
-    return [_voc_file(file) for file in files]
-
-
-def _voc_file(file: Path) -> Boxes:
-    content = file.read_bytes()
-    # entities can blow up a small file or name other files: no annotation needs them (in UTF-16, zeros lie between)
-    plain = content.replace(b"\0", b"")
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise InputError("declares a document type or entities", where=file, allowed="plain annotation XML")
-    try:
-        root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
-        width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
-        names = [_text(item, "name") for item in root.findall("object")]
-        edges = [[_edge(item, edge) for edge in _EDGES] for item in root.findall("object")]
-    except (ET.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"is no VOC annotation: {error}", where=file) from error
-    if width < 1 or height < 1:
-        raise InputError(f"size is {width} x {height}", where=file, allowed="1 pixel and more")
-    for left, right, top, bottom in edges:
-        # VOC counts pixels from 1 and includes the last; some tools count from 0
-        first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
-        check_box(first / width, right / width, upper / height, bottom / height, file)
-    areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
-    return Boxes(file.stem, names, areas, width, height, root.findtext("filename"))
-
-
-_EDGES = ("xmin", "xmax", "ymin", "ymax")
-
-
-def _edge(item: ET.Element, edge: str) -> float:
-    return float(_text(item, f"bndbox/{edge}"))
-
-
-def _text(item: ET.Element, path: str) -> str:
-    text = item.findtext(path)
-    if text is None:
-        raise ValueError(f"{path} is missing")
-    return text
-
-
-def _read_openimages(file: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
-    del images, map  # one file, read by polars with all its threads
-    table = read_table(file)
-    needed = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
-    for name in needed:
-        check_one_of("column", name, table.columns, owner=str(file))
-    table = table.with_columns(pl.col("ImageID", "LabelName").cast(pl.String))
-    if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
-        raise InputError(f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row")
-    keys = table["LabelName"].unique().sort().to_list()
-    names = {key: class_name(key, file) for key in keys}
-    if classes is not None:
-        listed = read_table(classes, has_header=False) if classes.suffix == ".csv" else read_table(classes)
-        if listed.width < 2:
-            raise InputError("has one column", where=classes, allowed="LabelName, name")
-        known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
-        if unknown := [key for key in keys if key not in known]:
-            raise InputError(
-                f"labels {some_of(unknown)} have no name", where=classes, allowed="a row LabelName, name for each label"
-            )
-        names = {key: known[key] for key in keys}
-    try:
-        edges = table.select(pl.col(needed[2:]).cast(pl.Float64)).to_numpy()
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"edges are no numbers: {str(error).splitlines()[0]}", where=file) from error
-    outside = np.flatnonzero(~inside(edges))
-    if len(outside):
-        left, right, top, bottom = edges[outside[0]]
-        check_box(left, right, top, bottom, f"{file}, row {outside[0] + 1}")
-    areas = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
-    grouped = (
-        table.select(id="ImageID", key="LabelName")
-        .with_columns(area=pl.Series(areas))
-        .group_by("id", maintain_order=True)
-        .agg("key", "area")
-    )
-    return FoundBoxes(names, [Boxes(stem, keys, values) for stem, keys, values in grouped.iter_rows()])
-
-
-FORMATS = {"yolo": read_yolo, "voc": _read_voc, "openimages": _read_openimages}
-"""Name -> how boxes of that format are read."""
+    def _digest(self) -> str:
+        """SHA-256 of the list of (stem, keys, areas) of all images, as Python writes it."""
+        digest, separator = hashlib.sha256(b"["), b""
+        for batch in self.rows.columns("stem", "keys", "areas"):
+            digest.update(separator + ", ".join(map(repr, batch.iter_rows())).encode())
+            separator = b", "
+        digest.update(b"]")
+        return digest.hexdigest()

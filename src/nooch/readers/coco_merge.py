@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,9 @@ from nooch.errors import InputError, some_of
 from nooch.readers.coco_json import ParsedFile
 from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.reading import Counter
 from nooch.readers.sums import Entries, summed
-from nooch.shared_types import Map
+from nooch.shared_types import Map, no_progress
 
 __all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
 
@@ -137,11 +139,14 @@ class _Merged:
 
     def add_maps(self, folder: Path, values: str, map: Map) -> None:
         """Count stuff classes in pixel maps; thing pixels are left to the things files."""
-        from nooch.readers.maps import count_maps  # brings Pillow, which the JSON files do not need
+        from nooch.readers.maps import count_maps, counted_maps, list_maps  # brings Pillow, which JSON does not need
 
         stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
         ignored = (set(map_values(values)) - set(stuff)) | {0, 255, OTHER}
-        counted = count_maps(folder, stuff, ignored - set(stuff), map)
+        with tempfile.TemporaryDirectory() as work:
+            jobs = Counter(map, no_progress)
+            made = count_maps(list_maps(folder), stuff, ignored - set(stuff), Path(work), jobs)
+            counted = counted_maps(made.read(None, None), len(stuff))
         is_number = counted.image_ids.dtype == pl.Int64
         known = np.isin(counted.image_ids.to_numpy(), self.ids) if is_number else np.zeros(len(counted.stems), bool)
         if not known.any():
@@ -162,7 +167,7 @@ class _Merged:
                 where=folder,
             )
         pixels = counted.pixels[known].tocoo()
-        columns = np.array([self._column[name] for name in counted.classes])[pixels.col]
+        columns = np.array([self._column[name] for name in stuff.values()])[pixels.col]
         self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
         self.counts["maps"] = len(self.ids) - int(known.sum())
         self.annotated["annotated_stuff"] = self.ids[rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from nooch.readers.coco_files import Annotated, ScannedFile
 from nooch.readers.coco_json import ParsedFile, captions_of, instances_of
 from nooch.readers.coco_merge import counted_merge
 from nooch.readers.coco_structure import checked_images, fill_areas, look_up
-from nooch.readers.parts import listed_index
+from nooch.readers.reading import ImageListing
 from nooch.readers.spills import read_ids, read_spill
 
 __all__ = ["ids_of", "read_part"]
@@ -31,7 +30,7 @@ def ids_of(files: Sequence[ScannedFile]) -> NDArray[np.int64]:
 
 
 def read_part(
-    files: Sequence[ScannedFile], low: int, high: int, *, images: Path | None = None, listing: Path | None = None
+    files: Sequence[ScannedFile], low: int, high: int, images: ImageListing | None = None
 ) -> tuple[Dataset, dict[str, int]]:
     """The images with ``low <= id < high`` as a Dataset without provenance, and the counts that ``notes_of`` tells.
 
@@ -39,17 +38,16 @@ def read_part(
         files: as of ``scan_files``.
         low: of the range of ids. Ranges of parts leave no id out, so that each annotation is checked in one of them.
         high: behind the range.
-        images: folder below which the image files lie.
-        listing: the file of their paths, as ``nooch.readers.parts.write_listing`` makes it.
+        images: where the image files lie.
 
     Raises:
         InputError: as ``read_coco`` does; lists and counts in its message are those of the part.
     """
     parsed = [(file.role, _parsed(file, low, high)) for file in files]
     index = None
-    if images is not None and listing is not None:
+    if images is not None:
         wanted = {name.rsplit("/", 1)[-1] for _, file in parsed for name in file.file_names if name is not None}
-        index = listed_index(images, listing, lambda name: name in wanted)
+        index = images.index(lambda name: name in wanted)
     return counted_merge(parsed, index)
 
 

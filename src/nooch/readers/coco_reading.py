@@ -17,6 +17,7 @@ from nooch.readers.coco_files import RANGE, ScannedFile, scan_files
 from nooch.readers.coco_merge import class_order, merged_provenance, notes_of
 from nooch.readers.coco_parts import ids_of, read_part
 from nooch.readers.coco_scan import SLICE
+from nooch.readers.reading import ImageListing
 from nooch.readers.spills import ALL_IDS
 from nooch.shared_types import Map, StepProgress
 
@@ -40,6 +41,8 @@ class CocoReading:
     captions: Sequence[str | Path] = ()
     range_size: int = RANGE
     slice_size: int = SLICE
+    stuff_maps: str | Path | None = None
+    stuff_map_values: str = "cocostuff"
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
@@ -83,11 +86,11 @@ class ScannedCoco:
         return pl.Series("image_id", ids_of(self.files))
 
     def read(
-        self, low: ImageId | None, high: ImageId | None, images: Path | None, listing: Path | None
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does."""
         first, last = (end if given is None else int(given) for given, end in zip((low, high), ALL_IDS, strict=True))
-        return read_part(self.files, first, last, images=images, listing=listing)
+        return read_part(self.files, first, last, images)
 
     def provenance(self, counts: Mapping[str, int], n_images: int, images: Any) -> dict[str, Any]:
         """As ``read_coco`` gives it."""

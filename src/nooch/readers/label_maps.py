@@ -5,24 +5,25 @@ from __future__ import annotations
 import builtins
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, class_name
+from nooch.data import Dataset, ImageId, class_name
 from nooch.errors import InputError, ParameterError, some_of
+from nooch.plans import SplitPlan
 from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
-from nooch.readers.image_files import ImageIndex
-from nooch.readers.maps import CountedMaps, count_maps
-from nooch.shared_types import Map
+from nooch.readers.image_rows import ImageRows, listed_digest
+from nooch.readers.maps import CountedMaps, count_maps, counted_maps, list_maps
+from nooch.readers.reading import Counter, ImageListing, read
+from nooch.shared_types import Map, StepProgress
 
-__all__ = ["read_label_maps"]
+__all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
 
 _NOT_ANNOTATED = {"void", "unknown", "unlabelled", "unlabeled", "unannotated", "unlabel", "ignore", "ignored"}
 _FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
@@ -57,14 +58,43 @@ def read_label_maps(
         InputError: see ``nooch.readers.maps``; also a class list that cannot be read.
         ParameterError: a class of the list is called void or the like, and ``void`` does not have its value.
     """
-    folder = Path(folder)
-    values = map_classes(folder, classes, void)
-    counted = count_maps(folder, values.names, values.ignored, map, suffix=suffix)
-    index = None if images is None else ImageIndex(images)
-    data, missing = counted_dataset(counted, index)
-    digest = digest_of(lambda: [counted])
-    notes = located_notes(missing, len(missing), len(data), images)
-    return replace(data, provenance=maps_provenance(values, len(data), digest, notes))
+    return read(MapReading(Path(folder), classes, void, suffix), images=images, map=map)
+
+
+@dataclass(frozen=True)
+class MapReading:
+    """The reading of label maps; the attributes are parameters of ``read_label_maps``."""
+
+    folder: Path
+    class_list: str | Path
+    void: Sequence[int] = ()
+    suffix: str = ""
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The folder, and the list of classes where it is a file."""
+        listed = Path(self.class_list)
+        return [("maps", self.folder), *([("classes", listed)] if listed.is_file() else [])]
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises InputError and ParameterError for the folder and the list of classes."""
+        del plan  # maps have no columns: whether a pattern fits their names is known when they are listed
+        self._classes()
+
+    def words(self) -> list[Any]:
+        """The maps by name, size and time, and what is read in them."""
+        return [str(self.class_list), list(self.void), self.suffix, listed_digest(list_maps(self.folder, self.suffix))]
+
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedMaps:
+        """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
+        values = self._classes()
+        listed = list_maps(self.folder, self.suffix)
+        return ScannedMaps(values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress)))
+
+    def _classes(self) -> MapClasses:
+        """What the values of the maps mean."""
+        if not self.folder.is_dir():
+            raise InputError("no such folder of label maps", where=self.folder)
+        return _map_classes(self.class_list, self.void)
 
 
 @dataclass(frozen=True)
@@ -82,10 +112,7 @@ class MapClasses:
     ignored: set[int]
 
 
-def map_classes(folder: Path, classes: str | Path, void: Sequence[int]) -> MapClasses:
-    """What the values of the maps of a folder mean. Raises InputError and ParameterError as ``read_label_maps``."""
-    if not folder.is_dir():
-        raise InputError("no such folder of label maps", where=folder)
+def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
     is_preset = str(classes) in MAP_VALUES
     names = map_values(str(classes)) if is_preset else _class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
@@ -101,24 +128,87 @@ def map_classes(folder: Path, classes: str | Path, void: Sequence[int]) -> MapCl
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
 
 
-def counted_dataset(counted: CountedMaps, index: ImageIndex | None) -> tuple[Dataset, list[str]]:
-    """Counted maps as a Dataset without provenance, and the names of those that have no image."""
-    found = [None if index is None else index.by_stem(stem) for stem in counted.stems]
-    frame = pl.DataFrame(
-        {
-            "image_id": counted.image_ids,
-            "file_name": pl.Series(found, dtype=pl.String),
-            "width": counted.sizes[:, 0],
-            "height": counted.sizes[:, 1],
+@dataclass(frozen=True)
+class ScannedMaps:
+    """Counted maps on disk.
+
+    Attributes:
+        values: what pixel values mean.
+        rows: size and counts of each map.
+    """
+
+    values: MapClasses
+    rows: ImageRows
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return list(self.values.names.values())
+
+    def ids(self) -> pl.Series:
+        """Ids of all maps."""
+        return self.rows.ids()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high``, and the number of maps without an image and the first of these maps."""
+        counted = counted_maps(self.rows.read(low, high), len(self.classes))
+        stems, root = counted.stems, None
+        found: list[str | None] = [None] * len(stems)
+        if images is not None:
+            among = set(stems)
+            index = images.index(lambda name: name.rsplit(".", 1)[0] in among)
+            found, root = [index.by_stem(stem) for stem in stems], str(index.root.resolve())
+        frame = pl.DataFrame(
+            {
+                "image_id": counted.image_ids,
+                "file_name": pl.Series(found, dtype=pl.String),
+                "width": counted.sizes[:, 0],
+                "height": counted.sizes[:, 1],
+            }
+        )
+        missing = [stem for stem, path in zip(stems, found, strict=True) if path is None] if images else []
+        counts = {"missing": len(missing), **{f"{_FIRST}{stem}": 1 for stem in missing[:5]}}
+        return Dataset.build(frame, self.classes, _fractions(counted), image_root=root), counts
+
+    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+        """Where the dataset comes from. Raises InputError where no map has an image."""
+        return {
+            "reader": "label-maps",
+            "area": "pixels",
+            "sources": [{"role": "maps", "files": n_images, "sha256": self._digest()}],
+            "classes": self.values.listed,
+            "void": sorted(self.values.ignored),
+            "notes": _located_notes(counts, n_images, images),
         }
-    )
-    root = None if index is None else str(index.root.resolve())
-    missing = [] if index is None else [s for s, path in zip(counted.stems, found, strict=True) if path is None]
-    return Dataset.build(frame, counted.classes, _fractions(counted), image_root=root), missing
+
+    def _digest(self) -> str:
+        """SHA-256 of what was counted, not of the files: re-encoded maps with the same pixels count the same."""
+        digest = hashlib.sha256()
+        for number, batch in enumerate(self.rows.columns("stem")):
+            digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
+        for batch in self.rows.columns("width", "height"):
+            digest.update(batch.to_numpy(order="c").tobytes())
+        entries = np.zeros(1, np.int64)
+        digest.update(entries.tobytes())
+        for batch in self.rows.columns("pixels"):
+            ends = entries + batch["pixels"].list.len().cum_sum().cast(pl.Int64).to_numpy()
+            digest.update(ends.tobytes())
+            entries = ends[-1:]
+        for name in ("column", "pixels"):
+            for batch in self.rows.columns(name):
+                digest.update(batch[name].explode().drop_nulls().to_numpy().tobytes())
+        return digest.hexdigest()
 
 
-def located_notes(first: Sequence[str], missing: int, n_images: int, images: object) -> list[str]:
+_FIRST = "missing: "
+"""Counted, too, is each of the first maps without an image, so that a note can name them."""
+
+
+def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """A note where maps have no image, of which the first are named. Raises InputError where none has."""
+    missing, first = counts["missing"], [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5]
     # the others count, but need no names
     listed = [*first, *[""] * (missing - len(first))]
     if missing == n_images:
@@ -126,49 +216,10 @@ def located_notes(first: Sequence[str], missing: int, n_images: int, images: obj
     return [f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"] if missing else []
 
 
-def maps_provenance(values: MapClasses, n_images: int, digest: str, notes: list[str]) -> dict[str, Any]:
-    """Where a dataset comes from that was read from maps."""
-    return {
-        "reader": "label-maps",
-        "area": "pixels",
-        "sources": [{"role": "maps", "files": n_images, "sha256": digest}],
-        "classes": values.listed,
-        "void": sorted(values.ignored),
-        "notes": notes,
-    }
-
-
 def _fractions(counted: CountedMaps) -> csr_array:
     areas = counted.pixels.astype(np.float64)
     areas.data /= np.repeat(counted.sizes.prod(axis=1).astype(np.float64), np.diff(areas.indptr))
     return areas
-
-
-def digest_of(parts: Callable[[], Iterable[CountedMaps]]) -> str:
-    """Of what was read, not of the files: re-encoded maps with the same pixels count the same.
-
-    Args:
-        parts: called several times: gives what was counted, in the order of image ids, one part or several.
-    """
-    digest = hashlib.sha256()
-    for number, part in enumerate(parts()):
-        digest.update(("\0" if number else "").encode() + "\0".join(part.stems).encode())
-    for part in parts():
-        digest.update(_int64(part.sizes))
-    # of all rows together: 0, and then where each row ends
-    digest.update(_int64(np.zeros(1)))
-    entries = 0
-    for part in parts():
-        digest.update(_int64(part.pixels.indptr[1:].astype(np.int64) + entries))
-        entries += part.pixels.nnz
-    for name in ("indices", "data"):
-        for part in parts():
-            digest.update(_int64(getattr(part.pixels, name)))
-    return digest.hexdigest()
-
-
-def _int64(values: NDArray[Any]) -> bytes:
-    return np.ascontiguousarray(values, dtype=np.int64).tobytes()
 
 
 def _means_void(name: str) -> bool:

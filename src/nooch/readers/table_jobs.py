@@ -13,7 +13,7 @@ import polars as pl
 
 from nooch.data import identifiers
 from nooch.files import sha256_of
-from nooch.readers.parts import Job
+from nooch.readers.reading import Job
 from nooch.readers.table_ranges import Cut, Look, Schema, Span, cut, look, read_range
 from nooch.readers.table_rows import Seen, is_too_long
 

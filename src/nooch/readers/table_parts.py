@@ -15,7 +15,7 @@ from nooch.data import Dataset, ImageId, named_splits
 from nooch.data.tables import table_files
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
-from nooch.readers.parts import Counter, as_given, in_range, listed_index
+from nooch.readers.reading import Counter, ImageListing, as_given, in_range
 from nooch.readers.table_jobs import ID, ROW, CutJob, DigitsJob, HashJob, LookJob, RowRange, Run, RunJob
 from nooch.readers.table_ranges import RANGE, Cut, Look, Schema, file_schema
 from nooch.readers.table_rows import (
@@ -168,7 +168,7 @@ class ScannedTable:
         return _each_once([*([] if found is None else [found]), *some]).alias("image_id")
 
     def read(
-        self, low: ImageId | None, high: ImageId | None, images: Path | None, listing: Path | None
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high``."""
         table = pl.concat(_rows(run, first, low, high) for run, first in self.runs).sort(ROW)
@@ -176,8 +176,8 @@ class ScannedTable:
         rows = table.drop(ID, ROW)
         reading = self.reading
         index = None
-        if images is not None and listing is not None:
-            index = listed_index(images, listing, _wanted(rows, ids, reading.columns.file_name))
+        if images is not None:
+            index = images.index(_wanted(rows, ids, reading.columns.file_name))
         return put_together(rows, ids, reading.columns, reading.layout, reading.path, index, self.known, numbers)
 
     def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.readers.box_rows import Boxes, FoundBoxes, check_box, count_notes, files_of, parsed
+from nooch.readers.box_rows import BoxFiles, check_box, count_notes, files_of, listed_files
 from nooch.readers.image_files import list_images
 from nooch.readers.yolo_data import YAML_ENDINGS, YoloData, YoloImages, find_images, label_of, read_yolo_data
-from nooch.shared_types import Map
 
-__all__ = ["read_yolo"]
+__all__ = ["find_yolo"]
 
 
-def read_yolo(source: Path, classes: Path | None, images: Path | None, map: Map) -> FoundBoxes:
+def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFiles:
     """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
@@ -31,18 +34,23 @@ def read_yolo(source: Path, classes: Path | None, images: Path | None, map: Map)
         data = read_yolo_data(file)
         listed = _images_of(data, source, images)
         if listed is not None:
-            return _read_listed(data, listed, map)
+            return _find_listed(source, data, listed)
         names = data.names
         notes += [f"the splits of {file.name} have no effect: none of them is below {source}"] if data.entries else []
     else:
         names = _class_list(file)
-    files = [f for f in files_of(source, ".txt") if f.resolve() != file.resolve()]
-    found = parsed(files, _parse_yolo, map)
-    _check_keys(files, found, names, file)
+    files = [f for f in files_of(source, ".txt") if not f.samefile(file)]
     if images is None and next(list_images(source), None) is not None:
         images = source
     notes += ["no folder of images was given: images without a label file are left out"] if images is None else []
-    return FoundBoxes(names, found, images=images, notes=tuple(notes))
+    return BoxFiles(
+        source=source,
+        names_of=lambda _keys: names,
+        listed=listed_files(files),
+        parse=partial(_parse, names, file.name),
+        images=images,
+        notes=tuple(notes),
+    )
 
 
 def _class_list(file: Path) -> dict[str, str]:
@@ -74,7 +82,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
     return listed
 
 
-def _read_listed(data: YoloData, listed: YoloImages, map: Map) -> FoundBoxes:
+def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
     """Labels of the images that are listed; an image without a label file has no object."""
     base = listed.root.resolve()
     labels = {image: base / label_of(image) for image in listed.splits}
@@ -92,58 +100,54 @@ def _read_listed(data: YoloData, listed: YoloImages, map: Map) -> FoundBoxes:
             where=data.file,
             remedy="correct path: or the list of images",
         )
-    found = parsed(list(files.values()), _parse_yolo, map)
-    _check_keys(list(files.values()), found, data.names, data.file)
-    by_image = dict(zip(files, found, strict=True))
-    boxes = [
-        replace(by_image.get(image, Boxes(Path(image).stem, [], [])), file_name=image, split=split)
-        for image, split in listed.splits.items()
-    ]
-    return FoundBoxes(
-        data.names, boxes, listed.root, notes=tuple(count_notes(len(boxes) - len(files), len(missing), len(boxes)))
+    rows = {
+        "stem": [Path(image).stem for image in labels],
+        "file": [str(files[image]) if image in files else None for image in labels],
+        "file_name": list(labels),
+        "split": list(listed.splits.values()),
+    }
+    return BoxFiles(
+        source=source,
+        names_of=lambda _keys: data.names,
+        listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
+        parse=partial(_parse, data.names, data.file.name),
+        root=listed.root,
+        notes=tuple(count_notes(len(labels) - len(files), len(missing), len(labels))),
     )
 
 
-def _check_keys(files: list[Path], found: list[Boxes], names: dict[str, str], where: Path) -> None:
-    for file, boxes in zip(files, found, strict=True):
-        if unknown := [key for key in boxes.keys if key not in names]:
-            raise InputError(
-                f"class {some_of(unknown)} has no name",
-                where=file,
-                allowed=f"{_range(names)}, as {where.name} lists",
-            )
-
-
-def _range(names: dict[str, str]) -> str:
+def _range(names: Mapping[str, str]) -> str:
     numbers = [int(key) for key in names]
     gapless = numbers == list(range(len(numbers)))
     return f"0 to {len(numbers) - 1}" if gapless else some_of(numbers, 8)
 
 
-def _parse_yolo(files: list[Path]) -> list[Boxes]:
-    return [_yolo_file(file) for file in files]
-
-
-def _yolo_file(file: Path) -> Boxes:
+def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> dict[str, Any]:
     keys, areas = [], []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
+        raise InputError(f"cannot be read: {error}", where=where) from error
     for number, line in enumerate(lines, 1):
         parts = line.split()
         if not parts:
             continue
-        where = f"{file}, line {number}"
+        line_there = f"{where}, line {number}"
         try:
             # a sixth number is a confidence; more are the corners of a segment
             x, y, width, height = (float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:]))
             key = str(int(parts[0]))
         except ValueError as error:
             raise InputError(
-                f"{line[:80]!r} is no box", where=where, allowed="class x y width height, and perhaps a confidence"
+                f"{line[:80]!r} is no box",
+                where=line_there,
+                allowed="class x y width height, and perhaps a confidence",
             ) from error
-        check_box(x - width / 2, x + width / 2, y - height / 2, y + height / 2, where)
+        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), line_there)
         keys.append(key)
         areas.append(width * height)
-    return Boxes(file.stem, keys, areas)
+    if unknown := [key for key in keys if key not in names]:
+        raise InputError(
+            f"class {some_of(unknown)} has no name", where=where, allowed=f"{_range(names)}, as {listed_in} lists"
+        )
+    return {"keys": keys, "areas": areas}

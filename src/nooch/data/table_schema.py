@@ -1,0 +1,123 @@
+"""What the columns of nooch's own tables hold: declared per table, and checked whenever one is read from a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+import polars as pl
+
+from nooch.data.checks import ALL, SPLITS, unsafe_names
+from nooch.data.coverage import ANNOTATED
+from nooch.errors import FormatError, some_of
+from nooch.limits import MOST_AREA
+
+__all__ = [
+    "AREAS",
+    "CAPTIONS",
+    "EXCEPTIONS",
+    "IMAGES",
+    "NAMES",
+    "Column",
+    "Schema",
+    "check_columns",
+    "is_ascending",
+    "type_name",
+]
+
+NAMES = (pl.Enum, pl.Categorical, pl.String)
+"""Types of a column of names."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column may hold.
+
+    Attributes:
+        types: of polars.
+        allowed: values, in words.
+        nulls: whether a value may be missing.
+        optional: whether the column may be.
+        wrong: mask of the values that are not allowed, bool (n,); null counts as allowed.
+    """
+
+    types: tuple[Any, ...]
+    allowed: str
+    nulls: bool = False
+    optional: bool = False
+    wrong: Callable[[pl.Series], pl.Series] | None = None
+
+
+Schema = Mapping[str, Column]
+
+_ID = Column((pl.Int64, pl.String), "Int64 or String, never null")
+_NAME = Column(NAMES, "names of classes, never null")
+_SIZE = Column((pl.Int64,), "Int64, 1 pixel and more, null where unknown", nulls=True, wrong=lambda size: size < 1)
+
+IMAGES: Schema = {
+    "image_id": _ID,
+    "file_name": Column(
+        (pl.String,), "relative paths without '..', null where unknown", nulls=True, wrong=unsafe_names
+    ),
+    "width": _SIZE,
+    "height": _SIZE,
+    "split": Column((pl.String,), f"{', '.join(SPLITS)} or {ALL}", wrong=lambda split: ~split.is_in([*SPLITS, ALL])),
+    **{name: Column((pl.Boolean,), "Boolean, never null", optional=True) for name in ANNOTATED},
+}
+"""Any other column is an attribute."""
+
+AREAS: Schema = {
+    "image_id": _ID,
+    "class": _NAME,
+    "area": Column(
+        (pl.Float64,),
+        f"Float64, fractions of the image from 0 to {MOST_AREA:.0f}, NaN where unknown",
+        wrong=lambda area: ~(area.is_between(0, MOST_AREA) | area.is_nan()),
+    ),
+}
+CAPTIONS: Schema = {"image_id": _ID, "caption": Column((pl.String,), "String, never null")}
+EXCEPTIONS: Schema = {"image_id": _ID, "class": _NAME, "known": Column((pl.Boolean,), "Boolean, never null")}
+
+
+def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: str) -> pl.DataFrame:
+    """The table, if every column of the schema is there and holds what it may.
+
+    Args:
+        table: as it was read.
+        schema: what it must hold; columns that it does not name are not looked at.
+        where: the file, for errors.
+        remedy: what to do about a table that is refused.
+
+    Raises:
+        FormatError: it names the file, the column, what came and what is allowed.
+    """
+    for name, column in schema.items():
+        if name not in table.columns:
+            if column.optional:
+                continue
+            raise FormatError(
+                f"has no column {name}", where=where, allowed=f"columns {', '.join(schema)}", remedy=remedy
+            )
+        values = table[name]
+        if values.dtype not in column.types:
+            problem = f"is {type_name(values.dtype)}"
+        elif values.null_count() and not column.nulls:
+            problem = f"has {values.null_count()} nulls"
+        elif column.wrong is not None and (mask := column.wrong(values)).any():
+            problem = f"holds {some_of(values.filter(mask).head(3))}"
+        else:
+            continue
+        raise FormatError(f"column {name} {problem}", where=where, allowed=column.allowed, remedy=remedy)
+    return table
+
+
+def type_name(kind: pl.DataType | None) -> str:
+    """A type for people, without all the categories that it may have; ``missing`` where there is no such column."""
+    return "missing" if kind is None else shorten(str(kind), 60)
+
+
+def is_ascending(ids: pl.Series) -> bool:
+    """Whether each id is above the one before."""
+    return bool((ids.head(-1) < ids.tail(-1)).all())

@@ -1,0 +1,133 @@
+"""Files that describe one image each -> a table with a row for each image, parsed in batches by workers and kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from blake3 import blake3
+from numpy.typing import NDArray
+
+from nooch.data import ImageId
+from nooch.errors import InputError
+from nooch.readers.reading import Counter, Job, in_range
+
+__all__ = ["ImageRows", "Parse", "listed_digest", "parse_files", "row_ends", "write_rows"]
+
+Parse = Callable[[Path, str], dict[str, Any]]
+"""Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers."""
+
+
+@dataclass(frozen=True)
+class ImageRows:
+    """A table on disk, a file for each batch of rows.
+
+    Attributes:
+        folder: where the batches lie.
+        batches: number of batches.
+    """
+
+    folder: Path
+    batches: int
+
+    def ids(self) -> pl.Series:
+        """Ids of all images, ascending."""
+        return pl.concat(frame["image_id"] for frame in self.columns("image_id")).sort()
+
+    def read(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
+        """The rows with ``low <= image_id < high``, sorted by id."""
+        wanted = in_range("image_id", low, high)
+        rows = pl.scan_parquet([*self._files()], glob=False).filter(wanted)
+        return rows.collect().sort("image_id", maintain_order=True)
+
+    def columns(self, *names: str) -> Iterator[pl.DataFrame]:
+        """Some columns of each batch, in order."""
+        return (pl.read_parquet(file, columns=list(names), glob=False) for file in self._files())
+
+    def _files(self) -> Iterator[Path]:
+        return (_batch_file(self.folder, number) for number in range(self.batches))
+
+
+def parse_files(
+    listed: pl.DataFrame, parse: Parse, schema: Mapping[str, Any], folder: Path, count: Counter
+) -> ImageRows:
+    """Parse files into a table whose rows keep the order of ``listed``.
+
+    Args:
+        listed: ``image_id``, ``file`` (its path; null: the image has none, and its lists are empty), and other columns.
+        parse: parses one file.
+        schema: columns that ``parse`` gives.
+        folder: where the table is written.
+        count: does the jobs.
+    """
+    here = Path.cwd()
+    jobs = [_ParseJob(folder, number, batch, parse, schema, here) for number, batch in enumerate(_batches(listed))]
+    count.done(jobs)
+    return ImageRows(folder, len(jobs))
+
+
+def write_rows(rows: pl.DataFrame, folder: Path) -> ImageRows:
+    """Write a table that was read at once; it has a column ``image_id``."""
+    number = -1
+    for number, batch in enumerate(_batches(rows)):
+        batch.write_parquet(_batch_file(folder, number))
+    return ImageRows(folder, number + 1)
+
+
+def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    # few enough jobs for a cluster, small enough ones for a progress bar
+    return rows.iter_slices(max(64, min(2048, rows.height // 256)))
+
+
+@dataclass(frozen=True)
+class _ParseJob(Job):
+    """A batch of files; the result is the number of rows.
+
+    Attributes:
+        listed: the files.
+        parse: parses one file.
+        schema: columns that ``parse`` gives.
+        here: folder that relative paths start from.
+    """
+
+    name: ClassVar[str] = "rows"
+    result: ClassVar[type] = int
+    listed: pl.DataFrame
+    parse: Parse
+    schema: Mapping[str, Any]
+    here: Path
+
+    def make(self) -> int:
+        """Parse the files."""
+        rows = [{} if file is None else self.parse(self.here / file, file) for file in self.listed["file"]]
+        parsed = pl.DataFrame(rows, schema=dict(self.schema))
+        lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
+        table = self.listed.hstack(parsed.with_columns(pl.col(lists).fill_null([])))
+        table.write_parquet(_batch_file(self.folder, self.number))
+        return table.height
+
+
+def _batch_file(folder: Path, number: int) -> Path:
+    return folder / f"rows-{number:07d}.parquet"
+
+
+def listed_digest(listed: pl.DataFrame) -> str:
+    """A digest of listed files, their sizes and times. Raises InputError where a file cannot be read."""
+    digest = blake3()
+    for row in listed.iter_rows(named=True):
+        try:
+            stat = None if row["file"] is None else Path(row["file"]).stat()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=row["file"]) from error
+        about = None if stat is None else (stat.st_size, stat.st_mtime_ns)
+        digest.update(f"{[*row.values()]}\0{about}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def row_ends(lists: pl.Series) -> NDArray[np.int64]:
+    """Where the entries of each row start in the values of all rows, and where the last ones end: int64 (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])

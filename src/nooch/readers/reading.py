@@ -1,0 +1,207 @@
+"""The contract of every reader: a ``Reading`` scans files into rows on disk, from which images are read part by part.
+
+``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import polars as pl
+
+from nooch.data import Dataset, ImageId
+from nooch.errors import InputError
+from nooch.plans import SplitPlan
+from nooch.readers.image_files import ImageIndex, list_images
+from nooch.shared_types import Map, StepProgress, no_progress
+from nooch.work_folder import kept
+
+__all__ = ["Counter", "ImageListing", "Job", "Reading", "Scanned", "as_given", "in_range", "read"]
+
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class ImageListing:
+    """The image files below a folder, listed in a file: a worker indexes those of its part without holding all paths.
+
+    Attributes:
+        root: the folder, absolute.
+        file: relative paths of the image files, each ended by a zero byte, which no path holds.
+    """
+
+    root: Path
+    file: Path
+
+    @classmethod
+    def write(cls, images: str | Path, file: Path) -> Self:
+        """List the image files below a folder. Raises InputError as ``ImageIndex``."""
+        with file.open("wb") as listing:
+            listing.writelines(os.fsencode(path) + b"\0" for path in list_images(images))
+        return cls(Path(images).absolute(), file)
+
+    def index(self, is_wanted: Callable[[str], bool]) -> ImageIndex:
+        """The files that may be asked for; ``is_wanted`` decides by the file name, without folders."""
+        return ImageIndex(self.root, (path for path in self.paths() if is_wanted(path.rsplit("/", 1)[-1])))
+
+    def paths(self) -> Iterator[str]:
+        """All listed paths."""
+        with self.file.open("rb") as listing:
+            rest = b""
+            while block := listing.read(_BLOCK):
+                *paths, rest = (rest + block).split(b"\0")
+                yield from map(os.fsdecode, paths)
+
+
+class Scanned(Protocol):
+    """Files that were read into rows on disk. It is pickled to workers."""
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of all classes."""
+
+    def ids(self) -> pl.Series:
+        """Ids of all images, each once, ascending: Int64 or String."""
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high`` as a Dataset without provenance, and counts that add up over parts.
+
+        Args:
+            low: first id of the range; None: the range has no lower end.
+            high: end of the range, exclusive; None: the range has no upper end.
+            images: where the image files lie.
+        """
+
+    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+        """Where the dataset comes from, with notes on what was counted.
+
+        Args:
+            counts: sums of the counts of all parts.
+            n_images: number of images in all parts.
+            images: folder of the image files, as the user named it.
+        """
+
+
+class Reading(Protocol):
+    """Which files are read, and how: the parameters of a reader."""
+
+    def files(self) -> Sequence[tuple[str, Path]]:
+        """The files, each with its role."""
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raise what can be told before anything is read, of the files and of how images are divided."""
+
+    def words(self) -> list[Any]:
+        """What else the rows depend on, JSON-like: an import resumes only from rows that were read with the same values.
+
+        Asked again when everything is read: a file that changed meanwhile is refused.
+        """
+
+    def scan(self, folder: Path, map: Map, progress: StepProgress) -> Scanned:
+        """Read the files into rows below a folder; what an earlier scan left there is not read again."""
+
+
+def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
+    """All images as one Dataset without splits.
+
+    Args:
+        reading: what is read.
+        images: folder below which the image files lie.
+        map: where the files are read. Its workers must see the temporary folder of this process.
+
+    Raises:
+        InputError, ParameterError: as the reading says.
+    """
+    reading.check(None)
+    with tempfile.TemporaryDirectory(prefix="nooch-") as folder:
+        scanned = reading.scan(Path(folder), map, no_progress)
+        listing = None if images is None else ImageListing.write(images, Path(folder, "image-files"))
+        data, counts = scanned.read(None, None, listing)
+        return replace(data, provenance=scanned.provenance(counts, len(data), images))
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """Work that is done once: its result lies in a file of a folder.
+
+    Attributes:
+        name: of its kind, in the names of files.
+        result: the type of what comes of it.
+        folder: where the file lies.
+        number: among its kind.
+    """
+
+    name: ClassVar[str]
+    result: ClassVar[type]
+    folder: Path
+    number: int
+
+    @property
+    def kept(self) -> Path:
+        """The file, there once the work is done."""
+        return self.folder / f"{self.name}-{self.number:07d}.msgpack"
+
+    @abstractmethod
+    def make(self) -> Any:
+        """Do the work."""
+
+    def do(self) -> Any:
+        """What came of the work, which is done if it was not before."""
+        return kept(self.kept, self.result, self.make)
+
+
+def _do(job: Job) -> Any:
+    return job.do()
+
+
+class Counter:
+    """Jobs done once, step by step, with the progress over all steps; what a step is comes of the one before.
+
+    Args:
+        map: where jobs are done.
+        progress: called with how many are done, and of how many.
+    """
+
+    def __init__(self, map: Map, progress: StepProgress) -> None:
+        self._map, self._progress, self._done, self._total = map, progress, 0, 0
+
+    def done(self, jobs: Sequence[Job]) -> list[Any]:
+        """What came of jobs, in their order: those done before are not done again."""
+        waiting = [job for job in jobs if not job.kept.is_file()]
+        self._total += len(jobs)
+        self._tick(len(jobs) - len(waiting))
+        for _ in self._map(_do, waiting):
+            self._tick(1)
+        return [job.do() for job in jobs]
+
+    def _tick(self, more: int) -> None:
+        self._done += more
+        self._progress(self._done, self._total)
+
+
+@contextlib.contextmanager
+def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
+    """Errors about files name them as they were given, not as workers read them: pairs of a path that is read, and that."""
+    try:
+        yield
+    except InputError as error:
+        given = dict(files).get(str(error.where))
+        if given is None:
+            raise
+        raise InputError(error.problem, where=given, allowed=error.allowed, remedy=error.remedy) from error
+
+
+def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
+    """Rows with ``low <= column < high``, where None is no end. Groups of rows on disk outside it are passed over."""
+    wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
+    return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))
