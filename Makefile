@@ -53,8 +53,9 @@ $(TOOLS): requirements-tools.lock $(READY)
 	touch $(TOOLS)
 
 # the documentation as a site in site/; a broken link, a missing page or an unknown name fails
+# (not --quiet: warnings that are not shown do not fail a strict build)
 docs: $(TOOLS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 # source distribution and wheel in dist/, as a release has them
 package: $(TOOLS)
