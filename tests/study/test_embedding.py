@@ -1,4 +1,4 @@
-"""Embedding in parts gives the vectors of one piece, keeps what is done, and leaves a dataset that is whole."""
+"""Embedding: the vectors do not depend on parts, what is done is kept, and the dataset is whole at every moment."""
 
 import errno
 import os
@@ -16,16 +16,14 @@ from refusals import fails
 from waiting import HANGS, until
 
 from nooch.criteria import CE, Gist
-from nooch.data import Dataset, add_embedding, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.encoders import embed_captions, encoder
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.machine import limited_threads
-from nooch.study import sharded_embedding
-from nooch.study.sharded_embedding import embed_in_shards
-from nooch.study.sharded_finding import find_in_shards
+from nooch.study import embedding
+from nooch.study.embedding import embed
+from nooch.study.finding import find
 
 WORDS = [
     "a",
@@ -65,42 +63,66 @@ def _data(n=60, captioned=lambda _: True):
 
 
 def _parts(tmp_path, parts=4, data=None):
-    return save_shards(divide(_data() if data is None else data, parts), tmp_path / "parts")
+    return save_dataset(divide(_data() if data is None else data, parts), tmp_path / "parts")
 
 
-def _whole(folder):
-    opened = open_shards(folder)
-    return [opened.load(number) for number in range(len(opened))]
+def _loaded(folder):
+    opened = open_dataset(folder)
+    return [opened.part(number) for number in range(opened.n_parts)]
 
 
-@pytest.mark.parametrize("parts", [1, 3, 4])
+@pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize("make_map", [None, lambda: LocalEngine(2).map])
-def test_lexical_vectors_are_those_of_one_piece(tmp_path, parts, make_map):
+def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
     folder = _parts(tmp_path, parts)
     progress = []
     more = {} if make_map is None else {"map": make_map(), "threads": 1}
-    opened, name = embed_in_shards(folder, "lexical", progress=lambda *counts: progress.append(counts), **more)
+    opened, name = embed(open_dataset(folder), "lexical", progress=lambda *counts: progress.append(counts), **more)
     expected = embed_captions(_data(), encoder("lexical"))
     assert name == "lexical-256"
-    assert opened.embeddings == (name,)
+    assert opened.embedding_names == (name,)
     assert np.array_equal(load_dataset(folder).embeddings[name], expected, equal_nan=True)
-    assert np.array_equal(np.concatenate([p.embeddings[name] for p in _whole(folder)]), expected, equal_nan=True)
-    assert progress[-1] == (parts, parts)
-    assert sorted(f.name for f in (folder / "embeddings" / name).iterdir()) == [
-        f"part-{k:07d}.npy" for k in range(parts)
-    ]
+    assert np.array_equal(np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected, equal_nan=True)
+    # parts, or sentences where there is one part
+    assert progress[-1] == ((parts, parts) if parts > 1 else (_data().captions["caption"].n_unique(),) * 2)
+    files = sorted(file.relative_to(folder / "embeddings").as_posix() for file in folder.rglob("*.npy"))
+    assert files == ([f"{name}/part-{k:07d}.npy" for k in range(parts)] if parts > 1 else [f"{name}.npy"])
     # nothing else is left, and nothing is done again
     assert not list(folder.glob(".*"))
     before = (folder / "dataset.json").stat().st_mtime_ns
-    assert embed_in_shards(folder, "lexical")[1] == embed_in_shards(folder, None)[1] == name
+    assert embed(open_dataset(folder), "lexical")[1] == embed(open_dataset(folder), None)[1] == name
     assert (folder / "dataset.json").stat().st_mtime_ns == before
-    assert open_shards(folder).header.fingerprint == _data().fingerprint
+    assert open_dataset(folder).fingerprint == _data().fingerprint
+
+
+def test_a_dataset_in_memory_is_embedded_there(tmp_path):
+    folder = _parts(tmp_path, 2)
+    before = (folder / "dataset.json").read_bytes()
+    data, name = embed(load_dataset(folder), "lexical")
+    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    np.savez(tmp_path / "clip.npz", image_ids=data.image_ids, embeddings=np.eye(60)[:, :5])
+    data, other = embed(data, str(tmp_path / "clip.npz"))
+    assert set(data.embedding_names) == {name, other} == {"lexical-256", "file-clip"}
+    assert np.array_equal(data.embeddings[other], np.eye(60)[:, :5])
+    assert (folder / "dataset.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_folder_that_cannot_be_written_gives_a_note(tmp_path, parts, monkeypatch):
+    folder, notes = _parts(tmp_path, parts), []
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    fails(lambda: embed(open_dataset(folder), "lexical"), "nothing can be written there", kind=OutputError)
+    data, name = embed(open_dataset(folder), "lexical", note=notes.append)
+    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    assert len(notes) == 1
+    assert notes[0].startswith("the embedding is not kept: ")
+    assert open_dataset(folder).embedding_names == ()
 
 
 def test_sentence_vectors_differ_in_their_last_bits_alone(tmp_path):
     pytest.importorskip("sentence_transformers")
     folder = _parts(tmp_path)
-    _, name = embed_in_shards(folder, "all-MiniLM-L6-v2")
+    _, name = embed(open_dataset(folder), "all-MiniLM-L6-v2")
     found = load_dataset(folder).embeddings[name]
     expected = embed_captions(_data(), encoder("all-MiniLM-L6-v2"))
     known = ~np.isnan(expected).any(axis=1)
@@ -109,62 +131,43 @@ def test_sentence_vectors_differ_in_their_last_bits_alone(tmp_path):
     assert cosines[known].min() > 1 - 1e-6
 
 
-def test_a_dataset_in_one_piece_is_embedded_as_ever(tmp_path):
-    folder = save_dataset(_data(), tmp_path / "whole")
-    opened, name = embed_in_shards(folder, "lexical", map=LocalEngine(2).map, threads=1)
-    assert not opened.in_parts
-    assert np.array_equal(
-        load_dataset(folder).embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True
-    )
-    np.savez(tmp_path / "clip.npz", image_ids=_data().image_ids, embeddings=np.eye(60)[:, :5])
-    assert embed_in_shards(folder, str(tmp_path / "clip.npz"))[1] == "file-clip"
-    assert np.array_equal(load_dataset(folder).embeddings["file-clip"], np.eye(60)[:, :5])
-
-
 def test_parts_without_captions_have_rows_of_nan(tmp_path):
     data = _data(captioned=lambda image: image > 30)
     folder = _parts(tmp_path, 4, data)
-    _, name = embed_in_shards(folder, "lexical")
+    _, name = embed(open_dataset(folder), "lexical")
     assert np.array_equal(
         load_dataset(folder).embeddings[name], embed_captions(data, encoder("lexical")), equal_nan=True
     )
-    assert np.isnan(open_shards(folder).load(0).embeddings[name]).all()
+    assert np.isnan(open_dataset(folder).part(0).embeddings[name]).all()
 
 
 def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
     folder, ids = _parts(tmp_path), _data().image_ids
     values = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
     np.savez(tmp_path / "clip.npz", image_ids=ids[:0:-1], embeddings=values[:0:-1])
-    _, name = embed_in_shards(folder, str(tmp_path / "clip.npz"))
+    _, name = embed(open_dataset(folder), str(tmp_path / "clip.npz"))
     found = load_dataset(folder).embeddings[name]
     assert np.array_equal(found[1:], values[1:])
     assert np.isnan(found[0]).all()
     # a file of that name again, with other vectors of another length
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=values[:, :2])
-    assert embed_in_shards(folder, str(tmp_path / "clip.npz"))[1] == name == "file-clip"
+    assert embed(open_dataset(folder), str(tmp_path / "clip.npz"))[1] == name == "file-clip"
     assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
     np.savez(tmp_path / "other.npz", image_ids=ids + 1000, embeddings=values)
-    fails(lambda: embed_in_shards(folder, str(tmp_path / "other.npz")), "names none of the dataset's images")
+    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "names none of the dataset's images")
     assert not list(folder.glob(".*"))
     values[7, 1] = np.inf
     np.savez(tmp_path / "other.npz", image_ids=ids, embeddings=values)
-    fails(lambda: embed_in_shards(folder, str(tmp_path / "other.npz")), "not finite")
+    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "not finite")
     assert not list(folder.glob(".*"))
-
-
-def test_vectors_of_a_dataset_in_parts_are_kept_in_parts(tmp_path):
-    folder, values = _parts(tmp_path), np.arange(120.0).reshape(60, 2)
-    for shift in (0, 1):
-        add_embedding(folder, "mine", values + shift)
-        assert np.array_equal(np.concatenate([part.embeddings["mine"] for part in _whole(folder)]), values + shift)
 
 
 def test_gist_is_found_in_parts_as_in_one_piece(tmp_path):
     folder, out = _parts(tmp_path), tmp_path / "suite"
-    _, name = embed_in_shards(folder, "lexical")
-    find_in_shards(folder, {"ce": CE(0.01), "gist": Gist(name)}, out, match="ce")
+    _, name = embed(open_dataset(folder), "lexical")
+    find(open_dataset(folder), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=out)
     whole = save_dataset(load_dataset(folder), tmp_path / "whole")
-    find_in_shards(whole, {"ce": CE(0.01), "gist": Gist(name)}, tmp_path / "other", match="ce")
+    find(open_dataset(whole), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=tmp_path / "other")
     for file in ("challenge_sets.parquet", "suite.json"):
         assert (out / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
@@ -198,7 +201,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    sharded_embedding._made.cache_clear()
+    embedding._made.cache_clear()
     return tmp_path / "seen"
 
 
@@ -226,18 +229,18 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
             assert process.poll() is None, process.stderr.read()
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
-            assert "slow" not in open_shards(folder).embeddings
+            assert "slow" not in open_dataset(folder).embedding_names
         process.communicate(timeout=HANGS)
     assert process.returncode == 0
     lines = own.read_text().splitlines()
     # a part that was under way when it was killed is begun again: two workers, two kills
     assert 10 <= len(lines) <= 10 + 2 * killed * 2
     finished = {line.split()[0] for line in lines}
-    assert finished == {str(part.captions["caption"].n_unique()) for part in _whole(folder)}
+    assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
     assert {line.split()[1] for line in lines} <= {"1", "2"}, "two jobs side by side share the processors"
     assert np.array_equal(
         load_dataset(folder).embeddings["slow"],
-        np.concatenate([embed_captions(p, _slow()) for p in _whole(folder)]),
+        np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),
         equal_nan=True,
     )
     assert not list(folder.glob(".*"))
@@ -253,56 +256,58 @@ def _slow():
     return Slow()
 
 
-def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch):
-    folder = _parts(tmp_path, 5)
-    rename, listed = Path.rename, sharded_embedding.add_embedding_files
+@pytest.mark.parametrize("parts", [1, 5])
+def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
+    folder = _parts(tmp_path, parts)
+    replace = Path.replace
 
     def broken(*_):
         raise KeyboardInterrupt
 
     # between the parts and their listing
-    monkeypatch.setattr(sharded_embedding, "add_embedding_files", broken)
-    with pytest.raises(KeyboardInterrupt):
-        embed_in_shards(folder, "own_encoders:Slow")
-    assert (folder / "embeddings" / "slow").is_dir()
-    # ... and before they are put in their place
-    monkeypatch.setattr(Path, "rename", lambda path, to: broken() if path.name == "parts" else rename(path, to))
-    with pytest.raises(KeyboardInterrupt):
-        embed_in_shards(folder, "own_encoders:Slow")
-    monkeypatch.setattr(Path, "rename", rename)
-    monkeypatch.setattr(sharded_embedding, "add_embedding_files", listed)
-    embed_in_shards(folder, "own_encoders:Slow")
-    assert len(own.read_text().splitlines()) == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(embedding, "add_embedding_files", broken)
+        with pytest.raises(KeyboardInterrupt):
+            embed(open_dataset(folder), "own_encoders:Slow")
+    assert len(list((folder / "embeddings").rglob("*.npy"))) == parts
+    # ... and before the last of them is put in its place
+    last = list((folder / "embeddings").rglob("*.npy"))[-1]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda path, to: broken() if to == last else replace(path, to))
+        with pytest.raises(KeyboardInterrupt):
+            embed(open_dataset(folder), "own_encoders:Slow")
+    assert open_dataset(folder).embedding_names == ()
+    embed(open_dataset(folder), "own_encoders:Slow")
+    assert len(own.read_text().splitlines()) == parts
     assert not list(folder.glob(".*"))
+    assert len(load_dataset(folder).embeddings["slow"]) == 60
 
 
 def test_memory_holds_one_part(tmp_path, own, monkeypatch):
     folder, sizes = _parts(tmp_path, 6), []
-    load = type(open_shards(folder)).load
+    part_of = Dataset.part
 
-    def watched(self, number, **more):
-        part = load(self, number, **more)
-        sizes.append((len(part), more["reads"]))
+    def watched(self, number, reads=None):
+        part = part_of(self, number, reads)
+        sizes.append((len(part), reads))
         return part
 
-    monkeypatch.setattr(type(open_shards(folder)), "load", watched)
-    embed_in_shards(folder, "own_encoders:Slow")
+    monkeypatch.setattr(Dataset, "part", watched)
+    embed(open_dataset(folder), "own_encoders:Slow")
     assert sizes == [(10, ("captions",))] * 6
 
 
-def test_what_cannot_be_embedded_is_refused(tmp_path, own, monkeypatch):
+def test_what_cannot_be_embedded_is_refused(tmp_path, own):
     folder = _parts(tmp_path, 3)
-    fails(lambda: embed_in_shards(folder, None), "needs an encoder", kind=ParameterError)
-    fails(lambda: embed_in_shards(folder, "own_encoders:Uneven"), "of embedding uneven has shape", kind=InputError)
-    assert open_shards(folder).embeddings == ()
+    fails(lambda: embed(open_dataset(folder), None), "needs an encoder", kind=ParameterError)
+    fails(lambda: embed(open_dataset(folder), "own_encoders:Uneven"), "of embedding uneven has shape", kind=InputError)
+    assert open_dataset(folder).embedding_names == ()
     empty = _parts(tmp_path / "empty", 2, _data(captioned=lambda _: False))
-    fails(lambda: embed_in_shards(empty, "own_encoders:Slow"), "has no captions", kind=UndefinedError)
-    fails(lambda: embed_in_shards(empty, "lexical"), "has no captions", kind=UndefinedError)
+    fails(lambda: embed(open_dataset(empty), "own_encoders:Slow"), "has no captions", kind=UndefinedError)
+    fails(lambda: embed(open_dataset(empty), "lexical"), "has no captions", kind=UndefinedError)
     bare = dataset_of([{"Y": 0.1}, {"A": 0.2}], ["Y", "A"])
-    save_shards(divide(bare, 2), tmp_path / "bare")
-    fails(lambda: embed_in_shards(tmp_path / "bare", "lexical"), "has no captions", kind=InputError)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    fails(lambda: embed_in_shards(folder, "lexical"), "nothing can be written there", kind=OutputError)
+    save_dataset(divide(bare, 2), tmp_path / "bare")
+    fails(lambda: embed(open_dataset(tmp_path / "bare"), "lexical"), "has no captions", kind=InputError)
     for path in (folder, empty, tmp_path / "bare"):
         assert not list(path.glob(".*"))
 
@@ -320,14 +325,14 @@ def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, mon
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", save)
         fails(
-            lambda: embed_in_shards(folder, "lexical"),
+            lambda: embed(open_dataset(folder), "lexical"),
             "cannot write: No space left on device",
             "parts that are done are kept",
             kind=OutputError,
         )
     # the vectors of all captions, then parts
     assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
-    _, name = embed_in_shards(folder, "lexical")
+    _, name = embed(open_dataset(folder), "lexical")
     assert len(load_dataset(folder).embeddings[name]) == 60
     assert not list(folder.glob(".*"))
 
@@ -341,10 +346,10 @@ def test_a_worker_with_another_model_is_refused(tmp_path, own, monkeypatch):
         return map(function, items)
 
     fails(
-        lambda: embed_in_shards(folder, "own_encoders:Slow", map=mapping),
+        lambda: embed(open_dataset(folder), "own_encoders:Slow", map=mapping),
         "is other here, and slow where the work began",
     )
-    assert open_shards(folder).embeddings == ()
+    assert open_dataset(folder).embedding_names == ()
 
 
 def test_workers_have_the_device_and_precision_of_the_driver(monkeypatch):
@@ -354,7 +359,7 @@ def test_workers_have_the_device_and_precision_of_the_driver(monkeypatch):
     # a worker on a machine with a GPU
     options = tuple(sbert.chosen.items())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: not sbert.on_gpu)
-    made = sharded_embedding._made("minilm", options)
+    made = embedding._made("minilm", options)
     assert (made.identity, made.chosen) == (sbert.identity, sbert.chosen)
     assert encoder("minilm").identity != sbert.identity
 
@@ -363,10 +368,12 @@ def test_two_processes_do_not_embed_the_same_captions(tmp_path, own):
     folder = _parts(tmp_path)
 
     def mapping(function, items):
-        fails(lambda: embed_in_shards(folder, "own_encoders:Slow"), "another process is embedding", kind=OutputError)
+        fails(
+            lambda: embed(open_dataset(folder), "own_encoders:Slow"), "another process is embedding", kind=OutputError
+        )
         return map(function, items)
 
-    embed_in_shards(folder, "own_encoders:Slow", map=mapping)
+    embed(open_dataset(folder), "own_encoders:Slow", map=mapping)
 
 
 def test_threads_are_limited_and_given_back():

@@ -1,4 +1,4 @@
-"""Importing in parts gives what importing in one piece and dividing gives, however files are cut and by whomever they are read."""
+"""An import gives what reading into memory, splitting and dividing gives, in any number of parts and by any workers."""
 
 import errno
 import json
@@ -15,17 +15,14 @@ from hypothesis import strategies as st
 from refusals import fails
 from same_datasets import same_folder, told
 
-from nooch.data import load_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
+from nooch import CocoReading
+from nooch.data import divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.plans import SplitPlan
-from nooch.readers import coco_scan
 from nooch.readers.coco import read_coco
 from nooch.study import import_parts
-from nooch.study.importing import with_split
-from nooch.study.sharded_importing import import_coco_in_parts
+from nooch.study.importing import import_dataset, with_split
 
 # texts that look like what lies between elements, and like keys
 NASTY = st.sampled_from(
@@ -85,29 +82,45 @@ PLANS = st.sampled_from(
 )
 
 
+SMALL = {"part_size": 60, "slice_size": 900}
+
+
+def _import(out, *, slice_size=900, things=(), stuff=(), captions=(), **more):
+    """Import COCO files, decoded in small slices."""
+    return import_dataset(CocoReading(things, stuff, captions, slice_size=slice_size), out, **more)
+
+
+def _expected(folder, files, plan=None, part_size=60, **more):
+    """What the import should write: the files read into memory, split and divided."""
+    whole = with_split(read_coco(**files, **more), plan)
+    return save_dataset(divide(whole, -(-len(whole) // part_size)), folder)
+
+
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
 )
-@given(sample=sources(), plan=PLANS, sizes=st.tuples(st.integers(1, 9), st.integers(60, 4000), st.integers(1, 300)))
-def test_any_cut_gives_the_bytes_of_one_piece(sample, plan, sizes, tmp_path_factory):
+@given(
+    sample=sources(),
+    plan=PLANS,
+    part_size=st.none() | st.integers(1, 9),
+    slice_size=st.integers(1, 300),
+)
+def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_path_factory):
     folder = tmp_path_factory.mktemp("import")
     files = {
         role: [write(folder / f"{role}{n}.json", text) for n, text in enumerate(texts)]
         for role, texts in sample.items()
     }
-    part, range_size, slice_size = sizes
     whole, problem = told(lambda: with_split(read_coco(**files), plan))
     done, other = told(
-        lambda: import_coco_in_parts(
-            folder / "parts", **files, part_size=part, split=plan, range_size=range_size, slice_size=slice_size
-        )
+        lambda: _import(folder / "data", **files, part_size=part_size, split=plan, slice_size=slice_size)
     )
     assert str(problem) == str(other)
-    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (["parts"] if done else [])
+    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (["data"] if done else [])
     if whole is None:
         return
-    save_shards(divide(whole, -(-len(whole) // part)), folder / "whole")
-    same_folder(folder / "parts", folder / "whole")
+    save_dataset(whole if part_size is None else divide(whole, -(-len(whole) // part_size)), folder / "whole")
+    same_folder(folder / "data", folder / "whole")
     assert done.header.fingerprint == whole.fingerprint
     assert done.annotated == whole.areas.nnz
     assert done.captions == (0 if whole.captions is None else whole.captions.height)
@@ -126,108 +139,74 @@ def _files(folder, n=400):
     return {role: [write(folder / f"{role}.json", text)] for role, text in texts.items()}
 
 
-SMALL = {"part_size": 60, "range_size": 9000, "slice_size": 900}
-
-
-def _expected(folder, files, plan=None, **more):
-    whole = with_split(read_coco(**files, **more), plan)
-    save_shards(divide(whole, -(-len(whole) // 60)), folder)
-    return folder
-
-
-def test_processes_do_not_matter(tmp_path):
+@pytest.mark.parametrize("part_size", [None, 60])
+def test_processes_do_not_matter(tmp_path, part_size):
     files, plan, shown = _files(tmp_path / "in"), SplitPlan("70/10/20"), []
-    import_coco_in_parts(
-        tmp_path / "parts",
+    _import(
+        tmp_path / "data",
         **files,
         split=plan,
+        part_size=part_size,
         map=LocalEngine(2).map,
         progress=lambda *told: shown.append(told),
-        **SMALL,
     )
-    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+    same_folder(tmp_path / "data", _expected(tmp_path / "whole", files, plan, part_size or 400))
     steps = ["reading annotation files", "putting parts together", "writing"]
     assert list(dict.fromkeys(what for what, _, _ in shown)) == steps
     last = {what: (done, total) for what, done, total in shown}
     assert all(done == total > 0 for done, total in last.values())
-    assert last["putting parts together"] == (7, 7)
-    assert len(open_shards(tmp_path / "parts")) == 7
+    n_parts = 7 if part_size else 1
+    assert last["putting parts together"] == (n_parts, n_parts)
+    assert open_dataset(tmp_path / "data").n_parts == n_parts
+    assert (tmp_path / "data" / "images.parquet").is_file() == (part_size is None)
 
 
-def test_plain_files_are_read_once(tmp_path):
-    files, begun = _files(tmp_path / "in"), []
-
-    def mapping(function, items):
-        begun.append(list(items))
-        return map(function, begun[-1])
-
-    import_coco_in_parts(tmp_path / "parts", **files, map=mapping, **SMALL)
-    # ranges, and then parts: no range was begun in a wrong place
-    assert len(begun) == 2
-    assert len(begun[0]) == 3 + sum(-(-file.stat().st_size // 9000) for (file,) in files.values())
-
-
-def test_what_looks_like_annotations_is_none(tmp_path):
-    """Elements hold lists of objects that fit: every range is begun in a wrong place, and read again."""
-    files = _files(tmp_path / "in", 60)
-    content = json.loads(files["things"][0].read_text())
-    for annotation in content["annotations"]:
-        annotation["inner"] = [{"image_id": 1, "category_id": 1, "area": 5.0}] * 40
-    write(files["things"][0], content)
-    rounds = []
+def _stopping(done, most):
+    """A map that counts what is done, and is interrupted when that is ``most``."""
 
     def mapping(function, items):
-        rounds.append(list(items))
-        return map(function, rounds[-1])
-
-    import_coco_in_parts(tmp_path / "parts", **files, map=mapping, **SMALL)
-    assert len(rounds) > 20
-    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files))
-
-
-@pytest.mark.parametrize("share", [0, 0.1, 0.4, 0.75, 0.95])
-def test_an_interrupted_import_goes_on_where_it_was(tmp_path, share):
-    files, done = _files(tmp_path / "in"), []
-    plan = SplitPlan("70/10/20", 4, r"(\d\d)\.jpg")
-    # hashes and ranges of files, parts, and splits of parts
-    total = 3 + sum(-(-file.stat().st_size // 9000) for (file,) in files.values()) + 7 + 7
-    stop = int(share * total)
-
-    def counted(function, items, most):
         for item in items:
             if len(done) == most:
                 raise KeyboardInterrupt
             result = function(item)
-            done.append((type(function).__name__, repr(getattr(function, "func", function)), repr(item)))
+            done.append(f"{type(item).__name__} {item!r}")
             yield result
 
-    def go(most):
-        import_coco_in_parts(
-            tmp_path / "parts", **files, split=plan, map=lambda f, items: counted(f, items, most), **SMALL
-        )
+    return mapping
 
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.4, 0.75, 0.95])
+def test_an_interrupted_import_resumes(tmp_path, share):
+    files, plan = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg")
+    every, done = [], []
+
+    def go(out, how):
+        _import(tmp_path / out, **files, split=plan, map=how, **SMALL)
+
+    go("whole", _stopping(every, None))
+    stop = int(share * len(every))
     with pytest.raises(KeyboardInterrupt):
-        go(stop)
+        go("parts", _stopping(done, stop))
     assert not (tmp_path / "parts").exists()
     assert len(done) == stop
-    go(None)
-    assert len(set(done)) == len(done), "something was done twice"
-    assert len(done) == total
-    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "parts", "whole"]
+    go("parts", _stopping(done, None))
+    assert len(set(done)) == len(done) == len(every), "something was done twice"
+    same_folder(tmp_path / "parts", tmp_path / "whole")
+    same_folder(tmp_path / "parts", _expected(tmp_path / "expected", files, plan))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["expected", "in", "parts", "whole"]
 
 
 RUN = """
 import sys
 from pathlib import Path
+from nooch import CocoReading, import_dataset
 from nooch.engines import LocalEngine
 from nooch.plans import SplitPlan
-from nooch.study.sharded_importing import import_coco_in_parts
 
 if __name__ == "__main__":
     out, *files = map(Path, sys.argv[1:])
-    files = {role: [file] for role, file in zip(("things", "stuff", "captions"), files)}
-    import_coco_in_parts(out, **files, split=SplitPlan("70/10/20"), map=LocalEngine(2).map, part_size=60, range_size=9000, slice_size=900)
+    reading = CocoReading(*([file] for file in files), slice_size=900)
+    import_dataset(reading, out, split=SplitPlan("70/10/20"), map=LocalEngine(2).map, part_size=60)
 """
 
 
@@ -236,7 +215,7 @@ def test_a_killed_import_never_does_again_what_was_done(tmp_path):
     words = [sys.executable, str(write(tmp_path / "run.py", RUN)), str(tmp_path / "parts")]
     words += [str(file) for (file,) in files.values()]
     before: dict[str, int] = {}
-    for most in (1, 20, 45, 75, 90):
+    for most in (1, 8, 16, 24, 30):
         process = subprocess.Popen(words, start_new_session=True)
         try:
             kept: dict[str, int] = {}
@@ -259,13 +238,13 @@ def _is_kept(path):
     return path.suffix == ".msgpack" or path.name.startswith("part-")
 
 
-def test_split_files_images_and_notes_are_those_of_one_piece(tmp_path):
+def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     files = _files(tmp_path / "in", 100)
     rows = "".join(f"{i},{('train', 'val', 'train')[i % 3]}\n" for i in range(1, 101))
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n" + rows)))
     for i in range(1, 90):
         write(tmp_path / "pictures" / f"{i % 7}" / f"{i:012d}.jpg", "")
-    done = import_coco_in_parts(
+    done = _import(
         tmp_path / "parts", **files, split=plan, images=tmp_path / "pictures", map=LocalEngine(2).map, **SMALL
     )
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures"))
@@ -279,7 +258,7 @@ def test_split_files_images_and_notes_are_those_of_one_piece(tmp_path):
 
 def _refuses(tmp_path, kind, *words, helps=True, **more):
     before = sorted(tmp_path.rglob("*"))
-    fails(lambda: import_coco_in_parts(tmp_path / "new" / "parts", **more), *words, kind=kind, helps=helps)
+    fails(lambda: _import(tmp_path / "new" / "parts", **more), *words, kind=kind, helps=helps)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -309,28 +288,20 @@ def _no_room_in_other_words(*_args, **_more):
     raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
 
 
-@pytest.mark.parametrize(
-    ("place", "fault"),
-    [
-        ((coco_scan, "write_spill"), _no_room),
-        ((import_parts, "write_part"), _no_room_in_other_words),
-        ((import_parts, "write_images"), _no_room),
-    ],
-)
-def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, place, fault):
-    """It is no fault of the annotation file that is being read meanwhile."""
+@pytest.mark.parametrize(("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)])
+def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, name, fault):
     files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
-    write_it = getattr(*place)
+    write_it = getattr(import_parts, name)
 
     def sometimes(*args, **more):
         done.append(args)
         return (fault if len(done) > 3 else write_it)(*args, **more)
 
     def go():
-        import_coco_in_parts(tmp_path / "parts", **files, split=plan, **SMALL)
+        _import(tmp_path / "parts", **files, split=plan, **SMALL)
 
     with monkeypatch.context() as patch:
-        patch.setattr(*place, sometimes)
+        patch.setattr(import_parts, name, sometimes)
         text = fails(go, ".parts.importing-", "cannot write: No space left", "goes on where it was", kind=OutputError)
     assert ".json" not in text
     assert len(done) == 4
@@ -349,14 +320,14 @@ def test_image_files_that_came_meanwhile_are_seen(tmp_path):
         def mapping(function, items):
             rounds.append(list(items))
             for item in rounds[-1]:
-                if isinstance(item, import_parts.Part) and item.number == most:
+                if isinstance(item, import_parts.PartJob) and item.number == most:
                     raise KeyboardInterrupt
                 yield function(item)
 
-        import_coco_in_parts(tmp_path / "parts", **files, images=pictures, map=mapping, **SMALL | {"part_size": 20})
+        _import(tmp_path / "parts", **files, images=pictures, map=mapping, part_size=20)
 
     def parts():
-        return [len(items) for items in rounds if items and isinstance(items[0], import_parts.Part)]
+        return [len(items) for items in rounds if items and isinstance(items[0], import_parts.PartJob)]
 
     for stop in (2, 3):
         with pytest.raises(KeyboardInterrupt):
@@ -386,13 +357,13 @@ def test_two_imports_of_one_dataset_do_not_run_at_once(tmp_path):
 
     def mapping(function, items):
         fails(
-            lambda: import_coco_in_parts(tmp_path / "parts", **files),
+            lambda: _import(tmp_path / "parts", **files),
             "another process is importing this dataset",
             kind=OutputError,
         )
         return map(function, items)
 
-    import_coco_in_parts(tmp_path / "parts", **files, map=mapping)
+    _import(tmp_path / "parts", **files, map=mapping)
     assert load_dataset(tmp_path / "parts").fingerprint == read_coco(**files).fingerprint
 
 
@@ -404,13 +375,13 @@ def test_what_other_imports_left_is_tidied_up(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_coco_in_parts(tmp_path / "parts", **files, part_size=7, map=stop)
+        _import(tmp_path / "parts", **files, part_size=7, map=stop)
     write(tmp_path / ".parts.importing-0" / "scan-0.msgpack", "x")
     write(tmp_path / ".parts2.importing-0" / "scan-0.msgpack", "x")
-    import_coco_in_parts(tmp_path / "parts", **files)
+    _import(tmp_path / "parts", **files)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".parts2.importing-0", "in", "parts"]
     before = load_dataset(tmp_path / "parts").fingerprint
-    import_coco_in_parts(tmp_path / "parts", things=files["things"], overwrite=True)
+    _import(tmp_path / "parts", things=files["things"], overwrite=True)
     assert load_dataset(tmp_path / "parts").fingerprint != before
 
 
@@ -422,8 +393,8 @@ def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
         "captions": [shared_data / "captions" / "captions_val2017.json"],
     }
     plan = SplitPlan("70/10/20")
-    cut = SMALL | {"range_size": 100_000, "slice_size": 20_000}
-    done = import_coco_in_parts(tmp_path / "parts", **files, split=plan, map=LocalEngine(2).map, **cut)
+    cut = {"part_size": 60, "slice_size": 20_000}
+    done = _import(tmp_path / "parts", **files, split=plan, map=LocalEngine(2).map, **cut)
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert done.header.n_images > 160
     # most of the captions are of other images
