@@ -13,13 +13,11 @@ from work import die, die_once, printing, refuse, square
 
 from nooch.challenge import save_suite
 from nooch.criteria import CE
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, open_dataset, save_dataset
 from nooch.engines import ENGINES, LocalEngine, base, engine
 from nooch.engines import slurm as slurm_engine
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +76,9 @@ def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
     images = [{c: float(random.random() / 3) for c in classes if random.random() < 0.5} for _ in range(200)]
     data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
     save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
-    save_shards(divide(data, 3), tmp_path / "parts")
-    find_in_shards(tmp_path / "parts", {"ce": CE(0.001)}, tmp_path / "suite", map=any_engine.map)
+    save_dataset(divide(data, 3), tmp_path / "parts")
+    parts = open_dataset(tmp_path / "parts")
+    find(parts, {"ce": CE(0.001)}, out=tmp_path / "suite", map=any_engine.map)
     files = [tmp_path / name / "challenge_sets.parquet" for name in ("whole", "suite")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
