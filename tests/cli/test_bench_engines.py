@@ -17,17 +17,18 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, small_dataset
 from waiting import HANGS, until
 
+from nooch.benching.bench_config import read_config
 from nooch.cli import benching
 from nooch.criteria import CE
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide
-from nooch.engines import ENGINES, base, slurm_jobs
+from nooch.engines import ENGINES, base
+from nooch.engines import slurm as slurm_engine
 from nooch.errors import OutputError
 from nooch.study.benching import _train_if_needed, planned_for, status
 from nooch.study.finding import find
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 pytest.importorskip("torch")
 
@@ -41,7 +42,7 @@ def cluster():
 @pytest.fixture(params=ENGINES)
 def flag(request, monkeypatch):
     """What ``--engine`` is given."""
-    for module, name, value in ((base, "WAIT", 0.01), (base, "LOOK", 0.5), (slurm_jobs, "_PATIENCE", 1.0)):
+    for module, name, value in ((base, "WAIT", 0.01), (slurm_engine, "_LOOK", 0.5), (slurm_engine, "_PATIENCE", 1.0)):
         monkeypatch.setattr(module, name, value)
     if request.param == "ray":
         yield f"ray:{request.getfixturevalue('cluster').address}"

@@ -87,12 +87,12 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
         {"id": 2, "name": "Mine"},
     ]
     assert len(loaded(tmp_path / "out" / "test.json").getImgIds()) == len(found["images"])
-    fails(lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True), "needs the dataset", "--dataset")
+    fails(lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True), "needs the dataset", "`dataset`")
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):
     text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "--no-annotations", kind=ParameterError
+        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "`no_annotations`", kind=ParameterError
     )
     assert "things.json, stuff.json" in text
     fails(

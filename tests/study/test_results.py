@@ -24,7 +24,7 @@ from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
 from nooch.study.tabling import legend, like, table_names
 from nooch.study.verdicts import Numbers
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 METRIC = "nll"
 
@@ -297,7 +297,7 @@ def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     edited = data.images.with_columns(pl.lit(1).alias("edition"))
     version = small_suite(type(data).build(edited, data.classes, data.areas))
     fails(lambda: read_results(runs.path, [version]), "another version of it", kind=ParameterError)
-    fails(lambda: read_results(runs.path), "--suite", kind=ParameterError)
+    fails(lambda: read_results(runs.path), "`suite`", kind=ParameterError)
     # out of several the right one is found
     assert read_results(runs.path, [other, suite]).notes == []
     fails(lambda: read_results(tmp_path, [suite]), "holds no results", kind=InputError)

@@ -129,7 +129,7 @@ def table(
         raise ParameterError("--area needs --class", allowed="both, for a long table of image, class and area")
     from nooch.readers.table import Columns
     from nooch.readers.table_layouts import LongTable, TableOfImages
-    from nooch.readers.table_parts import TableReading
+    from nooch.readers.table_reading import TableReading
 
     columns = Columns(id, file_name, split_column, options.values, split_names(",".join(attributes)) or None)
     labels = split_names(",".join(label))

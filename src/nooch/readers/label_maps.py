@@ -84,8 +84,9 @@ class MapReading:
         """The maps by name, size and time, and what is read in them."""
         return [str(self.class_list), list(self.void), self.suffix, listed_digest(list_maps(self.folder, self.suffix))]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedMaps:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedMaps:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
+        del part_size
         values = self._classes()
         listed = list_maps(self.folder, self.suffix)
         return ScannedMaps(values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress)))

@@ -21,7 +21,7 @@ from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_
 from nooch.study.collecting import collect, worse_note
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
 
@@ -201,7 +201,7 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
     if not given:
-        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give --suite SUITE")
+        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give `suite` SUITE")
     trained = runs.header.data["dataset"]
     problems = [
         "the suite is another one of the same dataset"
