@@ -25,13 +25,13 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
     {"errors", "limits", "machine", "shared_types", "version"},
-    {"files", "html", "named", "plans"},
+    {"files", "html", "named", "plans", "yaml_files"},
     {"work_folder"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
-    {"challenge"},
-    {"training", "selection", "evaluation"},
-    {"report", "exports", "scenes", "published", "download", "engines"},
+    {"challenge", "models"},
+    {"caches", "training", "selection", "evaluation"},
+    {"report", "exports", "scenes", "published", "download", "engines", "benching"},
     {"plot"},
     {"study"},
     {"cli"},

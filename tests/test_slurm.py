@@ -16,7 +16,7 @@ from work import count_up, gpu_for_a_while
 
 from nooch.engines import base, engine, slurm
 from nooch.engines.slurm import SlurmEngine
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 pytestmark = pytest.mark.skipif(not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm")
 

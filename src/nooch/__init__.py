@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import read_config
+    from nooch.caches.features import FeatureOptions, extract_features, load_features
+    from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
     from nooch.exports.torch_dataset import torch_dataset
+    from nooch.models.backbones import load_backbone
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
     from nooch.plans import SplitPlan
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
@@ -53,13 +59,7 @@ if TYPE_CHECKING:
     from nooch.study.truth import find_score
     from nooch.study.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
     from nooch.study.waterbirds_making import make_waterbirds
-    from nooch.training.backbones import load_backbone
-    from nooch.training.config import read_config
-    from nooch.training.features import extract_features, load_features
-    from nooch.training.kinds import load_task_model
     from nooch.training.methods import Method
-    from nooch.training.pixels import PixelCache, build_pixels
-    from nooch.training.task_maps import read_task_map
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
@@ -85,8 +85,8 @@ _HOME = {
     "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
     "nooch.study.waterbirds_making": ("make_waterbirds",),
     "nooch.study.truth": ("find_score",),
-    "nooch.training.kinds": ("load_task_model",),
-    "nooch.training.task_maps": ("read_task_map",),
+    "nooch.models.model_kinds": ("load_task_model",),
+    "nooch.models.task_maps": ("read_task_map",),
     "nooch.study.reporting": ("write_report",),
     "nooch.study.results": ("read_results",),
     "nooch.study.statements": ("judge_statements",),
@@ -102,11 +102,11 @@ _HOME = {
     "nooch.study.importing": ("import_dataset", "with_split"),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
-    "nooch.training.backbones": ("load_backbone",),
-    "nooch.training.config": ("read_config",),
+    "nooch.models.backbones": ("load_backbone",),
+    "nooch.benching.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),
-    "nooch.training.features": ("extract_features", "load_features"),
-    "nooch.training.pixels": ("PixelCache", "build_pixels"),
+    "nooch.caches.features": ("FeatureOptions", "extract_features", "load_features"),
+    "nooch.caches.pixels": ("PixelCache", "build_pixels"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -120,6 +120,7 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "FeatureOptions",
     "Gist",
     "LocalEngine",
     "LongTable",

@@ -17,6 +17,7 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, small_dataset
 from waiting import HANGS, until
 
+from nooch.benching.bench_config import read_config
 from nooch.cli import benching
 from nooch.criteria import CE
 from nooch.data.shard_writing import save_shards
@@ -27,8 +28,7 @@ from nooch.errors import OutputError
 from nooch.study.benching import _train_if_needed, planned_for, status
 from nooch.study.finding import find
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 pytest.importorskip("torch")
 

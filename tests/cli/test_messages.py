@@ -27,7 +27,7 @@ def shown(monkeypatch):
         ("import coco out", "or without `part_size`", "or without --part-size"),
         # options with other names than their parameters
         ("import table f out", "give `class_column` and `area_column`", "give --class and --area"),
-        ("predict suite", "say with `task_map` FILE.yaml", "say with --map FILE.yaml"),
+        ("predict suite", "give `task_map` FILE.yaml", "give --map FILE.yaml"),
         ("bench dataset", "`set` batch=8", "--set batch=8"),
         ("download coco-stuff root", "name with `source` a folder", "name with --from a folder"),
         # an argument of this command is an option of another

@@ -40,7 +40,7 @@ def suite(data):
 
 @pytest.fixture
 def model(tmp_path):
-    from nooch.training.kinds import load_task_model
+    from nooch.models.model_kinds import load_task_model
 
     return load_task_model(
         str(save_classifier(tmp_path / "model", ("car", "cow", "street"))), ["car", "cow"], device="cpu"

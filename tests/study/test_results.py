@@ -24,7 +24,7 @@ from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
 from nooch.study.tabling import legend, like, table_names
 from nooch.study.verdicts import Numbers
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 METRIC = "nll"
 

@@ -17,9 +17,9 @@ from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import BenchConfig
+    from nooch.benching.costs import EpochCost
     from nooch.study.planning import Plan
-    from nooch.training.config import BenchConfig
-    from nooch.training.costs import EpochCost
 
 __all__ = ["content_of", "register"]
 
@@ -92,8 +92,8 @@ def bench_command(
 
 def _device(device: str, engine: str | None) -> str:
     """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which each job has one."""
-    from nooch.training.backbones import choose_device
-    from nooch.training.loading import require_packages
+    from nooch.models.backbones import choose_device
+    from nooch.models.pretrained import require_packages
 
     if engine is None:
         return choose_device(device)
@@ -127,7 +127,7 @@ def _plan_elsewhere(
     own: list[str], dataset: Place, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
 ) -> Plan:
     """The plan in a worker, where methods of one's own are not known yet, and the device must be there."""
-    from nooch.training.backbones import choose_device
+    from nooch.models.backbones import choose_device
     from nooch.training.methods import add_method
 
     for name in own:
@@ -160,17 +160,17 @@ def _plan(
     """What is asked for, of whichever kind."""
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
+    from nooch.models.model_sources import DEFAULT
     from nooch.study.planning import plan_bench, plan_finetune
-    from nooch.training.sources import DEFAULT
 
     data, found = load_dataset(dataset), load_suite(suite)
     if pixels is not None:
-        from nooch.training.pixels import PixelCache
+        from nooch.caches.pixels import PixelCache
 
         cache = PixelCache.load(pixels, data)
         return plan_finetune(data, found, cache, backbone or DEFAULT, config, device=device)
     if features is not None:
-        from nooch.training.features import load_features
+        from nooch.caches.features import load_features
 
         return plan_bench(data, found, load_features(features, data), config, device=device)
     values = data.embeddings[check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")]
@@ -195,7 +195,7 @@ def collect_command(
     from nooch.report import save_scores
     from nooch.selection import RULES
     from nooch.study.collecting import chosen_scores, collect
-    from nooch.training.records import RunsFolder
+    from nooch.training.run_records import RunsFolder
 
     wanted = split_names(rules)
     for rule in wanted:
@@ -220,7 +220,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
     import yaml
 
-    from nooch.training.config import read_yaml
+    from nooch.yaml_files import read_yaml
 
     content = {} if file is None else read_yaml(file)
     for text in given:
@@ -236,7 +236,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
 
 def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
     """The configuration, with the user's own methods."""
-    from nooch.training.config import read_config
+    from nooch.benching.bench_config import read_config
     from nooch.training.methods import PAPER_METHODS, add_method
 
     for name in own:

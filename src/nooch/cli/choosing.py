@@ -47,15 +47,15 @@ def classes_command(
     format: Format = FormatOption,
 ) -> None:
     """Train one network with an output for each class (by default as the paper: Adam, 1e-3, batch 16)."""
+    from nooch.benching.bench_config import read_settings
+    from nooch.caches.pixels import PixelCache
     from nooch.cli.benching import content_of
     from nooch.data import load_dataset
+    from nooch.models.backbones import choose_device
+    from nooch.models.model_sources import DEFAULT
     from nooch.study.class_network import CLASSES_MARKER, train_classes
     from nooch.study.finding import resolve_tasks
-    from nooch.training.backbones import choose_device
-    from nooch.training.config import read_settings
-    from nooch.training.pixels import PixelCache
-    from nooch.training.sources import DEFAULT
-    from nooch.training.tuning import ALL_CLASSES
+    from nooch.training.network_settings import ALL_CLASSES
 
     check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
     settings, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)

@@ -55,10 +55,10 @@ def predict_command(
     check_output_file(check_ending(out), overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
+    from nooch.models.image_decoding import CODECS
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
     from nooch.study.showing import recorded_dataset
-    from nooch.training.decoding import CODECS
-    from nooch.training.kinds import load_task_model
-    from nooch.training.task_maps import read_task_map
 
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)

@@ -41,13 +41,13 @@ def pixels_command(
     format: Format = FormatOption,
 ) -> None:
     """Decode and resize every image once; run again, it goes on where it was stopped."""
-    from nooch.training.decoding import CODECS, choose_codec
-    from nooch.training.pixels import PIXELS, build_pixels
+    from nooch.caches.pixels import PIXELS, build_pixels
+    from nooch.models.image_decoding import CODECS, choose_codec
 
     check_output(out, overwrite=overwrite, marker=PIXELS.marker)
     check_one_of("codec", codec, CODECS)
     # workers are forked from a process that has imported this already
-    LocalEngine.warm("nooch.training.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else []))
+    LocalEngine.warm("nooch.caches.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else []))
     from nooch.data import load_dataset
 
     data = load_dataset(dataset)
@@ -105,8 +105,8 @@ def features_command(
     format: Format = FormatOption,
 ) -> None:
     """Features of every image from a frozen backbone; run again, it goes on where it was stopped."""
-    from nooch.training.features import FEATURES, extract_features
-    from nooch.training.pixels import PixelCache
+    from nooch.caches.features import FEATURES, FeatureOptions, extract_features
+    from nooch.caches.pixels import PixelCache
 
     if pixels is not None and images is not None:
         raise ParameterError(
@@ -114,7 +114,7 @@ def features_command(
         )
     check_output(out, overwrite=overwrite, marker=FEATURES.marker)
     from nooch.data import load_dataset
-    from nooch.training.backbones import load_backbone
+    from nooch.models.backbones import load_backbone
 
     data = load_dataset(dataset)
     cache = PixelCache.load(pixels, data) if pixels is not None else None
@@ -132,12 +132,9 @@ def features_command(
             data,
             loaded,
             out,
+            FeatureOptions(codec=codec, batch=batch, half=half, readers=processes),
             pixels=cache,
             images=images,
-            codec=codec,
-            batch=batch,
-            half=half,
-            readers=processes,
             overwrite=overwrite,
             progress=lambda done, total: update("extracting features", done, total),
         )

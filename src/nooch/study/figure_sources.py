@@ -27,7 +27,7 @@ from nooch.study.method_pairs import baseline_of, checked_pair, rival_of
 from nooch.study.report_losses import ImageLosses
 from nooch.study.results import Results, paper_cells, read_results
 from nooch.study.sweeping import sweep_thresholds
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["ALPHAS", "BETAS", "NEEDS", "TAUS", "Need", "Sources"]
 

@@ -17,7 +17,7 @@ from nooch.study.statements import Finding
 from nooch.study.tabling import like
 from nooch.study.verdicts import OPEN
 from nooch.training.jobs import BEFORE
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 __all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_over"]
 

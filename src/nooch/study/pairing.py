@@ -17,7 +17,7 @@ from nooch.metrics import METRICS
 from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import in_order
 from nooch.study.results import Results, roles_of, suite_of
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["paired_results", "paired_runs"]
 

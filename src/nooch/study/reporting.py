@@ -30,7 +30,7 @@ from nooch.study.report_shades import cue_masks
 from nooch.study.report_views import cards_of, gallery_rows, pictures_wanted, task_view
 from nooch.study.results import Results, merge, read_results
 from nooch.study.showing import summary
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["Reported", "write_report"]
 

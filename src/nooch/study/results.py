@@ -21,7 +21,7 @@ from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_
 from nooch.study.collecting import collect, worse_note
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
 
