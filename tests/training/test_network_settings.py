@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pixel_arrays import Pictures, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import one_thread  # noqa: F401 - a fixture of every test here
 from refusals import fails
 from scipy.ndimage import map_coordinates
 
