@@ -144,7 +144,7 @@ def test_workers_that_cannot_begin_are_an_error(tmp_path):
 
 
 def test_a_worker_that_is_killed_gives_an_error_to_mend():
-    with pytest.raises(NoochError, match=r"killed[\s\S]*--processes"):
+    with pytest.raises(NoochError, match=r"killed[\s\S]*`processes`"):
         list(LocalEngine(2).map(die, range(2)))
 
 

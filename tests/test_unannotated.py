@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
-from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
 from nooch.data.coverage import no_exceptions
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide, open_shards
@@ -24,7 +24,6 @@ from nooch.report.site.rows import SplitImages
 from nooch.report.site.tasks import UNKNOWN, labels_of
 from nooch.study.finding import find
 from nooch.study.loss_sweeping import sweep_losses
-from nooch.study.sharded_finding import find_in_shards
 from nooch.study.sweeping import sweep_thresholds
 from nooch.training.environments import Environments
 
@@ -96,7 +95,7 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
     again = load_dataset(folder / "parts")
     assert again.fingerprint == data.fingerprint
     assert again.kinds == data.kinds
-    found = find_in_shards(folder / "parts", criteria, folder / "suite", match="ce", allow_unannotated=True)
+    found = find(open_dataset(folder / "parts"), criteria, match="ce", allow_unannotated=True, out=folder / "suite")
     table = "challenge_sets.parquet"
     assert (folder / "suite" / table).read_bytes() == (folder / "whole" / table).read_bytes()
     assert found.header == load_suite(folder / "whole").header
@@ -175,7 +174,11 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
         "allow_unannotated",
     )
     save_dataset(few, folder)
-    fails(lambda: find_in_shards(folder, {"ce": CE()}, tmp_path / "s", tasks="boat"), InputError, "ce: boat (6 of 10)")
+    fails(
+        lambda: find(open_dataset(folder), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "ce: boat (6 of 10)",
+    )
     assert not (tmp_path / "s").exists()
     assert find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True).record("ce", "boat", "test").positives == 10
     bad = _boats(10, 4)
@@ -187,7 +190,9 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
     )
     save_dataset(bad, tmp_path / "bad")
     fails(
-        lambda: find_in_shards(tmp_path / "bad", {"ce": CE()}, tmp_path / "s", tasks="boat"), InputError, "(12 of 20)"
+        lambda: find(open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "(12 of 20)",
     )
     # a sweep refuses the same
     for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):

@@ -32,17 +32,16 @@ if TYPE_CHECKING:
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
-    from nooch.readers.coco import read_coco
-    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco import CocoReading, read_coco
     from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
-    from nooch.readers.table_parts import TableReading
+    from nooch.readers.table_reading import TableReading
     from nooch.report import save_scores, save_sweep
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
-    from nooch.study.embedding import with_embedding
+    from nooch.study.embedding import embed
     from nooch.study.exporting import export
     from nooch.study.figure_sources import Sources
     from nooch.study.figures import figure_data, save_figures
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
-    from nooch.study.sharded_embedding import embed_in_shards
-    from nooch.study.sharded_finding import find_in_shards
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
@@ -70,19 +67,16 @@ _HOME = {
     "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
-    "nooch.study.sharded_embedding": ("embed_in_shards",),
-    "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco": ("read_coco",),
-    "nooch.readers.coco_reading": ("CocoReading",),
+    "nooch.readers.coco": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
-    "nooch.readers.table_parts": ("TableReading",),
+    "nooch.readers.table_reading": ("TableReading",),
     "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
     "nooch.study.benching": ("bench",),
@@ -98,7 +92,7 @@ _HOME = {
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
     "nooch.study.collecting": ("collect",),
-    "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.embedding": ("embed",),
     "nooch.study.exporting": ("export",),
     "nooch.study.figures": ("figure_data", "save_figures"),
     "nooch.study.figure_sources": ("Sources",),
@@ -149,7 +143,7 @@ __all__ = [
     "collect",
     "contact_sheet",
     "divide",
-    "embed_in_shards",
+    "embed",
     "engine",
     "evaluate",
     "explain",
@@ -158,7 +152,6 @@ __all__ = [
     "figure_data",
     "find",
     "find_images",
-    "find_in_shards",
     "find_score",
     "import_dataset",
     "judge_statements",
@@ -204,7 +197,6 @@ __all__ = [
     "verify",
     "waterbirds_table",
     "with_attributes",
-    "with_embedding",
     "with_split",
     "write_report",
 ]

@@ -24,6 +24,7 @@ from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.data import Dataset
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.files import sha256_of
 from nooch.models import image_decoding
 from nooch.readers.label_maps import read_label_maps
 
@@ -239,6 +240,23 @@ def test_images_and_header_are_checked(data, tmp_path):
     (folder / "pixels.json").write_text(json.dumps(header))
     fails(lambda: PixelCache.load(folder, data), "nooch-pixels version 9", kind=FormatError)
     fails(lambda: PixelCache.load(tmp_path, data), "is no pixels", "nooch pixels", kind=FormatError)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda t: t.drop("image_id"), "has no column image_id"),
+        (lambda t: t.drop("file_name"), "has no column file_name"),
+        (lambda t: t.with_columns(pl.col("image_id").cast(pl.Float64)), "column image_id is Float64"),
+        (lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)), "column image_id holds 1, 1, 1"),
+    ],
+)
+def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word):
+    folder = build_pixels(data, tmp_path / "px", size=8).folder
+    change(pl.read_parquet(folder / "images.parquet")).write_parquet(folder / "images.parquet")
+    header = json.loads((folder / "pixels.json").read_bytes())
+    (folder / "pixels.json").write_text(json.dumps({**header, "images": sha256_of(folder / "images.parquet")}))
+    fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch pixels", kind=FormatError)
 
 
 @pytest.mark.parametrize("text_ids", [False, True])

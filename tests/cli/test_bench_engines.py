@@ -22,7 +22,8 @@ from nooch.cli import benching
 from nooch.criteria import CE
 from nooch.data.shard_writing import save_shards
 from nooch.data.shards import divide
-from nooch.engines import ENGINES, base, slurm_jobs
+from nooch.engines import ENGINES, base
+from nooch.engines import slurm as slurm_engine
 from nooch.errors import OutputError
 from nooch.study.benching import _train_if_needed, planned_for, status
 from nooch.study.finding import find
@@ -41,7 +42,7 @@ def cluster():
 @pytest.fixture(params=ENGINES)
 def flag(request, monkeypatch):
     """What ``--engine`` is given."""
-    for module, name, value in ((base, "WAIT", 0.01), (base, "LOOK", 0.5), (slurm_jobs, "_PATIENCE", 1.0)):
+    for module, name, value in ((base, "WAIT", 0.01), (slurm_engine, "_LOOK", 0.5), (slurm_engine, "_PATIENCE", 1.0)):
         monkeypatch.setattr(module, name, value)
     if request.param == "ray":
         yield f"ray:{request.getfixturevalue('cluster').address}"

@@ -207,7 +207,7 @@ def test_weights_that_are_missing_are_not_made_up(tmp_path):
 
 def test_the_size_that_a_vision_transformer_needs(tmp_path):
     folder = save_model(_vit(transformers)[0], tmp_path / "vit")
-    fails(lambda: load_backbone(str(folder), size=40), "no features of images of 40 x 40", "--size")
+    fails(lambda: load_backbone(str(folder), size=40), "no features of images of 40 x 40", "`size`")
     fails(lambda: load_backbone(str(folder), size=0), "size 0 x 0", kind=ParameterError)
 
 
@@ -256,11 +256,11 @@ def test_memory_that_ran_out():
         MemoryError(),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ):
-        with pytest.raises(NoochError, match="--batch 4"), memory_limits(8, "training"):
+        with pytest.raises(NoochError, match="`batch` 4"), memory_limits(8, "training"):
             raise error
     with pytest.raises(NoochError, match="batches of 1") as caught, memory_limits(1, "training"):
         raise torch.OutOfMemoryError("CUDA out of memory")
-    assert "--size" in str(caught.value)
+    assert "`size`" in str(caught.value)
     with pytest.raises(RuntimeError, match="shapes"), memory_limits(8, "training"):
         raise RuntimeError("shapes do not match")
     reuse_memory()

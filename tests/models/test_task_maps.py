@@ -27,11 +27,13 @@ def test_tasks_by_their_own_names():
         "car": [5],
         "street": [3],
     }
-    text = fails(lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"), "fire_hydrant, crane", "--map")
-    assert "--tasks car" in text
+    text = fails(
+        lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"), "fire_hydrant, crane", "`task_map`"
+    )
+    assert "`tasks` car" in text
     assert "imagenet" not in text
     many = [f"label {i}" for i in range(1000)]
-    fails(lambda: find_labels(many, ["car"], None, "it"), "--map imagenet")
+    fails(lambda: find_labels(many, ["car"], None, "it"), "`task_map` imagenet")
     fails(lambda: find_labels(["car"], ["car"], None, "it"), "called car")
 
 
@@ -48,7 +50,7 @@ def test_words_that_do_not_fit():
     )
     refused({"car": list(range(8))}, "all 8 labels", "stand for car")
     refused({"car": {"positive": ["car"], "negative": ["street"]}}, "car have negative prompts", "is a classifier")
-    refused({"car": ["car"]}, "the map has no bus, cow", "--tasks car", tasks=["car", "bus", "cow"])
+    refused({"car": ["car"]}, "the map has no bus, cow", "`tasks` car", tasks=["car", "bus", "cow"])
 
 
 def test_a_map_from_a_file(tmp_path):

@@ -158,7 +158,7 @@ def test_sizes(pixels, tmp_path):
     assert loaded(folder, size=40).size == (40, 40)
     fails(lambda: loaded(folder, size=0), "size 0 x 0", kind=ParameterError)
     clip = save_clip(tmp_path / "clip")
-    fails(lambda: loaded(clip, ["car"], words=False, size=40), "no answers for images of 40 x 40", "--size")
+    fails(lambda: loaded(clip, ["car"], words=False, size=40), "no answers for images of 40 x 40", "`size`")
 
 
 def test_no_code_of_a_folder_is_run(tmp_path):

@@ -141,7 +141,7 @@ def test_a_trained_network_answers_its_tasks(made, tmp_path):
     folder = tmp_path / "network"
     fails(lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError)
     words = {"car": TaskWords(("car",))}
-    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "--map", kind=ParameterError)
+    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "`task_map`", kind=ParameterError)
     fails(lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError)
     (folder / "head.safetensors").write_bytes(b"x")
     fails(lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError)

@@ -462,8 +462,8 @@ def test_running_out_of_memory_says_what_to_do(resnet, monkeypatch):
 
     monkeypatch.setattr(NetworkTrainer, "step", full)
     two = [target(seed=s, name=str(s)) for s in (0, 1)]
-    fails(lambda: trained(resnet, two), "training 2 networks", "--set batch=8", "networks=1", kind=NoochError)
-    message = fails(lambda: trained(resnet, [target()]), "--set batch=8", kind=NoochError)
+    fails(lambda: trained(resnet, two), "training 2 networks", "`set` batch=8", "networks=1", kind=NoochError)
+    message = fails(lambda: trained(resnet, [target()]), "`set` batch=8", kind=NoochError)
     assert "fewer" not in message
 
 

@@ -27,7 +27,7 @@ from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["BATCH", "FEATURES", "FeatureOptions", "Features", "extract_features", "load_features"]
 
-FEATURES = Kind("features", 1, "nooch features DATASET --backbone BACKBONE --out FEATURES")
+FEATURES = Kind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
 BATCH = 32
 """Images in a batch."""
 
@@ -203,6 +203,6 @@ def _checked(part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backb
             f"features of {len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}",
             where=backbone.name,
             allowed="finite numbers",
-            remedy="keep float32 (without --half) and compute in float32, or take another backbone",
+            remedy="keep float32 (without `half`) and compute in float32, or take another backbone",
         )
     return values

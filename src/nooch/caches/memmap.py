@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from nooch.caches.array_store import IMAGES, ArrayHeader, Kind, block_hash
 from nooch.data import Dataset, load_header, read_table
 from nooch.data.array_files import read_array
+from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.errors import FormatError, InputError, ParameterError, some_of
 from nooch.files import sha256_of
 from nooch.machine import processors
 
 __all__ = ["MappedRows"]
+
+_IMAGES: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "each id once", wrong=lambda ids: ids.is_duplicated()),
+    "file_name": Column((pl.String,), "names of files, null where unknown", nulls=True),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +101,7 @@ def _rows(folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: s
     file = folder / IMAGES
     if not file.is_file() or sha256_of(file) != header.images:
         raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
-    kept = read_table(file)
+    kept = check_columns(read_table(file), _IMAGES, file, again)
     if kept.height != header.shape[0]:
         raise FormatError(
             f"{IMAGES} has {kept.height} images, the header {header.shape[0]}", where=folder, remedy=again

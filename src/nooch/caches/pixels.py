@@ -23,7 +23,7 @@ from nooch.shared_types import Map, StepProgress, no_progress
 
 __all__ = ["PIXELS", "SIZE", "PixelCache", "build_pixels"]
 
-PIXELS = Kind("pixels", 1, "nooch pixels DATASET --out PIXELS")
+PIXELS = Kind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""
 

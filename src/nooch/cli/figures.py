@@ -181,7 +181,7 @@ def gallery_command(
         task, sources, out or Path(f"gallery-{name}.png"), criterion=criterion, per_side=n, dpi=dpi, overwrite=overwrite
     )
     for text in made.notes:
-        note(text.replace("as annotations", "with --annotations"))
+        note(text)
     if format is Format.json:
         print_json({"out": str(made.path), "images": made.table.to_dicts()})
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from nooch.cli.finding import embed
+from nooch.cli.finding import embedded
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import (
     AllowUnannotatedOption,
@@ -53,7 +53,7 @@ def sweep_command(
     import polars as pl
 
     from nooch.challenge import POOLED
-    from nooch.data import load_dataset
+    from nooch.data import open_dataset
     from nooch.report import save_sweep
     from nooch.study.sweeping import grid_of, sweep_thresholds
 
@@ -61,13 +61,13 @@ def sweep_command(
         # before captions are embedded for nothing
         grid_of(name, values)
 
-    data = load_dataset(dataset)
+    data = open_dataset(dataset)
     with progress() as update:
         embedding = None
         if grids["tau"]:
-            data, embedding = embed(data, encoder, dataset, update, precision)
+            data, embedding = embedded(data, encoder, precision, update, optional=True)
         sweep = sweep_thresholds(
-            data,
+            data.in_memory(),
             **grids,
             embedding=embedding,
             tasks=tasks,

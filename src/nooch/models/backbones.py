@@ -219,6 +219,6 @@ def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
             f"gives no features of images of {made.size[0]} x {made.size[1]}: {reason}",
             where=source,
             allowed="models of images with a last_hidden_state",
-            remedy="give the size that it was trained with (--size), or another backbone",
+            remedy="give the size that it was trained with (`size`), or another backbone",
         ) from error
     return replace(made, n_features=n_features, pooling=pooling)

@@ -16,7 +16,7 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 
 @contextmanager
-def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterator[None]:
+def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterator[None]:
     """Turn errors of exhausted memory, GPU or main, into a NoochError that suggests a smaller
     batch.
 
@@ -32,7 +32,7 @@ def memory_limits(batch: int, what: str, smaller: str = "--batch {}") -> Iterato
         # raises
         if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
             raise
-        remedy = "smaller images (--size)"
+        remedy = "smaller images (`size`)"
         if batch > 1:
             remedy = f"a smaller batch, such as {smaller.format(batch // 2)}"
         raise NoochError(f"out of memory while {what} with batches of {batch}", remedy=remedy) from error

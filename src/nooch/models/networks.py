@@ -253,7 +253,7 @@ def _collected(
     found: list[list[Tensor]] = [[] for _ in networks]
     for network in networks:
         network.training(False)
-    with memory_limits(batch, f"evaluating {len(networks)} networks", "--set batch={}"), torch.no_grad():
+    with memory_limits(batch, f"evaluating {len(networks)} networks", "`set` batch={}"), torch.no_grad():
         for prepared in _prepared(networks[0].backbone, pixels, rows, batch):
             for values, function in zip(found, functions, strict=True):
                 values.append(function(prepared).cpu())

@@ -111,14 +111,14 @@ def find_labels(
     if lacking := [task for task in tasks if task not in words]:
         raise InputError(
             f"the map has no {some_of(lacking, 12)}",
-            where="--map",
+            where="`task_map`",
             allowed=some_of(sorted(words), 12),
             remedy=_narrow(tasks, lacking),
         )
     if sided := [task for task in tasks if words[task].negative is not None]:
         raise InputError(
             f"{some_of(sided)} have negative prompts, but {owner} is a classifier",
-            where="--map",
+            where="`task_map`",
             allowed="a list of the classifier's labels for each task",
         )
     lookup = _Lookup(labels)
@@ -130,13 +130,13 @@ def find_labels(
     if wrong:
         raise InputError(
             f"words that are not one label of {owner}: {some_of(wrong, 12)}",
-            where="--map",
+            where="`task_map`",
             allowed=f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}",
         )
     if whole := [task for task in tasks if len(found[task]) == len(labels)]:
         raise InputError(
             f"all {len(labels)} labels of {owner} stand for {some_of(whole)}",
-            where="--map",
+            where="`task_map`",
             allowed="some of the labels",
         )
     return found
@@ -146,18 +146,21 @@ def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[st
     lookup = _Lookup(labels)
     found = {task: sorted(lookup.positions(task)) for task in tasks}
     if lacking := [task for task in tasks if len(found[task]) != 1 or len(labels) == 1]:
-        ready = "; --map imagenet for ImageNet's 1,000 classes" if len(labels) in {1000, 1001} else ""
+        ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if len(labels) in {1000, 1001} else ""
         raise InputError(
             f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
-            remedy=f"give --map FILE.yaml with the labels that stand for each task{ready}; or {_narrow(tasks, lacking)}",
+            remedy=(
+                f"give `task_map` FILE.yaml with the labels that stand for each task{ready}; "
+                f"or {_narrow(tasks, lacking)}"
+            ),
         )
     return found
 
 
 def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
     rest = [task for task in tasks if task not in lacking]
-    return f"predict the others alone: --tasks {','.join(rest)}" if rest else "give a map of the suite's tasks"
+    return f"predict the others alone: `tasks` {','.join(rest)}" if rest else "give a map of the suite's tasks"
 
 
 def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
@@ -209,7 +212,7 @@ def prompts_of(
     if words is not None and (lacking := [task for task in tasks if task not in words]):
         raise InputError(
             f"the map has no {some_of(lacking, 12)}",
-            where="--map",
+            where="`task_map`",
             allowed=some_of(sorted(words), 12),
             remedy=_narrow(tasks, lacking),
         )
@@ -218,7 +221,7 @@ def prompts_of(
         positive, negative = tuple(map(str, given.positive)), tuple(map(str, given.negative or ("a photo",)))
         if both := set(positive) & set(negative):
             raise ParameterError(
-                f"prompt {min(both)!r} is positive and negative for {task}", where="--map", allowed="one of them"
+                f"prompt {min(both)!r} is positive and negative for {task}", where="`task_map`", allowed="one of them"
             )
         made[task] = positive, negative
     return made

@@ -108,7 +108,7 @@ def tried(model: TaskModel) -> TaskModel:
             f"gives no answers for images of {model.size[0]} x {model.size[1]}: {reason}",
             where=model.name,
             allowed="models of images of this size",
-            remedy="give the size that it was trained with (--size), or another model",
+            remedy="give the size that it was trained with (`size`), or another model",
         ) from error
     if shape != (1, len(model.tasks)):
         raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})")

@@ -79,7 +79,7 @@ def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> 
     most = int(config.max_position_embeddings)
     if long := [text for text, numbers in zip(texts, ids, strict=True) if len(numbers) > most]:
         raise InputError(
-            f"prompts have more than {most} tokens: {some_of(long)}", where="--map", allowed="shorter prompts"
+            f"prompts have more than {most} tokens: {some_of(long)}", where="`task_map`", allowed="shorter prompts"
         )
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
         raise InputError(

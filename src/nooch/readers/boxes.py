@@ -96,12 +96,15 @@ class BoxReading:
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
         return [self.format, str(self.source), str(self.classes), str(self.images), found.digest(), listed]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedBoxes:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedBoxes:
         """Boxes of all images. Raises as ``read_boxes`` does."""
+        del part_size
         found = self._found()
         images = self.images or found.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
         rows = found.scan(folder, Counter(map, progress), listing)
+        if not rows.batches:
+            raise InputError("holds no boxes of any image", where=self.source)
         keys = pl.concat(batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys"))
         names = found.names_of(keys.unique().sort().to_list())
         classes = list(dict.fromkeys(names.values()))

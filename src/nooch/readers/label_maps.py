@@ -84,8 +84,9 @@ class MapReading:
         """The maps by name, size and time, and what is read in them."""
         return [str(self.class_list), list(self.void), self.suffix, listed_digest(list_maps(self.folder, self.suffix))]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> ScannedMaps:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedMaps:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
+        del part_size
         values = self._classes()
         listed = list_maps(self.folder, self.suffix)
         return ScannedMaps(values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress)))
@@ -123,7 +124,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
             f"the class list gives {listed}, which names pixels that were not annotated",
             where=classes,
             allowed=f"void: {some_of(meant, len(meant))}",
-            remedy=f"add {' '.join(f'--void {value}' for value in meant)} (or give a class that is annotated another name)",
+            remedy=f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is annotated another name)",
         )
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
 

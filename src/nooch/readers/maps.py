@@ -107,7 +107,7 @@ def _count(columns: Mapping[int, int], ignored: Collection[int], path: Path, whe
                 f"{count} pixels have value {value}, which is no class",
                 where=where,
                 allowed=f"{some_of(sorted(columns), 8)}; ignored: {some_of(sorted(ignored)) or 'none'}",
-                remedy="add the value to the class list, or name it with --void",
+                remedy="add the value to the class list, or name it with `void`",
             )
     ordered = sorted(found)
     return {"width": size[0], "height": size[1], "column": ordered, "pixels": [found[column] for column in ordered]}

@@ -107,8 +107,15 @@ class Reading(Protocol):
         Asked again when everything is read: a file that changed meanwhile is refused.
         """
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress) -> Scanned:
-        """Read the files into rows below a folder; what an earlier scan left there is not read again."""
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> Scanned:
+        """Read the files into rows below a folder; what an earlier scan left there is not read again.
+
+        Args:
+            folder: where rows are written.
+            map: where the work is done.
+            progress: called with how much is done, and of how much.
+            part_size: number of images that are going to be read at once, for a reader that stores rows by part; None: all.
+        """
 
 
 def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from nooch.data import Dataset, read_table
-from nooch.errors import InputError
-from nooch.files import sha256_of
-from nooch.readers.image_files import ImageIndex
+from nooch.data import Dataset
+from nooch.readers.reading import read
 from nooch.readers.table_layouts import LongTable, TableOfImages
-from nooch.readers.table_rows import Columns, Layout, check_columns, put_together, table_ids, table_provenance
+from nooch.readers.table_reading import TableReading
+from nooch.readers.table_rows import Columns
 
 __all__ = ["Columns", "read_long_table", "read_table_of_images"]
 
@@ -33,7 +31,7 @@ def read_table_of_images(
     Raises:
         InputError: columns, ids, labels or splits that are missing, repeated or of the wrong kind.
     """
-    return _read(Path(path), columns, TableOfImages(labels), images)
+    return read(TableReading(Path(path), columns, TableOfImages(labels)), images=images)
 
 
 def read_long_table(
@@ -59,17 +57,4 @@ def read_long_table(
     Raises:
         InputError: negative or infinite areas; an image with two values of an attribute; and as for the other tables.
     """
-    return _read(Path(path), columns, LongTable(class_column, area_column), images)
-
-
-def _read(path: Path, columns: Columns, layout: Layout, images: str | Path | None) -> Dataset:
-    table = read_table(path)
-    check_columns(columns, table.columns, path)
-    if not table.height:
-        raise InputError("holds no row", where=path)
-    layout.check(table.columns, path)
-    ids = table_ids(table, columns, path)
-    index = None if images is None else ImageIndex(images)
-    data, counts = put_together(table, ids, columns, layout, path, index)
-    sha256 = sha256_of(path) if path.is_file() else None
-    return replace(data, provenance=table_provenance(path, sha256, layout, counts, len(data), images))
+    return read(TableReading(Path(path), columns, LongTable(class_column, area_column)), images=images)

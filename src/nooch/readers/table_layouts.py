@@ -60,16 +60,14 @@ class TableOfImages:
         for label in self.labels:
             check_one_of("column", label, names, owner=str(path))
 
-    def one_each(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-        """The frame. Raises InputError where an image has two rows."""
-        if frame["image_id"].n_unique() != frame.height:
-            twice = frame.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()
+    def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
+        """Raise InputError where an image has two rows."""
+        if len(twice := frame["image_id"].filter(first != np.arange(len(first))).unique().sort()):
             raise InputError(
                 f"image ids occur more than once: {some_of(twice)}",
                 where=path,
                 remedy="for a row of each (image, class), name the class column with --class",
             )
-        return frame
 
     def classes(self, seen: Seen, path: Path) -> list[_Class]:
         """A class for each column of 0/1 or true/false, and for each value of the others."""
@@ -154,17 +152,18 @@ class LongTable:
         for name in self.columns:
             check_one_of("column", name, names, owner=str(path))
 
-    def one_each(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-        """A row for each image. Raises InputError where its rows differ."""
-        frame = frame.unique(maintain_order=True)
-        if len(twice := frame.filter(pl.col("image_id").is_duplicated())["image_id"].unique().sort()):
+    def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
+        """Raise InputError where rows of an image differ."""
+        differs = np.zeros(len(first), dtype=bool)
+        for column in frame.drop("image_id"):
+            differs |= column.ne_missing(column.gather(first)).to_numpy()
+        if len(twice := frame["image_id"].filter(differs).unique().sort()):
             raise InputError(
                 f"images have different attributes in different rows: {some_of(twice)}",
                 where=path,
                 allowed="the same attributes in every row of an image",
                 remedy="keep the columns that belong to images with --attributes",
             )
-        return frame
 
     def classes(self, seen: Seen, path: Path) -> list[str]:
         """Every name that occurs, sorted."""

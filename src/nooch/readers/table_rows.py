@@ -1,4 +1,4 @@
-"""Rows of a table -> Dataset: what reading a table in one piece and in parts have in common."""
+"""Rows of a table -> Dataset: the checks that all tables have in common, and images, splits and image files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, identifiers, named_splits
+from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, named_splits
 from nooch.errors import InputError, check_one_of
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.sums import Entries, summed
@@ -19,13 +19,12 @@ from nooch.readers.sums import Entries, summed
 __all__ = [
     "Columns",
     "Layout",
+    "Rows",
     "Seen",
     "check_columns",
     "check_id_kind",
     "check_ids",
-    "is_too_long",
     "put_together",
-    "table_ids",
     "table_provenance",
 ]
 
@@ -77,10 +76,28 @@ class Seen:
     values: dict[str, pl.Series]
     nulls: dict[str, int]
 
-    @classmethod
-    def of(cls, table: pl.DataFrame, columns: Sequence[str]) -> Seen:
-        """What some columns of a table hold."""
-        return cls({c: table[c].unique() for c in columns}, {c: table[c].null_count() for c in columns})
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of some images, in the order of the whole table.
+
+    Attributes:
+        table: the columns that a dataset is made from.
+        ids: image of each row, Int64 or String.
+        numbers: of the rows in the whole table, from 0.
+        images: the images, ascending.
+    """
+
+    table: pl.DataFrame
+    ids: pl.Series
+    numbers: NDArray[Any]
+    images: pl.Series
+
+    def positions(self) -> NDArray[Any]:
+        """The image of each row, as its position among the images."""
+        order = self.images.alias("image_id").to_frame().with_row_index("position")
+        ids = self.ids.alias("image_id").to_frame()
+        return ids.join(order, on="image_id", how="left", maintain_order="left")["position"].to_numpy()
 
 
 class Layout(Protocol):
@@ -101,8 +118,8 @@ class Layout(Protocol):
     def check(self, names: Sequence[str], path: Path) -> None:
         """Raise where a column is missing."""
 
-    def one_each(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-        """What rows say of images, one row for each. Raises InputError where two rows say different things."""
+    def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
+        """Raise InputError where rows of an image may not be; ``first`` is the first row of the image of each row."""
 
     def classes(self, seen: Seen, path: Path) -> Any:
         """The classes of the whole table, as ``names_of`` and ``entries`` take them. Raises InputError."""
@@ -144,53 +161,30 @@ def check_ids(nulls: int, too_long: bool, columns: Columns, path: Path) -> None:
         )
 
 
-def is_too_long(ids: pl.Series) -> bool:
-    """Whether some ids are integers of more than 64 bits."""
-    return ids.dtype.is_integer() and not ids.drop_nulls().is_between(-(2**63), 2**63 - 1).all()
-
-
-def table_ids(table: pl.DataFrame, columns: Columns, path: Path) -> pl.Series:
-    """The image of each row: Int64 or String. Raises InputError for ids that are none."""
-    ids = table[columns.id]
-    check_ids(ids.null_count(), is_too_long(ids), columns, path)
-    check_id_kind(ids.dtype, columns, path)
-    return ids.cast(pl.Int64).alias("image_id") if ids.dtype.is_integer() else identifiers(ids.to_list())
-
-
 def put_together(
-    table: pl.DataFrame,
-    ids: pl.Series,
-    columns: Columns,
-    layout: Layout,
-    path: Path,
-    index: ImageIndex | None,
-    classes: Any = None,
-    numbers: NDArray[Any] | None = None,
+    rows: Rows, columns: Columns, layout: Layout, path: Path, index: ImageIndex | None, classes: Any
 ) -> tuple[Dataset, dict[str, int]]:
-    """Rows, all of some images, as a Dataset without provenance, and the counts that ``table_provenance`` tells.
+    """Rows as a Dataset without provenance, and the counts that ``table_provenance`` tells.
 
     Args:
-        table: the rows, in the order of the whole table.
-        ids: image of each row.
+        rows: all rows of some images.
         columns: what the columns are.
         layout: what rows say.
         path: of the table, for errors.
         index: the image files, or None.
-        classes: of the whole table; None where the rows are all of it.
-        numbers: of the rows in the whole table, from 0; None where they are all of it.
+        classes: of the whole table.
     """
-    frame = layout.one_each(_images(table, ids, columns, layout, path), path)
-    if classes is None:
-        classes = layout.classes(Seen.of(table, layout.named), path)
-    order = pl.DataFrame({"image_id": frame["image_id"]}).with_row_index("row")
-    rows = ids.to_frame().join(order, on="image_id", how="left", maintain_order="left")["row"].to_numpy()
-    numbers = np.arange(table.height) if numbers is None else numbers
+    positions = rows.positions()
+    first = np.empty(len(rows.images), np.int64)
+    # of an image's rows the first is written last
+    first[positions[::-1]] = np.arange(len(positions))[::-1]
+    every = _images(rows.table, rows.ids, columns, layout, path)
+    layout.check_repeated(every, first[positions], path)
+    frame = every[first]
     names = layout.names_of(classes)
     shape = frame.height, len(names)
-    areas, stated = (
-        summed(layout.entries(table, rows, numbers, classes, path), shape),
-        layout.unknown(table, rows, classes),
-    )
+    areas = summed(layout.entries(rows.table, positions, rows.numbers, classes, path), shape)
+    stated = layout.unknown(rows.table, positions, classes)
     unknown = None if stated is None else summed(stated, shape)
     counts: dict[str, int] = {}
     if index is not None:

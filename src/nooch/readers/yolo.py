@@ -26,7 +26,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
     if not is_yaml and classes is None:
         raise ParameterError(
             "YOLO files name classes by number",
-            remedy="give --classes, a file with a name per line or a data.yaml",
+            remedy="give `classes`, a file with a name per line or a data.yaml",
         )
     notes = []
     file = source if classes is None else classes

@@ -99,7 +99,7 @@ def import_dataset(
     content = _dependencies(reading, split, asked)
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, _RESUME):
-        scanned = reading.scan(folder, map, partial(progress, "reading annotation files"))
+        scanned = reading.scan(folder, map, partial(progress, "reading annotation files"), part_size)
         work, written = _write_parts(folder, scanned, images, split, part_size, map, progress)
         if _dependencies(reading, split, asked) != content:
             raise InputError("a file was changed while it was read", remedy="import again")

@@ -37,7 +37,7 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
         raise ParameterError(
             f"one folder of runs to compare over {name}",
             allowed=f"two or more that differ in {name}",
-            remedy=f"run nooch bench again with another {name} and --out",
+            remedy=f"run nooch bench again with another {name} and `out`",
         )
     found = [_recorded(RunsFolder.open(source)) for source in sources]
     known = sorted(set.intersection(*(set(each) for each in found)))

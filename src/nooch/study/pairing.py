@@ -98,7 +98,7 @@ def paired_results(
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():
             raise ParameterError(
-                "has no predictions to resample", where=source, allowed=f"--paired with folders of runs ({RUNS_MARKER})"
+                "has no predictions to resample", where=source, allowed=f"`paired` with folders of runs ({RUNS_MARKER})"
             )
         runs = RunsFolder.open(source)
         places = _places(suite_of(runs, suites))

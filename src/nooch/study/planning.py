@@ -171,7 +171,7 @@ def plan_finetune(
     for job in jobs:
         if job.kind.frozen:
             raise ParameterError(
-                f"method {job.method} is for frozen features", remedy="leave it out, or give --features"
+                f"method {job.method} is for frozen features", remedy="leave it out, or give `features`"
             )
         if settings.auxiliary and job.task not in training.environments:
             raise UndefinedError(
@@ -253,7 +253,7 @@ def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
             raise InputError(
                 f"the dataset has no split {split}",
                 allowed="train, valid and test",
-                remedy="import with --split 70/10/20",
+                remedy="import with `split` 70/10/20",
             )
     return rows
 
@@ -279,7 +279,7 @@ def _within(data: Dataset, suite: Suite, config: BenchConfig, training: Training
         raise ParameterError(
             "the suite says nothing of the training split",
             where=f"within: {criterion}",
-            remedy="find with --splits train,valid,test",
+            remedy="find with `splits` train,valid,test",
         )
     rows = {task: _in_context(data, suite, criterion, task, training) for task in training.labels}
     return lambda task: replace(training, rows={**training.rows, "train": rows[task]})

@@ -80,11 +80,11 @@ def find_images(
     listed = ids.to_list()
     if data is not None and data.images["file_name"].null_count() < len(data):
         named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-        return ids, ImageIndex.of(data, images, "--images").all_of(listed, [named.get(i) for i in listed], "--images")
+        return ids, ImageIndex.of(data, images, "`images`").all_of(listed, [named.get(i) for i in listed], "`images`")
     if images is None:
-        raise ParameterError("where are the images?", allowed="--images DIR, or a dataset that records their folder")
+        raise ParameterError("where are the images?", allowed="`images` DIR, or a dataset that records their folder")
     index = ImageIndex(images)
-    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "--images")
+    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "`images`")
 
 
 def predict(

@@ -176,11 +176,11 @@ def fastest_convolutions() -> Iterator[None]:
 def _limits(batch: int, n_networks: int, what: str) -> Iterator[None]:
     """Running out of memory, with what can be done about it here."""
     try:
-        with memory_limits(batch, f"{what} {n_networks} networks at once", "--set batch={}"):
+        with memory_limits(batch, f"{what} {n_networks} networks at once", "`set` batch={}"):
             yield
     except NoochError as error:
         if n_networks < 2 or type(error) is not NoochError:
             raise
         raise NoochError(
-            error.problem, remedy=f"{error.remedy}, or fewer networks at once, such as --set networks={n_networks // 2}"
+            error.problem, remedy=f"{error.remedy}, or fewer networks at once, such as `set` networks={n_networks // 2}"
         ) from error

@@ -23,7 +23,8 @@ import polars as pl
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from nooch.data import encode_header, load_header, read_arrays
+from nooch.data import encode_header, load_header, read_arrays, read_table
+from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
@@ -35,6 +36,12 @@ RUNS_MARKER = "runs.json"
 SCALING = "scaling.npz"
 """In ``passes``, while jobs are trained: how features are standardized."""
 VERSION = 1
+
+_PREDICTIONS: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "split": Column(NAMES, "names of splits"),
+    "logit": Column((pl.Float64, pl.Float32), "numbers"),
+}
 
 
 class RunsHeader(msgspec.Struct, frozen=True):
@@ -205,10 +212,8 @@ class RunsFolder:
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
         file = self.path / "jobs" / job / "predictions.parquet"
-        try:
-            return pl.read_parquet(file, columns=["image_id", "split", "logit"], glob=False)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=file) from error
+        frame = check_columns(read_table(file), _PREDICTIONS, file, "delete the job's folder; it is made again")
+        return frame.select(list(_PREDICTIONS))
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
         """State of the pass of some jobs, or None where it has none that is whole."""

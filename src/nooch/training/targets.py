@@ -74,7 +74,7 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
             raise InputError(
                 f"there are no images in split {split}",
                 allowed="one image and more in train and in valid",
-                remedy="import the dataset with --split 70/10/20",
+                remedy="import the dataset with `split` 70/10/20",
             )
         if found.min() < 0 or found.max() >= n_images:
             raise InputError(f"rows of {split} reach {found.min()} and {found.max()}", allowed=f"0 to {n_images - 1}")
