@@ -82,7 +82,7 @@ def embed(
     if not isinstance(found, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy="import with --captions, or give image embeddings as a file (--encoder FILE.npz)",
+            remedy="import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)",
         )
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)
@@ -116,7 +116,7 @@ def asked_embedding(
         raise ParameterError(
             "the gist criterion needs an encoder of captions",
             allowed=f"an encoder, a folder, or one of the dataset's embeddings: {', '.join(embeddings) or 'none'}",
-            remedy="give --encoder, such as all-MiniLM-L6-v2 or lexical",
+            remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
         )
     if name in embeddings:
         return _checked(name, precision)
