@@ -213,7 +213,7 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
         "nooch",
         "embed",
         str(folder),
-        "`encoder`",
+        "--encoder",
         "own_encoders:Slow",
         "--engine",
         "local:2",
