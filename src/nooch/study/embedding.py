@@ -82,7 +82,7 @@ def embed(
     if not isinstance(found, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy="import with `captions`, or give a file of image embeddings (`encoder`)",
+            remedy="import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)",
         )
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)

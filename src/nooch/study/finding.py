@@ -251,7 +251,7 @@ def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mappi
         if isinstance(one, SupportFitted) and one.thresholds is None and match in (None, name):
             raise ParameterError(
                 f"{name} has no thresholds of its own",
-                remedy="match another criterion's counts (`match`), or give `tau`",
+                remedy="match another criterion's counts (`match` ce), or give `tau`",
             )
     for name, criterion in criteria.items():
         if isinstance(criterion, Combination):
