@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: install demo test test-fast test-slurm gpu-check lint format bench clean
+.PHONY: install demo test test-fast test-slurm gpu-check lint format docs package bench clean
 
 install: $(READY)
 
@@ -40,14 +40,34 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/python scripts/check_wording.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+TOOLS := $(VENV)/.tools-ready
+$(TOOLS): requirements-tools.lock $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-tools.lock
+	touch $(TOOLS)
+
+# the documentation as a site in site/; a broken link, a missing page or an unknown name fails
+# (not --quiet: warnings that are not shown do not fail a strict build)
+docs: $(TOOLS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+# source distribution and wheel in dist/, as a release has them
+package: $(TOOLS)
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target sdist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir dist dist/*.tar.gz
+	$(BIN)/python -m twine check --strict dist/*
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) demo-out dist benchmarks/data .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out dist site benchmarks/data .mypy_cache .pytest_cache .ruff_cache .hypothesis

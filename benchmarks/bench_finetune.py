@@ -31,16 +31,16 @@ from measuring import Spread, machine, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
+from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.data import Dataset
+from nooch.models.backbones import choose_device
+from nooch.models.networks import Backbones, backbones
+from nooch.models.preprocessing import IMAGENET
 from nooch.objectives import ERM, TrainingCounts
-from nooch.training.backbones import choose_device
-from nooch.training.epochs import Seams
-from nooch.training.fitting import NetworkPass
-from nooch.training.learning import Learning
-from nooch.training.networks import Backbones, backbones
-from nooch.training.pixels import PixelCache, build_pixels
-from nooch.training.preprocessing import IMAGENET
-from nooch.training.tuning import TuneSettings
+from nooch.training.epoch_batches import BatchHooks
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import TuneSettings
+from nooch.training.targets import Target
 
 # what a GPU and a processor can do in a minute or two
 SIZES = {"cuda": (321, "config:resnet-50", 32), "cpu": (96, "config:resnet-18", 8)}
@@ -78,13 +78,13 @@ class Setup:
 
     def backbones(self, settings: TuneSettings) -> Backbones:
         """Random weights of one seed."""
-        return backbones(self.source, settings, size=self.size, device=self.device)
+        return backbones(self.source, settings.network, size=self.size, device=self.device)
 
-    def learnings(self, count: int) -> list[Learning]:
+    def targets(self, count: int) -> list[Target]:
         """Tasks that differ in nothing but their name."""
         counts = TrainingCounts.of(np.bincount(self.labels.astype(int)).tolist())
         counts = TrainingCounts(counts.classes.float().to(self.device), counts.environments.float().to(self.device))
-        return [Learning(f"task {n}", self.labels[:, None], ERM(counts)) for n in range(count)]
+        return [Target(f"task {n}", self.labels[:, None], ERM(counts)) for n in range(count)]
 
     def order(self, steps: int) -> np.ndarray[Any, np.dtype[np.intp]]:
         """The rows of some steps."""
@@ -99,10 +99,10 @@ class Shared:
         # one batch to validate on: what is timed are the steps
         splits = {"train": rows, "valid": rows[: setup.batch]}
         self.setup, self.steps = setup, setup.steps
-        seams = Seams(rows=lambda _epoch: setup.order(self.steps))
+        hooks = BatchHooks(rows=lambda _epoch: setup.order(self.steps))
         never = replace(settings, patience=1000, epochs=1000)
-        learnings = setup.learnings(networks)
-        self.trained = NetworkPass(setup.backbones(settings), setup.pixels, splits, learnings, never, seams)
+        targets = setup.targets(networks)
+        self.trained = NetworkPass(setup.backbones(settings), setup.pixels, splits, targets, never, hooks)
         self.networks = networks
 
     def run(self, steps: int) -> None:
@@ -112,14 +112,14 @@ class Shared:
 
     def weights(self) -> torch.Tensor:
         """All weights of the first network."""
-        return _flat(self.trained.members[0].network.moving().values())
+        return _flat(self.trained.trainers[0].network.moving().values())
 
 
 class Plain:
     """One network of transformers, a Linear, autograd, images decoded in between."""
 
     def __init__(self, setup: Setup) -> None:
-        from nooch.training.heads import HeadState
+        from nooch.training.block_sgd import HeadState
 
         self.setup = setup
         settings = setup.settings(fast=False)

@@ -26,9 +26,9 @@ from measuring import Spread, alternate, machine, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
+from nooch.caches.pixels import SIZE, PixelCache
 from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.training.decoding import decode_images
-from nooch.training.pixels import SIZE, PixelCache
+from nooch.models.image_decoding import decode_images
 
 REAL = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "coco-real"
 CHUNK = 54

@@ -21,11 +21,11 @@ from bench_criteria import timed
 from measuring import Spread, machine, ratios, write_json
 
 from nooch.objectives import TrainingCounts
-from nooch.training.heads import Descent, HeadState
+from nooch.training.block_sgd import Descent, HeadState
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
-from nooch.training.probe import HeadPass
-from nooch.training.tasks import TrainingData
+from nooch.training.training_data import TrainingData
 
 VALUES = {
     "label-reweight": (0.2, 0.5, 0.7, 1.0),

@@ -22,11 +22,8 @@ from measuring import Memory, machine, watch, write_json
 from scipy.sparse import csr_array
 
 import nooch
-from nooch.data import Dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import open_shards
+from nooch.data import Dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
-from nooch.study.sharded_finding import find_in_shards
 
 HERE = Path(__file__).parent
 CLASSES, SCENES = 171, 12
@@ -58,7 +55,7 @@ def dataset(images: int, part: int) -> Path:
     """The generated folder, made once."""
     folder = HERE / "data" / f"scale-{images}"
     if not (folder / "dataset.json").is_file():
-        save_shards(_parts(images, part), folder)
+        save_dataset(_parts(images, part), folder)
     return folder
 
 
@@ -75,7 +72,9 @@ def find(folder: Path, out: Path, processes: int) -> None:
         if done in {0, total}:
             print(f"  {time.perf_counter() - started:.1f} s: {what} {done}/{total}", file=sys.stderr, flush=True)
 
-    find_in_shards(folder, {"ce": nooch.CE(0.05, 0.1)}, out, map=LocalEngine(processes).map, progress=progress)
+    nooch.find(
+        open_dataset(folder), {"ce": nooch.CE(0.05, 0.1)}, out=out, map=LocalEngine(processes).map, progress=progress
+    )
 
 
 def measured(folder: Path, processes: int) -> tuple[float, Memory, int, float]:
@@ -113,7 +112,7 @@ def main() -> None:
             {"images": images, "seconds": seconds, "memory": memory.__dict__, "sets": sets, "suite_mb": size}
         )
         print(
-            f"{images:,} images in {len(open_shards(folder))} parts: {seconds:.1f} s, {1e6 * seconds / images:.1f} s a million; "
+            f"{images:,} images in {open_dataset(folder).n_parts} parts: {seconds:.1f} s, {1e6 * seconds / images:.1f} s a million; "
             f"peak memory {memory.total_mb:,.0f} MB of all processes, {memory.largest_mb:,.0f} MB of the largest; "
             f"{sets} sets, {size:,.0f} MB",
             flush=True,

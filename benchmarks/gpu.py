@@ -22,8 +22,8 @@ import torch
 from bench_finetune import Plain, Setup, Shared, rate
 from measuring import Spread, machine, ratios, write_json
 
-from nooch.training.backbones import choose_device, load_backbone
-from nooch.training.features import extract_features
+from nooch.caches.features import FeatureOptions, extract_features
+from nooch.models.backbones import choose_device, load_backbone
 
 _FEATURE_BATCH = {"cuda": 256, "cpu": 8}
 
@@ -57,7 +57,12 @@ class Features:
         """Images a second, hashing and writing included."""
         batch, started = _FEATURE_BATCH[self.setup.device.partition(":")[0]], time.perf_counter()
         extract_features(
-            self.setup.data, self.backbone, self.folder, pixels=self.setup.pixels, batch=batch, overwrite=True
+            self.setup.data,
+            self.backbone,
+            self.folder,
+            FeatureOptions(batch=batch),
+            pixels=self.setup.pixels,
+            overwrite=True,
         )
         return len(self.setup.files) / (time.perf_counter() - started)
 

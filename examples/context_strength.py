@@ -22,7 +22,7 @@ from nooch.published import NOOCH_TASKS, paper_tasks
 from nooch.report.style import BLUE, canvas, svg
 from nooch.scenes import ScenesPlan, generate, load_world
 from nooch.study.class_network import train_classes
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_settings import TuneSettings
 
 NETWORK = Path(__file__).parent / "small_network.json"
 SETTINGS = TuneSettings(optimiser="adam", lr=1e-3, batch=32, epochs=8, channels_last=True)

@@ -11,7 +11,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.study.results import identity_of
 from nooch.training.jobs import Job
-from nooch.training.records import JobRecord, RunsFolder, RunsHeader
+from nooch.training.run_records import JobRecord, RunsFolder, RunsHeader
 
 SETTINGS: Mapping[str, Sequence[tuple[tuple[str, float], ...]]] = {
     "erm": [()],

@@ -7,7 +7,7 @@ from pixel_arrays import Pictures
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset
-from nooch.training.tasks import TrainingData
+from nooch.training.training_data import TrainingData
 
 CONFIG = {
     "model_type": "resnet",

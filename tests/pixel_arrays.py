@@ -79,3 +79,13 @@ def objective(name, labels, environments=None, variant="paper", **parameters):
         torch.tensor(np.array([np.bincount(environments[:, k].astype(int), minlength=4) for k in columns]).T).float(),
     )
     return OBJECTIVES[name](counts, variant=variant, **parameters)
+
+
+def fit(*args):
+    """A ``NetworkPass`` of these arguments, trained until all networks have stopped."""
+    from nooch.training.network_pass import NetworkPass
+
+    trained = NetworkPass(*args)
+    while not trained.finished:
+        trained.step()
+    return trained

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from nooch.data import Dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import Dataset, divide, save_dataset
 from nooch.errors import NoochError
 
 _T = TypeVar("_T")
@@ -25,7 +23,7 @@ def same_folder(folder: Path, other: Path) -> None:
 
 def in_parts_of(whole: Dataset, part_size: int, folder: Path) -> Path:
     """The dataset, divided and written."""
-    return save_shards(divide(whole, -(-len(whole) // part_size)), folder)
+    return save_dataset(divide(whole, -(-len(whole) // part_size)), folder)
 
 
 def told(act: Callable[[], _T]) -> tuple[_T | None, NoochError | None]:

@@ -3,10 +3,10 @@
 import numpy as np
 
 from nooch.metrics import auc
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job
 from nooch.training.methods import grid_of_methods
-from nooch.training.probe import HeadPass
-from nooch.training.tasks import TrainingData
+from nooch.training.training_data import TrainingData
 
 
 def shortcut(n_train=600, n_other=300, d=12, seed=0):

@@ -3,12 +3,16 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from nooch.cli.main import app
+from nooch.cli.output import _commands_of
 from nooch.criteria import FITTED
 from nooch.encoders import ENCODERS
 from nooch.exports import EXPORTS
@@ -21,13 +25,13 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
     {"errors", "limits", "machine", "shared_types", "version"},
-    {"files", "html", "named", "plans"},
+    {"files", "html", "named", "plans", "yaml_files"},
     {"work_folder"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
-    {"challenge"},
-    {"training", "selection", "evaluation"},
-    {"report", "exports", "scenes", "published", "download", "engines"},
+    {"challenge", "models"},
+    {"caches", "training", "selection", "evaluation"},
+    {"report", "exports", "scenes", "published", "download", "engines", "benching"},
     {"plot"},
     {"study"},
     {"cli"},
@@ -141,6 +145,38 @@ def test_all_names_what_is_there(module):
     for name in public:
         assert hasattr(loaded, name), name
     assert len(set(public)) == len(public)
+
+
+def _texts(path: Path) -> list[str]:
+    """String literals of a file that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = {
+        id(line.value)
+        for node in ast.walk(tree)
+        for line in (node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else [])
+        if isinstance(line, ast.Expr)
+    }
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in documented)
+    return [node.value for node in texts if isinstance(node.value, str)]
+
+
+FLAGS = {flag for command in _commands_of(typer.main.get_command(app)) for one in command.params for flag in one.opts}
+
+
+# these still name flags
+FLAGGED = {
+    "encoders.captions", "readers.coco", "readers.coco_layout", "readers.coco_reading", "readers.image_files",
+    "readers.label_maps", "readers.maps", "readers.table_layouts", "readers.table_ranges", "readers.table_rows", "readers.voc",
+    "readers.yolo", "study.embedding", "study.finding", "study.report_shades", "study.shard_sums",
+}  # fmt: skip
+BELOW = [path for path in MODULES if _room(_name(path)) != "cli" and _name(path).removeprefix("nooch.") not in FLAGGED]
+
+
+@pytest.mark.parametrize("path", BELOW, ids=_name)
+def test_only_the_command_line_knows_flags(path):
+    """Messages name parameters in backticks, which the command line shows as flags; --flag=value is of other programs."""
+    for text in _texts(path):
+        assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
 
 
 _BARE = """

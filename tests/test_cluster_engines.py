@@ -13,12 +13,11 @@ from work import die, die_once, printing, refuse, square
 
 from nooch.challenge import save_suite
 from nooch.criteria import CE
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
-from nooch.engines import ENGINES, LocalEngine, base, engine, slurm_jobs
+from nooch.data import divide, open_dataset, save_dataset
+from nooch.engines import ENGINES, LocalEngine, base, engine
+from nooch.engines import slurm as slurm_engine
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +35,8 @@ def slurm(tmp_path, monkeypatch):
 @pytest.fixture(params=ENGINES)
 def any_engine(request, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    monkeypatch.setattr(base, "LOOK", 0.5)
-    monkeypatch.setattr(slurm_jobs, "_PATIENCE", 1.0)
+    monkeypatch.setattr(slurm_engine, "_LOOK", 0.5)
+    monkeypatch.setattr(slurm_engine, "_PATIENCE", 1.0)
     if request.param == "ray":
         return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
     return request.getfixturevalue("slurm") if request.param == "slurm" else engine("local:2", tmp_path)
@@ -77,8 +76,9 @@ def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
     images = [{c: float(random.random() / 3) for c in classes if random.random() < 0.5} for _ in range(200)]
     data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
     save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
-    save_shards(divide(data, 3), tmp_path / "parts")
-    find_in_shards(tmp_path / "parts", {"ce": CE(0.001)}, tmp_path / "suite", map=any_engine.map)
+    save_dataset(divide(data, 3), tmp_path / "parts")
+    parts = open_dataset(tmp_path / "parts")
+    find(parts, {"ce": CE(0.001)}, out=tmp_path / "suite", map=any_engine.map)
     files = [tmp_path / name / "challenge_sets.parquet" for name in ("whole", "suite")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -122,7 +122,7 @@ def test_the_drivers_memory_does_not_grow_with_the_number_of_jobs():
 
 def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
     fails(lambda: engine("condor"), "'condor' is no engine", kind=ParameterError)
-    fails(lambda: engine("local:many"), "--engine local:many", kind=ParameterError)
+    fails(lambda: engine("local:many"), "`engine` local:many", kind=ParameterError)
     fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
     (tmp_path / "file").touch()
     fails(lambda: engine("local", tmp_path / "file" / "logs"), "cannot be made", kind=OutputError, helps=False)

@@ -144,7 +144,7 @@ def test_workers_that_cannot_begin_are_an_error(tmp_path):
 
 
 def test_a_worker_that_is_killed_gives_an_error_to_mend():
-    with pytest.raises(NoochError, match=r"killed[\s\S]*--processes"):
+    with pytest.raises(NoochError, match=r"killed[\s\S]*`processes`"):
         list(LocalEngine(2).map(die, range(2)))
 
 
@@ -164,9 +164,9 @@ def test_a_job_of_a_bench_uses_the_processors_it_was_given(tmp_path):
     import torch
     from small_world import make_world
 
+    from nooch.benching.bench_config import read_config
     from nooch.cli.benching import _plan
     from nooch.study.benching import bench
-    from nooch.training.config import read_config
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")

@@ -14,9 +14,9 @@ from clusters import REAL_SLURM, slurm_everywhere
 from small_world import bench_words, contents, make_world
 from work import count_up, gpu_for_a_while
 
-from nooch.engines import base, engine, slurm_jobs
+from nooch.engines import base, engine, slurm
 from nooch.engines.slurm import SlurmEngine
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 pytestmark = pytest.mark.skipif(not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm")
 
@@ -59,7 +59,7 @@ def first_job():
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    for module, name, value in ((base, "WAIT", 0.01), (base, "LOOK", 0.5), (slurm_jobs, "_PATIENCE", 2.0)):
+    for module, name, value in ((base, "WAIT", 0.01), (slurm, "_LOOK", 0.5), (slurm, "_PATIENCE", 2.0)):
         monkeypatch.setattr(module, name, value)
 
 

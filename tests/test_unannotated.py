@@ -14,17 +14,14 @@ from scipy.sparse import csr_array
 
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
-from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.coverage import no_exceptions
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.published.as_suite import read_labels
 from nooch.report.site.rows import SplitImages
 from nooch.report.site.tasks import UNKNOWN, labels_of
 from nooch.study.finding import find
 from nooch.study.loss_sweeping import sweep_losses
-from nooch.study.sharded_finding import find_in_shards
 from nooch.study.sweeping import sweep_thresholds
 from nooch.training.environments import Environments
 
@@ -91,12 +88,12 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
     }
     whole = find(data, criteria, match="ce", allow_unannotated=True)
     save_suite(whole, folder / "whole")
-    save_shards(divide(data, min(parts, len(data))), folder / "parts")
-    assert open_shards(folder / "parts").header.fingerprint == data.fingerprint
+    save_dataset(divide(data, min(parts, len(data))), folder / "parts")
+    assert open_dataset(folder / "parts").header.fingerprint == data.fingerprint
     again = load_dataset(folder / "parts")
     assert again.fingerprint == data.fingerprint
     assert again.kinds == data.kinds
-    found = find_in_shards(folder / "parts", criteria, folder / "suite", match="ce", allow_unannotated=True)
+    found = find(open_dataset(folder / "parts"), criteria, match="ce", allow_unannotated=True, out=folder / "suite")
     table = "challenge_sets.parquet"
     assert (folder / "suite" / table).read_bytes() == (folder / "whole" / table).read_bytes()
     assert found.header == load_suite(folder / "whole").header
@@ -175,7 +172,11 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
         "allow_unannotated",
     )
     save_dataset(few, folder)
-    fails(lambda: find_in_shards(folder, {"ce": CE()}, tmp_path / "s", tasks="boat"), InputError, "ce: boat (6 of 10)")
+    fails(
+        lambda: find(open_dataset(folder), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "ce: boat (6 of 10)",
+    )
     assert not (tmp_path / "s").exists()
     assert find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True).record("ce", "boat", "test").positives == 10
     bad = _boats(10, 4)
@@ -187,7 +188,9 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
     )
     save_dataset(bad, tmp_path / "bad")
     fails(
-        lambda: find_in_shards(tmp_path / "bad", {"ce": CE()}, tmp_path / "s", tasks="boat"), InputError, "(12 of 20)"
+        lambda: find(open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "(12 of 20)",
     )
     # a sweep refuses the same
     for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):
@@ -274,8 +277,8 @@ def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_pa
     for number, data in enumerate([everything, *partly, *stated]):
         save_dataset(data, tmp_path / f"{number}")
         assert load_dataset(tmp_path / f"{number}").fingerprint == data.fingerprint
-        save_shards(divide(data, 2), tmp_path / f"parts{number}")
-        assert open_shards(tmp_path / f"parts{number}").header.fingerprint == data.fingerprint
+        save_dataset(divide(data, 2), tmp_path / f"parts{number}")
+        assert open_dataset(tmp_path / f"parts{number}").header.fingerprint == data.fingerprint
 
 
 def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
@@ -288,7 +291,7 @@ def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
     old = load_dataset(tmp_path / "d")
     assert old.fingerprint == plain.fingerprint == header["fingerprint"]
     assert old.gaps is None
-    assert open_shards(tmp_path / "d").load(0).fingerprint == plain.fingerprint
+    assert open_dataset(tmp_path / "d").part(0).fingerprint == plain.fingerprint
 
 
 def test_losses_are_swept_over_known_labels_alone():
@@ -337,11 +340,11 @@ def test_parts_say_the_same_of_what_was_annotated(tmp_path):
         (stated, "has other exceptions than part 0"),
         (of_kind, "has other kinds of classes than part 0"),
     ):
-        fails(lambda other=other: save_shards([first, other], tmp_path / "d"), InputError, text)
-    save_shards([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
+        fails(lambda other=other: save_dataset([first, other], tmp_path / "d"), InputError, text)
+    save_dataset([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
     again = load_dataset(tmp_path / "d")
     assert again.unknown_labels("a").tolist() == [False, True]
-    assert open_shards(tmp_path / "d").load(1).unknown_labels("a").tolist() == [True]
+    assert open_dataset(tmp_path / "d").part(1).unknown_labels("a").tolist() == [True]
 
 
 def test_a_fit_that_was_altered_is_none():

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import read_config
+    from nooch.caches.features import FeatureOptions, extract_features, load_features
+    from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
     from nooch.exports.torch_dataset import torch_dataset
+    from nooch.models.backbones import load_backbone
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
     from nooch.plans import SplitPlan
     from nooch.published import published_suite, read_labels, read_published, verify
     from nooch.published.results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
-    from nooch.readers.coco import read_coco
-    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco import CocoReading, read_coco
     from nooch.readers.label_maps import MapReading, read_label_maps
     from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from nooch.study.attributes import attribute_table, with_attributes
     from nooch.study.benching import bench
     from nooch.study.collecting import collect
-    from nooch.study.embedding import with_embedding
+    from nooch.study.embedding import embed
     from nooch.study.exporting import export
     from nooch.study.figure_sources import Sources
     from nooch.study.figures import figure_data, save_figures
@@ -48,21 +53,13 @@ if TYPE_CHECKING:
     from nooch.study.predicting import find_images, predict, save_predictions
     from nooch.study.reporting import write_report
     from nooch.study.results import read_results
-    from nooch.study.sharded_embedding import embed_in_shards
-    from nooch.study.sharded_finding import find_in_shards
     from nooch.study.showing import explain, overlaps, summary
     from nooch.study.statements import judge_statements
     from nooch.study.sweeping import sweep_thresholds
     from nooch.study.truth import find_score
     from nooch.study.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
     from nooch.study.waterbirds_making import make_waterbirds
-    from nooch.training.backbones import load_backbone
-    from nooch.training.config import read_config
-    from nooch.training.features import extract_features, load_features
-    from nooch.training.kinds import load_task_model
     from nooch.training.methods import Method
-    from nooch.training.pixels import PixelCache, build_pixels
-    from nooch.training.task_maps import read_task_map
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
@@ -70,16 +67,13 @@ _HOME = {
     "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.study.attributes": ("attribute_table", "with_attributes"),
-    "nooch.study.sharded_embedding": ("embed_in_shards",),
-    "nooch.study.sharded_finding": ("find_in_shards",),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco": ("read_coco",),
-    "nooch.readers.coco_reading": ("CocoReading",),
+    "nooch.readers.coco": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
     "nooch.readers.table_reading": ("TableReading",),
@@ -91,14 +85,14 @@ _HOME = {
     "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
     "nooch.study.waterbirds_making": ("make_waterbirds",),
     "nooch.study.truth": ("find_score",),
-    "nooch.training.kinds": ("load_task_model",),
-    "nooch.training.task_maps": ("read_task_map",),
+    "nooch.models.model_kinds": ("load_task_model",),
+    "nooch.models.task_maps": ("read_task_map",),
     "nooch.study.reporting": ("write_report",),
     "nooch.study.results": ("read_results",),
     "nooch.study.statements": ("judge_statements",),
     "nooch.published.results": ("paper_results",),
     "nooch.study.collecting": ("collect",),
-    "nooch.study.embedding": ("with_embedding",),
+    "nooch.study.embedding": ("embed",),
     "nooch.study.exporting": ("export",),
     "nooch.study.figures": ("figure_data", "save_figures"),
     "nooch.study.figure_sources": ("Sources",),
@@ -108,11 +102,11 @@ _HOME = {
     "nooch.study.importing": ("import_dataset", "with_split"),
     "nooch.study.showing": ("explain", "overlaps", "summary"),
     "nooch.study.sweeping": ("sweep_thresholds",),
-    "nooch.training.backbones": ("load_backbone",),
-    "nooch.training.config": ("read_config",),
+    "nooch.models.backbones": ("load_backbone",),
+    "nooch.benching.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),
-    "nooch.training.features": ("extract_features", "load_features"),
-    "nooch.training.pixels": ("PixelCache", "build_pixels"),
+    "nooch.caches.features": ("FeatureOptions", "extract_features", "load_features"),
+    "nooch.caches.pixels": ("PixelCache", "build_pixels"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -126,6 +120,7 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "FeatureOptions",
     "Gist",
     "LocalEngine",
     "LongTable",
@@ -148,7 +143,7 @@ __all__ = [
     "collect",
     "contact_sheet",
     "divide",
-    "embed_in_shards",
+    "embed",
     "engine",
     "evaluate",
     "explain",
@@ -157,7 +152,6 @@ __all__ = [
     "figure_data",
     "find",
     "find_images",
-    "find_in_shards",
     "find_score",
     "import_dataset",
     "judge_statements",
@@ -203,7 +197,6 @@ __all__ = [
     "verify",
     "waterbirds_table",
     "with_attributes",
-    "with_embedding",
     "with_split",
     "write_report",
 ]

@@ -246,7 +246,7 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
     except OSError as error:
         raise OutputError(f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE) from error
     if exists and not overwrite:
-        raise OutputError("exists already", where=path, remedy="choose another path, or give --overwrite")
+        raise OutputError("exists already", where=path, remedy="choose another path, or give `overwrite`")
     if exists and not ours:
         raise OutputError(f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE)
     if not parent.is_dir():

@@ -5,16 +5,32 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-__all__ = ["limited_threads", "processors"]
+__all__ = ["THREAD_VARIABLES", "environment", "limited_threads", "processors"]
 
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What tells libraries, when they are loaded, how many threads they may use."""
 
 
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of the environment that have these values meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -29,21 +45,15 @@ def limited_threads(count: int | None) -> Iterator[None]:
     # a package that scikit-learn needs, so it is there; it has no types
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    before = {name: os.environ.get(name) for name in _VARIABLES}
-    for name, value in before.items():
-        os.environ[name] = str(min(count, int(value)) if value and value.isdigit() else count)
+    known = {name: os.environ.get(name, "") for name in THREAD_VARIABLES}
+    values = {name: str(min(count, int(value)) if value.isdigit() else count) for name, value in known.items()}
     torch = sys.modules.get("torch")
     threads = None if torch is None else torch.get_num_threads()
     try:
-        with threadpool_limits(int(os.environ["OMP_NUM_THREADS"])):
+        with environment(values), threadpool_limits(int(values["OMP_NUM_THREADS"])):
             if torch is not None and threads is not None:
                 torch.set_num_threads(min(count, threads))
             yield
     finally:
         if torch is not None and threads is not None:
             torch.set_num_threads(threads)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

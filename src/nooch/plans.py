@@ -54,7 +54,7 @@ class SplitPlan:
                 allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
             )
         if self.shares is None and self.group is not None:
-            raise ParameterError("a group needs a split by percentages", allowed="--split 70/10/20")
+            raise ParameterError("a group needs a split by percentages", allowed="`split` 70/10/20")
 
     @property
     def shares(self) -> tuple[float, ...] | None:

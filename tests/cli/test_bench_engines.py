@@ -17,17 +17,17 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, small_dataset
 from waiting import HANGS, until
 
+from nooch.benching.bench_config import read_config
 from nooch.cli import benching
 from nooch.criteria import CE
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
-from nooch.engines import ENGINES, base, slurm_jobs
+from nooch.data import divide, save_dataset
+from nooch.engines import ENGINES, base
+from nooch.engines import slurm as slurm_engine
 from nooch.errors import OutputError
 from nooch.study.benching import _train_if_needed, planned_for, status
 from nooch.study.finding import find
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 pytest.importorskip("torch")
 
@@ -41,7 +41,7 @@ def cluster():
 @pytest.fixture(params=ENGINES)
 def flag(request, monkeypatch):
     """What ``--engine`` is given."""
-    for module, name, value in ((base, "WAIT", 0.01), (base, "LOOK", 0.5), (slurm_jobs, "_PATIENCE", 1.0)):
+    for module, name, value in ((base, "WAIT", 0.01), (slurm_engine, "_LOOK", 0.5), (slurm_engine, "_PATIENCE", 1.0)):
         monkeypatch.setattr(module, name, value)
     if request.param == "ray":
         yield f"ray:{request.getfixturevalue('cluster').address}"
@@ -127,7 +127,7 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
 
 
 def test_a_find_in_parts(flag, run_cli, tmp_path):
-    save_shards(divide(small_dataset(), 3), tmp_path / "parts")
+    save_dataset(divide(small_dataset(), 3), tmp_path / "parts")
     words = ["find", tmp_path / "parts", "--tasks", "car,bowl", "--alpha", "0.001", "--out"]
     assert run_cli(*words, tmp_path / "here").code == 0
     done = run_cli(*words, tmp_path / "there", "--engine", flag)

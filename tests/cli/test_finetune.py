@@ -15,11 +15,11 @@ from pictures import CONFIG, picture_dataset
 from waiting import until
 
 import nooch
+from nooch.benching.bench_config import read_config
+from nooch.caches.pixels import PixelCache
 from nooch.data import load_dataset, save_dataset
+from nooch.models.saved_networks import load_network
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.pixels import PixelCache
-from nooch.training.saving import load_network
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -204,12 +204,12 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
 
 
 def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):
-    from nooch.training import members
+    from nooch.training import network_trainer
 
     def full(*_):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(members.Member, "step", full)
+    monkeypatch.setattr(network_trainer.NetworkTrainer, "step", full)
     done = run_cli(*arguments(world, tmp_path / "runs"))
     assert done.code == 2
     assert "smaller batch" in done.err

@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 from coco_files import STUFF, document, image, write
+from PIL import Image
 
 from nooch.cli import import_steps
-from nooch.data import load_dataset
-from nooch.data.shards import open_shards
+from nooch.data import load_dataset, open_dataset
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, files, tm
     assert two.code == 0, two.err
     assert two.out == one.out.replace(str(whole), str(parts))
     assert two.err == one.err
-    assert len(open_shards(parts)) == 4
+    assert open_dataset(parts).n_parts == 4
     a, b = load_dataset(whole), load_dataset(parts)
     assert a.fingerprint == b.fingerprint
     assert a.provenance == b.provenance
@@ -96,15 +96,22 @@ def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):
     assert load_dataset(tmp_path / "parts").image_root == str(files.parent / "images")
 
 
-def test_other_readers_take_an_engine(run_cli, files, tmp_path):
+def test_every_reader_takes_an_engine_and_parts(run_cli, tmp_path):
     for i in range(3):
         write(tmp_path / "yolo" / f"{i}.txt", "0 .5 .5 .5 .5")
     names = write(tmp_path / "names.txt", "road\n")
-    words = ["import", "boxes", tmp_path / "yolo", tmp_path / "boxes", "--format", "yolo", "--classes", names]
-    done = run_cli(*words, "--engine", "local:2")
-    assert done.code == 0, done.err
-    assert (tmp_path / "boxes-logs").is_dir()
-    assert len(load_dataset(tmp_path / "boxes")) == 3
+    rows = write(tmp_path / "rows.csv", "id,road\n" + "".join(f"{i},1\n" for i in range(3)))
+    for kind, words in (
+        ("boxes", [tmp_path / "yolo", "--format", "yolo", "--classes", names]),
+        ("table", [rows, "--id", "id", "--label", "road"]),
+    ):
+        for more, n_parts in (([], 1), (["--part-size", 2], 2)):
+            out = tmp_path / f"{kind}-{n_parts}"
+            done = run_cli("import", kind, *words, out, "--engine", "local:2", *more)
+            assert done.code == 0, done.err
+            assert (tmp_path / f"{out.name}-logs").is_dir()
+            assert open_dataset(out).n_parts == n_parts
+            assert len(load_dataset(out)) == 3
 
 
 @pytest.mark.parametrize(
@@ -113,7 +120,6 @@ def test_other_readers_take_an_engine(run_cli, files, tmp_path):
         (["--processes", 2, "--engine", "local:2"], "--engine local:2, or another engine"),
         (["--engine", "clowd"], "'clowd' is no engine"),
         (["--part-size", 0], "--part-size"),
-        (["--part-size", 9, "--stuff-maps", "."], "--stuff-maps cannot be read in parts"),
         (["--part-size", 9, "--group", "x"], "matches no part of"),
     ],
 )
@@ -125,13 +131,20 @@ def test_what_cannot_be_done_is_refused(run_cli, files, tmp_path, more, message)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["coco"]
 
 
-def test_pixel_maps_are_not_read_in_parts(run_cli, files, tmp_path):
-    for part in ("train2017", "val2017"):
+def test_pixel_maps_are_counted_in_parts(run_cli, files, tmp_path):
+    for part, ids in (("train2017", range(1, 61)), ("val2017", range(61, 91))):
         (files / f"stuff_{part}.json").unlink()
-        write(files.parent / "stuffthingmaps" / part / "000000000001.png", "x")
-    done = run_cli("import", "coco-stuff", files.parent, tmp_path / "data", "--part-size", 9)
-    assert done.code == 2
-    assert "stuffthingmaps cannot be read in parts" in " ".join(done.err.split())
+        folder = files.parent / "stuffthingmaps" / part
+        folder.mkdir(parents=True)
+        for i in ids:
+            size = image(i)["width"], image(i)["height"]
+            Image.new("L", size, 148 if i % 2 else 255).save(folder / f"{i:012d}.png")
+    prints = []
+    for more in ([], ["--part-size", 25, "--engine", "local:2"]):
+        done = run_cli("import", "coco-stuff", files.parent, tmp_path / f"data{len(more)}", "--format", "json", *more)
+        assert done.code == 0, done.err
+        prints.append(done.json["fingerprint"])
+    assert prints[0] == prints[1]
 
 
 @pytest.mark.parametrize("area", [-1.0, 1e18])

@@ -9,13 +9,12 @@ import pytest
 from small_world import small_dataset
 
 from nooch.cli.watching import logs_of, read_status, watched
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, save_dataset
 
 
 @pytest.fixture
 def parts(tmp_path):
-    return save_shards(divide(small_dataset(60), 3), tmp_path / "parts")
+    return save_dataset(divide(small_dataset(60), 3), tmp_path / "parts")
 
 
 def find(parts, *more):
@@ -28,21 +27,21 @@ def test_a_find_that_is_done(run_cli, parts, tmp_path):
     assert told["state"] == "done"
     assert told["pid"] == os.getpid()
     assert told["steps"] == {
-        "summing shards": [3, 3], "measuring shards": [3, 3], "marking tasks": [2, 2], "writing": [1, 1]
+        "summing parts": [3, 3], "measuring parts": [3, 3], "marking tasks": [2, 2], "writing": [1, 1]
     }  # fmt: skip
     assert told["command"].startswith("nooch find ")
     text = run_cli("status", tmp_path / "suite").out
     assert text.startswith("done on ")
-    assert "measuring shards      3    3" in text
+    assert "measuring parts      3    3" in text
 
 
 def test_a_find_that_was_stopped(run_cli, parts, tmp_path, monkeypatch):
-    from nooch.study import sharded_finding
+    from nooch.study.measure_files import MeasureFiles
 
     def full(*_):
         raise MemoryError("no more")
 
-    monkeypatch.setattr(sharded_finding, "gather_task", full)
+    monkeypatch.setattr(MeasureFiles, "mark", full)
     assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 2
     told = run_cli("status", tmp_path / "suite")
     assert told.out.startswith("stopped on ")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from image_folders import image_dataset, tiny_resnet
 
+from nooch.caches.features import load_features
+from nooch.caches.pixels import PixelCache
 from nooch.data import save_dataset
-from nooch.training.features import load_features
-from nooch.training.pixels import PixelCache
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")

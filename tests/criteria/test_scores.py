@@ -12,12 +12,9 @@ from scipy.sparse import csr_array
 
 from nooch.challenge import save_suite
 from nooch.criteria.scores import ContextScores, FittedContextScores
-from nooch.data import Dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import Dataset, divide, open_dataset, save_dataset
 from nooch.errors import FormatError, InputError, ParameterError
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
 
@@ -59,8 +56,8 @@ def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
     data = dataset(random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist(), split)
     criteria = {"first": ContextScores("context_{task}", 0.5), "second": ContextScores("context_bus")}
     save_suite(find(data, criteria, match="first"), tmp_path / "whole")
-    save_shards(divide(data, 4), tmp_path / "parts")
-    find_in_shards(tmp_path / "parts", criteria, tmp_path / "suite", match="first")
+    save_dataset(divide(data, 4), tmp_path / "parts")
+    find(open_dataset(tmp_path / "parts"), criteria, match="first", out=tmp_path / "suite")
     for name in ("challenge_sets.parquet", "suite.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
 

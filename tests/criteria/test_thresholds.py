@@ -14,11 +14,9 @@ import nooch
 from nooch.challenge import load_suite, save_suite, suite_thresholds
 from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_thresholds
 from nooch.criteria.scores import ContextScores
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, open_dataset, save_dataset
 from nooch.errors import InputError, ParameterError
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 CLASSES = ["car", "cup", "road", "rare"]
 CUES = {"car": ["road"], "cup": ["road"]}
@@ -82,8 +80,8 @@ def test_parts_give_the_bytes_of_one_piece(data, tmp_path):
     criteria = {kind: make(tau) for kind, make in CRITERIA.items()} | {"like": Gist("e")}
     tasks = ["car", "cup", "road"]
     save_suite(find(data, criteria, tasks=tasks, match="scores"), tmp_path / "whole")
-    save_shards(divide(data, 5), tmp_path / "parts")
-    found = find_in_shards(tmp_path / "parts", criteria, tmp_path / "suite", tasks=tasks, match="scores")
+    save_dataset(divide(data, 5), tmp_path / "parts")
+    found = find(open_dataset(tmp_path / "parts"), criteria, tasks=tasks, match="scores", out=tmp_path / "suite")
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
     reasons = {s.criterion: s.reason for s in found.header.skipped if s.task == "road"}

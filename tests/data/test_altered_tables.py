@@ -17,6 +17,7 @@ from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.errors import FormatError
 from nooch.files import sha256_of
 from nooch.study.finding import find
+from nooch.training.records import RunsFolder
 
 
 def _data():
@@ -272,3 +273,31 @@ def test_an_altered_table_of_a_suite_is_refused(suite, change, word, run_cli, tm
 def test_a_suite_without_a_table_is_refused(suite, content):
     _alter_suite(suite, content)
     fails(lambda: load_suite(suite), "challenge_sets.parquet", "cannot be read", kind=FormatError)
+
+
+# what jobs, caches and collections keep
+
+
+def _rewritten(file, change):
+    """Alter a table in its place."""
+    frame = pl.read_parquet(file)
+    change(frame).write_parquet(file)
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (partial(_drop, "logit"), "has no column logit"),
+        (partial(_null, "split"), "column split has 1 nulls"),
+        (partial(_kind, "logit", pl.String), "column logit is String"),
+    ],
+)
+def test_altered_predictions_of_a_job_are_refused(tmp_path, change, word):
+    folder = RunsFolder(tmp_path, None)
+    (tmp_path / "jobs" / "j").mkdir(parents=True)
+    frame = pl.DataFrame({"image_id": [1, 2], "split": ["valid", "test"], "logit": [0.5, -1.0]})
+    frame.write_parquet(tmp_path / "jobs" / "j" / "predictions.parquet")
+    assert folder.predictions("j").equals(frame)
+    _rewritten(tmp_path / "jobs" / "j" / "predictions.parquet", change)
+    fails(lambda: folder.predictions("j"), "predictions.parquet", word, "delete the job's folder", kind=FormatError)

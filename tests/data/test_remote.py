@@ -27,7 +27,6 @@ from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
 from nooch.files import place, read_bytes
 from nooch.study.finding import find
-from nooch.study.sharded_finding import find_in_shards
 
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 
@@ -78,7 +77,7 @@ def _same(one, other):
 
 
 def _find(address, out, **more):
-    find_in_shards(address, CRITERIA, out, match="ce", path="d", **more)
+    find(open_dataset(address), CRITERIA, match="ce", path="d", out=out, **more)
     return [(out / name).read_bytes() for name in ("challenge_sets.parquet", "suite.json")]
 
 
@@ -98,7 +97,7 @@ def test_a_find_at_an_address_gives_the_bytes_of_the_folder(memory, folder, tmp_
     assert _find(f"{memory}/whole", tmp_path / "three") == expected
     # what criteria do not read stays where it is
     fetched.clear()
-    find_in_shards(f"{memory}/parts", {"ce": CE(0.01)}, tmp_path / "four")
+    find(open_dataset(f"{memory}/parts"), {"ce": CE(0.01)}, out=tmp_path / "four")
     assert not [name for name in fetched if name.startswith(("captions", "embeddings"))]
     assert len([name for name in fetched if name.startswith("areas")]) == 2 * 4
 

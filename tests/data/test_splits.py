@@ -132,7 +132,7 @@ def test_groups_that_are_no_column_and_no_pattern():
     for pattern in ("a", "(a)?"):
         fails(
             lambda p=pattern: apply_split(images, SplitPlan("70/10/20", 0, p)),
-            f"--group {pattern!r}", "matches no part of b", "a column (image_id, split, file_name)",
+            f"`group` {pattern!r}", "matches no part of b", "a column (image_id, split, file_name)",
             kind=ParameterError,
         )  # fmt: skip
 
@@ -249,7 +249,7 @@ TABLES = {
         "image_id,split\n1,day\n2,night\n",
         {},
         "split values day, night are not known",
-        "--split-values",
+        "`split_values`",
     ),
     "no name": ("image_id,split\n1,train\n2,\n", {}, "split values None are not known"),
     "names explained badly": ("image_id,split\n1,0\n2,0\n", {"0": "night"}, "night is no split", "train, valid, test"),

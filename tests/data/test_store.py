@@ -354,7 +354,7 @@ def test_an_interruption_while_folders_change_names_keeps_the_old_one(saved, mon
 
 def test_overwrite_rules(saved, tmp_path):
     other = dataset_of([{"Y": 0.5}], ["Y"])
-    _fails(lambda: save_dataset(other, saved), str(saved), "exists already", "--overwrite", kind=OutputError)
+    _fails(lambda: save_dataset(other, saved), str(saved), "exists already", "`overwrite`", kind=OutputError)
     _same(load_dataset(saved), _data())
     save_dataset(other, saved, overwrite=True)
     _same(load_dataset(saved), other)

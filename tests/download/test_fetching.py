@@ -41,7 +41,7 @@ def _right(root):
 def _refused(fetched, root, files, *parts):
     """One error, which names every mirror, and nothing under the final name."""
     text = fails(lambda: fetched(files), "cannot be downloaded", *files.urls, *parts, kind=DownloadError)
-    assert "--from" in text
+    assert "`source`" in text
     assert not (root / "file.bin").exists()
     return text
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
 from nooch.encoders import captions, embed_captions
 from nooch.study import embedding
 
@@ -54,9 +54,9 @@ def test_parts_are_removed_when_the_embedding_is_kept(data, tmp_path, monkeypatc
     folder = save_dataset(data, tmp_path / "dataset")
     monkeypatch.setattr(embedding, "encoder", lambda _name: Counting(fail_after=3))
     with pytest.raises(KeyboardInterrupt):
-        embedding.with_embedding(data, "counting", folder=folder)
-    assert len(list((folder / ".embedding-counting").iterdir())) == 1
+        embedding.embed(open_dataset(folder), "counting")
+    assert len(list((folder / ".embedding-counting" / "blocks-0000000").iterdir())) == 1
     monkeypatch.setattr(embedding, "encoder", lambda _name: Counting())
-    embedding.with_embedding(data, "counting", folder=folder)
+    embedding.embed(open_dataset(folder), "counting")
     assert not (folder / ".embedding-counting").exists()
     assert load_dataset(folder).embeddings["counting"].shape == (10, 2)

@@ -65,13 +65,13 @@ def test_missing_images_are_counted_and_named(suite, long):
         lambda: evaluate(suite, long.filter(pl.col("image_id") > 39, task="car").vstack(long.filter(task="fire_hydrant"))),
         "run predictions, task car", "3 of 24 images of split test have no prediction: 37, 38, 39",
     )  # fmt: skip
-    fails(lambda: evaluate(suite, long, split="valid"), "16 of 16 images of split valid have no prediction", "--split")
+    fails(lambda: evaluate(suite, long, split="valid"), "16 of 16 images of split valid have no prediction", "`split`")
 
 
 def test_unknown_images_are_refused_or_left_out(suite, long):
     stray = pl.concat([long, long[:1].with_columns(image_id=pl.lit(99999, pl.Int64))])
     fails(
-        lambda: evaluate(suite, stray), "1 of 25 images are not in the suite: 99999", "--ignore-unknown", "valid, test"
+        lambda: evaluate(suite, stray), "1 of 25 images are not in the suite: 99999", "`ignore_unknown`", "valid, test"
     )
     expected = evaluate(suite, long).table
     assert evaluate(suite, stray, ignore_unknown=True).table.equals(expected)

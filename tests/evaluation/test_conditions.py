@@ -53,7 +53,7 @@ def test_forms(text, expected):
     ],
 )  # fmt: skip
 def test_other_forms_are_refused_with_an_example(text):
-    fails(lambda: parse_condition(text), "--fail-if", "auc@hard[ce,car]<0.85", kind=ParameterError)
+    fails(lambda: parse_condition(text), "`fail_if`", "auc@hard[ce,car]<0.85", kind=ParameterError)
 
 
 def test_metrics_are_looked_at_at_once():

@@ -448,6 +448,6 @@ def test_tasks_that_the_suite_does_not_have_are_left_out_where_asked():
     suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
     values, ids = np.arange(12.0).reshape(4, 3), data.images["image_id"]
     more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
-    fails(lambda: evaluate(suite, more), "'unicorn'", "--ignore-unknown")
+    fails(lambda: evaluate(suite, more), "'unicorn'", "`ignore_unknown`")
     plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
     assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)

@@ -223,7 +223,7 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 
 def test_a_wide_table_must_say_its_scale(long):
-    fails(lambda: as_runs(wide(long), SUITE), "--scale logit", "--scale probability")
+    fails(lambda: as_runs(wide(long), SUITE), "`scale` logit", "`scale` probability")
     fails(lambda: as_runs(long, SUITE, "logits"), "'logits' is no scale", "mean logit", kind=ParameterError)
 
 

@@ -97,7 +97,9 @@ def suite_of(names: dict[str, list[str]], ids: list[int] | list[str], split: str
     present = csr_array(np.repeat(labels[:, None].astype(float), len(tasks), axis=1))
     data = Dataset.build(frame, tasks, present)
     sets = {
-        (criterion, task, split): ChallengeSet.from_mark(criterion, task, split, data, Mark(codes))
+        (criterion, task, split): ChallengeSet.from_mark(
+            criterion, task, split, Mark(codes), data.images["image_id"], data.labels(task)
+        )
         for criterion, listed in names.items()
         for task in listed
     }

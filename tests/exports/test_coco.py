@@ -87,12 +87,12 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
         {"id": 2, "name": "Mine"},
     ]
     assert len(loaded(tmp_path / "out" / "test.json").getImgIds()) == len(found["images"])
-    fails(lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True), "needs the dataset", "--dataset")
+    fails(lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True), "needs the dataset", "`dataset`")
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):
     text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "--no-annotations", kind=ParameterError
+        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "`no_annotations`", kind=ParameterError
     )
     assert "things.json, stuff.json" in text
     fails(
@@ -134,11 +134,11 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     ("content", "words"),
     [
         ("", "is empty"),
-        ('{"images": [', "no COCO annotation file"),
+        ('{"images": [', "no valid JSON"),
         ({"images": [], "annotations": [{"image_id": 1, "caption": "x"}], "categories": []}, "category_id"),
-        ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "no COCO annotation file"),
+        ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "$.images[0].id"),
         ({"images": []}, "annotations"),
-        (b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}', "no COCO annotation file"),
+        (b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}', "no valid JSON"),
     ],
 )
 def test_what_is_no_annotation_file_is_refused(made, tmp_path, content, words):

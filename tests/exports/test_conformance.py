@@ -91,7 +91,7 @@ def test_it_writes_the_same_bytes_every_time(case):
 def test_it_keeps_what_is_there_unless_it_may_overwrite(case):
     case.write()
     before = case.state()
-    fails(lambda: case.write(licences=["another"]), "--overwrite", kind=OutputError)
+    fails(lambda: case.write(licences=["another"]), "`overwrite`", kind=OutputError)
     assert case.state() == before
     case.write(licences=["another"], overwrite=True)
     assert case.state() != before
@@ -151,7 +151,7 @@ def test_it_claims_no_licence_that_nobody_recorded(case, published):
     options = {"annotations": [], "no_annotations": True} if case.name == "coco" else {}
     done = case.write(suite=published, data=bare, **options)
     assert done.licences == []
-    assert any("--licence" in text for text in done.notes)
+    assert any("`licence`" in text for text in done.notes)
     written = str(case.state())
     assert "not recorded" in written
     assert "CC BY" not in written
@@ -159,7 +159,7 @@ def test_it_claims_no_licence_that_nobody_recorded(case, published):
 
 def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, published):
     if case.name in NEEDS_DATA:
-        fails(lambda: case.write(suite=published, data=None), "needs the dataset", "--dataset", kind=NoochError)
+        fails(lambda: case.write(suite=published, data=None), "needs the dataset", "`dataset`", kind=NoochError)
     else:
         assert case.write(suite=published, data=None).sets == 4
 

@@ -37,7 +37,7 @@ def test_samples_are_found_by_the_end_of_their_path():
     ]
     assert match_samples(names, samples) == {1: "s1", 2: "s2", 3: "s3"}
     fails(
-        lambda: match_samples(names, [("s1", "/x/1.jpg"), ("s2", "/y/1.jpg")]), "several samples", "1.jpg", "--id-field"
+        lambda: match_samples(names, [("s1", "/x/1.jpg"), ("s2", "/y/1.jpg")]), "several samples", "1.jpg", "`id_field`"
     )
 
 
@@ -163,7 +163,7 @@ def test_with_fiftyone_itself(made):
         assert dataset.count_sample_tags() == {tag.name: len(tag.ids) for tag in plan}
         assert sorted(dataset.list_saved_views()) == sorted(tag.view for tag in plan)
         assert len(dataset.load_saved_view(plan[0].view)) == len(plan[0].ids)
-        fails(lambda: export(made.suite, "fiftyone", name, data=made.data), "--overwrite", kind=OutputError)
+        fails(lambda: export(made.suite, "fiftyone", name, data=made.data), "`overwrite`", kind=OutputError)
         export(made.suite, "fiftyone", name, data=made.data, overwrite=True)
         assert dataset.count_sample_tags() == {tag.name: len(tag.ids) for tag in plan}
     finally:

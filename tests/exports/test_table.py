@@ -79,7 +79,7 @@ def test_predictions_that_do_not_fit(made, tmp_path):
     act = lambda: export(made.suite, "table", tmp_path / "o", data=made.data, tasks=["car"], predictions=other)  # noqa: E731
     fails(act, "predict none of the chosen tasks", kind=InputError)
     wide = other.pivot(on="task", index="image_id", values="logit")
-    fails(lambda: export(made.suite, "table", tmp_path / "o", data=made.data, predictions=wide), "--scale")
+    fails(lambda: export(made.suite, "table", tmp_path / "o", data=made.data, predictions=wide), "`scale`")
     assert not list(tmp_path.iterdir())
     fails(
         lambda: export(made.suite, "csv", tmp_path / "o", data=made.data, scale="logit"), "'scale'", kind=ParameterError

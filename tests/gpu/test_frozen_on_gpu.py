@@ -6,13 +6,13 @@ from image_folders import image_dataset, tiny_resnet
 from pixel_arrays import tiny_vit
 from shortcuts import jobs_of, shortcut
 
+from nooch.caches.features import FeatureOptions, extract_features
+from nooch.caches.pixels import build_pixels
 from nooch.encoders.sbert import SbertEncoder
-from nooch.training.backbones import load_backbone
-from nooch.training.features import extract_features
+from nooch.models.backbones import load_backbone
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS
-from nooch.training.pixels import build_pixels
-from nooch.training.probe import HeadPass
 
 WORDS = ["a", "car", "boat", "on", "the", "road", "water", "cow", "grass", "two", "people", "sit"]
 
@@ -31,8 +31,12 @@ def test_features(device, family, more, tolerance, tmp_path):
     folder, data = family(tmp_path / "model"), image_dataset(tmp_path, 37)
     pixels = build_pixels(data, tmp_path / "px", size=32)
     # 37 images in batches of 16: the last has another shape
-    ours = extract_features(data, load_backbone(folder, device=device, **more), tmp_path / "a", pixels=pixels, batch=16)
-    theirs = extract_features(data, load_backbone(folder, device="cpu"), tmp_path / "b", pixels=pixels, batch=16)
+    ours = extract_features(
+        data, load_backbone(folder, device=device, **more), tmp_path / "a", FeatureOptions(batch=16), pixels=pixels
+    )
+    theirs = extract_features(
+        data, load_backbone(folder, device="cpu"), tmp_path / "b", FeatureOptions(batch=16), pixels=pixels
+    )
     assert apart(ours.matrix(), theirs.matrix()) < tolerance
     assert ours.header.made["backbone"]["device"] == device.partition(":")[0]
 

@@ -8,12 +8,12 @@ from pictures import pictures
 from pixel_arrays import tiny_vit
 from shortcuts import jobs_of
 
-from nooch.training.augmenting import augmented, draw
+from nooch.models.networks import backbones, read_logits
+from nooch.models.saved_networks import load_network
+from nooch.training.augmentation import augmented, draw
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
-from nooch.training.networks import backbones, read_logits
-from nooch.training.saving import load_network
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_settings import TuneSettings
 
 # 56 images in batches of 16: the last batch has another shape, and so has the last of 40 images of validation
 DATA = pictures(n_train=56, n_other=40)
@@ -24,7 +24,7 @@ FEW = [jobs_of([name])[0] for name in ("erm", "gdro", "irm")]
 
 def trained(device, source, settings, jobs, *, interrupted=False, data=DATA):
     """Networks after all epochs."""
-    made = backbones(source, settings, size=data.inputs.size[0], device=device)
+    made = backbones(source, settings.network, size=data.inputs.size[0], device=device)
     found = NetworkJobs(data, jobs, settings, made, device)
     while not found.finished:
         found.step()

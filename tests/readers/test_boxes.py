@@ -116,7 +116,7 @@ def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
 def test_yolo_files_that_are_refused(tmp_path):
     given = _yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5"})
     source = given["source"]
-    fails(lambda: read_boxes(source, "yolo"), "by number", "give --classes", kind=ParameterError)
+    fails(lambda: read_boxes(source, "yolo"), "by number", "give `classes`", kind=ParameterError)
     fails(lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"), "no.txt", "cannot be read", helps=False)
     fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
     fails(lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")), "names.txt", "cannot be read", helps=False)
@@ -204,7 +204,7 @@ def test_voc_names_are_checked(tmp_path):
     fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
     fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
-    fails(lambda: read_boxes(folder, "voc", classes=folder), "leave --classes out", kind=ParameterError)
+    fails(lambda: read_boxes(folder, "voc", classes=folder), "leave `classes` out", kind=ParameterError)
 
 
 # Open Images
@@ -229,6 +229,7 @@ OPENIMAGES = {
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are no numbers"),
     "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "to (1, 1.5) is not within the image"),
     "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
+    "no row": (HEADER, "holds no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
     "empty": ("", "cannot be read"),
 }

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 
 import numpy as np
@@ -12,8 +13,8 @@ from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
-from nooch.readers.coco import read_coco
-from nooch.study.sharded_importing import import_coco_in_parts
+from nooch.readers.coco import CocoReading, read_coco
+from nooch.study.importing import import_dataset
 
 
 def _annotation(**changed):
@@ -129,11 +130,13 @@ def test_a_broken_annotation_file_is_refused(tmp_path, case, role):
 
 
 def _refused_in_parts(text, folder, **files):
-    """An import in parts gives the same error, wherever files are cut, and leaves nothing."""
+    """An import of parts gives the same error, wherever files are cut, and leaves nothing."""
     before = sorted(folder.iterdir())
-    for part, size in ((1, 90), (9, 1 << 20)):
-        cut = {"part_size": part, "range_size": size, "slice_size": size // 4}
-        assert text == fails(lambda c=cut: import_coco_in_parts(folder / "new" / "data", **files, **c), helps=False)
+    for part, size in ((1, 20), (9, 1 << 18)):
+        reading = CocoReading(**files, slice_size=size)
+        assert text == fails(
+            lambda r=reading, p=part: import_dataset(r, folder / "new" / "data", part_size=p), helps=False
+        )
         assert sorted(folder.iterdir()) == before
 
 
@@ -299,7 +302,11 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
     things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg")]))
     assert read_coco([things], images=tmp_path / "pictures").images["file_name"].item() == "b/x.jpg"
 
+    scandir = os.scandir
+
     def refuse(path):
+        if str(path) != str(tmp_path):
+            return scandir(path)
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("nooch.readers.image_files.os.scandir", refuse)

@@ -129,7 +129,7 @@ def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name)
     spelled = name.replace(" ", "_")
     fails(
         lambda: read_label_maps(tmp_path / "maps", listed),
-        str(listed), f"255 '{spelled}'", "allowed: void: 255", "remedy: add --void 255", kind=ParameterError,
+        str(listed), f"255 '{spelled}'", "allowed: void: 255", "remedy: add `void` 255", kind=ParameterError,
     )  # fmt: skip
     data = read_label_maps(tmp_path / "maps", listed, void=[255])
     assert data.classes == ("sky", "void_deck")
@@ -139,7 +139,7 @@ def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name)
 def test_names_by_position_are_checked_too(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
     listed = write(tmp_path / "classes.txt", "unlabeled\nsky\nvoid\n")
-    fails(lambda: read_label_maps(tmp_path / "maps", listed), "--void 0 --void 2", kind=ParameterError)
+    fails(lambda: read_label_maps(tmp_path / "maps", listed), "`void` 0 `void` 2", kind=ParameterError)
     assert read_label_maps(tmp_path / "maps", listed, void=[0, 2]).classes == ("sky",)
 
 
@@ -173,7 +173,7 @@ def test_maps_that_cannot_be_read(tmp_path):
     folder.mkdir()
     fails(read, str(folder), "holds no label maps", ".png")
     _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
-    fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "--void")
+    fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "`void`")
     _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
     fails(read, "1.png", "is a RGB image", "one channel")
     _save(folder, "1.png", np.zeros((2, 2), np.uint8))
@@ -278,7 +278,7 @@ def test_msrc(shared_data, tmp_path):
     assert data.images["image_id"].to_list() == sorted(data.images["image_id"].to_list())
     # without void, every pixel of an image has a class
     listed = folder / "classes.txt"
-    fails(lambda: read_label_maps(folder / "labels", listed), "0 'void'", "--void 0", kind=ParameterError)
+    fails(lambda: read_label_maps(folder / "labels", listed), "0 'void'", "`void` 0", kind=ParameterError)
     text = listed.read_text().replace("0 void", "0 nothing")
     whole = read_label_maps(folder / "labels", write(tmp_path / "classes.txt", text))
     assert len(whole.classes) == 24

@@ -57,7 +57,7 @@ def _drawn(path):
 
 def _decoded(codec):
     def decode(path):
-        decoding = pytest.importorskip("nooch.training.decoding")
+        decoding = pytest.importorskip("nooch.models.image_decoding")
         if codec == "fast":
             pytest.importorskip("simplejpeg")
         _, broken = decoding.decode_images([path], (4, 4), codec)

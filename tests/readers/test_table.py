@@ -176,7 +176,7 @@ WIDE = {
     "labels with fractions": ("id,y\n1,1\n2,0.5\n", {}, "label y holds fractions"),
     "NaN as a label": ("id,y\n1,1.0\n2,NaN\n", {}, "label y holds fractions, NaN, infinity"),
     "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {}, "label y holds fractions, NaN, infinity"),
-    "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"}, "split values night are not known", "--split-values"),
+    "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"}, "split values night are not known", "`split_values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"}, "split values None are not known"),
     "a column called split": ("id,y,split\n1,1,train\n", {}, "columns split have a name that nooch uses", "--split-column"),
     "a column called image_id": ("id,y,image_id\n1,1,7\n", {}, "columns image_id have a name that nooch uses"),

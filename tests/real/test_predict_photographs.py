@@ -20,8 +20,8 @@ FEW, SIZE = 5, 128
 
 
 def predicted(shared_data, data, suite, tasks):
-    from nooch.training.kinds import load_task_model
-    from nooch.training.task_maps import read_task_map
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
 
     folder = shared_data / "backbones" / "mobilenet_v1_0.75_224"
     model = load_task_model(folder, tasks, read_task_map("imagenet"), device="cpu", size=SIZE)
@@ -49,7 +49,7 @@ def test_coco(shared_data):
         *(f"coco-tiny/annotations/instances_{p}2017.json" for p in ("train", "val")),
     ]
     data = nooch.read_coco([real / part for part in parts], [], [], images=real)
-    from nooch.training.task_maps import read_task_map
+    from nooch.models.task_maps import read_task_map
 
     tasks = [name for name in data.classes if name in read_task_map("imagenet") and data.labels(name).sum() >= FEW]
     suite = nooch.find(data, {"ce": nooch.CE()}, tasks=tasks)

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import nooch
+from nooch.benching.bench_config import read_config
 from nooch.study.benching import bench, status
 from nooch.study.collecting import collect
 from nooch.study.planning import plan_bench
-from nooch.training.config import read_config
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -32,8 +32,8 @@ SIZE = 128
 @pytest.fixture(scope="module")
 def collected(shared_data, tmp_path_factory):
     """Scores and chosen settings of 7 tasks x 32 settings x 3 seeds."""
-    from nooch.training.backbones import load_backbone
-    from nooch.training.features import extract_features
+    from nooch.caches.features import extract_features
+    from nooch.models.backbones import load_backbone
 
     folder = tmp_path_factory.mktemp("msrc")
     source = shared_data / "msrc-v2"

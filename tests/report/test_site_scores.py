@@ -51,7 +51,7 @@ def test_predictions_alone_have_the_tables_of_evaluate(world, tmp_path):
     assert "Differences from mine" in titles
     assert "[." in str(found["Scores on ce challenge sets (test)"])
     assert "<b>yours</b>" not in _text(done.path)
-    assert "No runs were given (--runs): the paper&#39;s tables" in _text(done.path)
+    assert "No runs were given (`runs`): the paper&#39;s tables" in _text(done.path)
 
 
 def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_side(world, tmp_path):
@@ -89,7 +89,7 @@ def test_predictions_that_cannot_be_scored_say_why(world, tmp_path):
 def test_a_report_of_a_suite_alone_says_on_each_page_what_is_missing(tmp_path):
     data = site_data(tmp_path, pictures=False)
     done = write_report(site_suite(data), tmp_path / "site")
-    assert "No runs were given (--runs)" in _text(done.path)
+    assert "No runs were given (`runs`)" in _text(done.path)
     for page in ("criteria", "examples", "index"):
         assert "What is not here" in _text(done.path, page)
     ce = site_suite(data).only(["car"])

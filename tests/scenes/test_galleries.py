@@ -269,7 +269,7 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     fails(lambda: save_gallery(["car"], replace(sources, images=tmp_path), sheet), "are not there", kind=InputError)
     fails(lambda: save_gallery(["car"], replace(sources, methods=["erm", "irm"]), sheet), "irm", kind=ParameterError)
     fails(lambda: figure_data("fig8", replace(sources, tasks=["car", "cow"])), "2 tasks", kind=ParameterError)
-    fails(lambda: figure_data("fig15", replace(sources, predictions=None)), "--predictions", kind=ParameterError)
+    fails(lambda: figure_data("fig15", replace(sources, predictions=None)), "`predictions`", kind=ParameterError)
     fails(lambda: figure_data("fig8", replace(sources, predictions=sources.predictions[:1])), "two methods",
           kind=ParameterError)  # fmt: skip
     only = find(data, {"ce": CE()}, tasks=["car", "airplane", "bowl"], splits=["test"])

@@ -106,7 +106,7 @@ def test_what_a_figure_needs_is_named_with_the_option_that_gives_it(name):
     for need in FIGURES[name].needs:
         if not NEEDS[need].there(Sources()):
             assert NEEDS[need].remedy in text
-    assert "--" in text
+    assert "`" in text
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -129,7 +129,7 @@ def test_all_draws_what_can_be_drawn(sources, tmp_path):
     assert check_figures(["all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
     assert check_figures(["fig4", "all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
     assert check_figures(["all"], Sources(data=small_data())) == ["fig10", "fig12"]
-    fails(lambda: check_figures(["all"], Sources()), "no figure can be drawn", "--suite", kind=ParameterError)
+    fails(lambda: check_figures(["all"], Sources()), "no figure can be drawn", "`suite`", kind=ParameterError)
     fails(lambda: check_figures([], sources), "no figure", kind=ParameterError)
     fails(lambda: check_figures(["fig33"], sources), "did you mean", kind=ParameterError)
 
@@ -200,7 +200,7 @@ def test_runs_beside_the_paper(tmp_path):
     fails(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method", kind=ParameterError)
     one = figure_data("fig4", replace(sources, paper=False, tasks=["car"]))
     assert one["tasks"].unique().to_list() == [1]
-    fails(lambda: figure_data("fig13", sources), "--predictions", "--dataset", kind=ParameterError)
+    fails(lambda: figure_data("fig13", sources), "`predictions`", "`dataset`", kind=ParameterError)
 
 
 def test_predictions_for_other_classes_are_left_alone(sources):
@@ -239,7 +239,7 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     )
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
-    fails(lambda: figure_data("fig11", Sources(sweep=loaded)), "--sweep", "--tau", kind=ParameterError)
+    fails(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`tau`", kind=ParameterError)
 
 
 def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):
@@ -272,7 +272,7 @@ def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(so
 
 def test_embeddings_are_named_where_there_are_several(sources):
     two = replace(sources, data=sources.data.with_embedding("f", np.ones((len(sources.data), 2))))
-    fails(lambda: figure_data("fig14", two), "2 embeddings", "--embedding", kind=ParameterError)
+    fails(lambda: figure_data("fig14", two), "2 embeddings", "`embedding`", kind=ParameterError)
     fails(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is no embedding", kind=ParameterError)
     assert figure_data("fig14", replace(two, embedding="e")).equals(figure_data("fig14", sources))
     fails(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch embed", kind=ParameterError)

@@ -40,7 +40,7 @@ def suite(data):
 
 @pytest.fixture
 def model(tmp_path):
-    from nooch.training.kinds import load_task_model
+    from nooch.models.model_kinds import load_task_model
 
     return load_task_model(
         str(save_classifier(tmp_path / "model", ("car", "cow", "street"))), ["car", "cow"], device="cpu"
@@ -92,7 +92,7 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     assert find_images(suite, ["car"], splits=["test"], data=nameless, images=folder)[1] == paths
     (folder / "3.jpg").unlink()
     fails(
-        lambda: find_images(suite, ["car"], splits=["test"], images=folder), "1 of 10 images are not there", "--images"
+        lambda: find_images(suite, ["car"], splits=["test"], images=folder), "1 of 10 images are not there", "`images`"
     )
     fails(lambda: find_images(suite, ["car"]), "where are the images?", kind=ParameterError)
     fails(lambda: find_images(suite, ["car"], splits=["tset"]), "tset", kind=ParameterError)
@@ -128,6 +128,6 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
     rest = [row for row in range(N) if row != 4]
     with pytest.raises(NoochError, match="out of memory while predicting") as caught:
         predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
-    assert "--batch 4" in str(caught.value)
+    assert "`batch` 4" in str(caught.value)
     monkeypatch.setattr("nooch.study.predicting.forward", lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan))
     fails(lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]), "logits that are not finite")

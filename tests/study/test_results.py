@@ -24,7 +24,7 @@ from nooch.study.pairing import paired_results
 from nooch.study.results import merge, paper_cells, read_results
 from nooch.study.tabling import legend, like, table_names
 from nooch.study.verdicts import Numbers
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 METRIC = "nll"
 
@@ -118,7 +118,11 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     selected.with_columns(setting=pl.lit("K=99")).write_csv(tmp_path / "selected.csv")
     fails(lambda: read_results(tmp_path), "do not belong together")
     selected.drop("rule").write_csv(tmp_path / "selected.csv")
-    fails(lambda: read_results(tmp_path), "selected.csv", "lacks the columns rule")
+    fails(lambda: read_results(tmp_path), "selected.csv", "has no column rule")
+    selected.with_columns(method=pl.lit(7)).write_csv(tmp_path / "selected.csv")
+    fails(lambda: read_results(tmp_path), "selected.csv", "column method is Int64")
+    scores.table.with_columns(pl.col("value").cast(pl.String)).write_parquet(tmp_path / "scores.parquet")
+    fails(lambda: read_results(tmp_path), "scores.parquet", "column value is String")
 
 
 def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
@@ -293,7 +297,7 @@ def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     edited = data.images.with_columns(pl.lit(1).alias("edition"))
     version = small_suite(type(data).build(edited, data.classes, data.areas))
     fails(lambda: read_results(runs.path, [version]), "another version of it", kind=ParameterError)
-    fails(lambda: read_results(runs.path), "--suite", kind=ParameterError)
+    fails(lambda: read_results(runs.path), "`suite`", kind=ParameterError)
     # out of several the right one is found
     assert read_results(runs.path, [other, suite]).notes == []
     fails(lambda: read_results(tmp_path, [suite]), "holds no results", kind=InputError)

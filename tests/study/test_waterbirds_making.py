@@ -177,14 +177,14 @@ def test_everything_is_looked_for_before_anything_is_made(own, tmp_path, monkeyp
 
     mask = next((cub / "segmentations").rglob("*.png"))
     hidden = mask.rename(tmp_path / "mask.png")
-    refused("1 of 30 images are not there", mask.name, "--segmentations")
+    refused("1 of 30 images are not there", mask.name, "`segmentations`")
     mask.symlink_to(hidden)
     refused("1 of 30 images are not there", "no links that lead out")
     mask.unlink()
     hidden.rename(mask)
     bird = next((cub / "images").rglob("*.jpg"))
     moved = bird.rename(tmp_path / "bird.jpg")
-    refused("1 of 30 images are not there", bird.name, "--cub")
+    refused("1 of 30 images are not there", bird.name, "`cub`")
     moved.rename(bird)
     ocean = places / "data_large" / "o" / "ocean"
     away = ocean.rename(tmp_path / "ocean")

@@ -12,16 +12,16 @@ from refusals import fails
 from shortcuts import jobs_of
 
 from nooch.errors import FormatError, InputError, ParameterError
+from nooch.models.model_kinds import load_task_model
+from nooch.models.networks import backbones, read_features, read_logits
+from nooch.models.preprocessing import IMAGENET
+from nooch.models.saved_networks import load_network
+from nooch.models.task_maps import TaskWords
 from nooch.training.jobs import recorded
-from nooch.training.kinds import load_task_model
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
-from nooch.training.networks import backbones, read_logits
-from nooch.training.preprocessing import IMAGENET
-from nooch.training.records import passes_of
-from nooch.training.saving import load_network
-from nooch.training.task_maps import TaskWords
-from nooch.training.tuning import OPTIMISERS, TuneSettings
+from nooch.training.network_settings import OPTIMISERS, TuneSettings
+from nooch.training.run_records import passes_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -35,7 +35,7 @@ def made(tmp_path_factory):
     """Backbones with random weights of a small ResNet."""
     file = tmp_path_factory.mktemp("network") / "small.json"
     file.write_text(json.dumps(CONFIG))
-    return backbones(f"config:{file}", SETTINGS, size=16, device="cpu")
+    return backbones(f"config:{file}", SETTINGS.network, size=16, device="cpu")
 
 
 def finished(data, jobs, settings, made):
@@ -93,14 +93,14 @@ def test_jtt_takes_what_its_first_stage_gets_wrong(made):
     (job,) = jobs_of({"jtt": {"epochs": 1, "up": 3}})
     erm = NetworkJobs(DATA, jobs_of(["erm"]), SETTINGS, made)
     erm.step()
-    networks = [member.network for member in erm.main.members]
+    networks = [trainer.network for trainer in erm.trainers]
     logits = read_logits(networks, DATA.inputs, DATA.rows["train"], 16)[0][:, 0]
     wrong = (logits > 0) != DATA.labels["car"][DATA.rows["train"]]
     assert 0 < wrong.sum() < len(wrong)
     trained = NetworkJobs(DATA, [job], SETTINGS, made)
     trained.step()
     assert trained.epoch == 0
-    rows = trained.main.seams.rows(0)
+    rows = trained.hooks.rows(0)
     assert np.array_equal(np.bincount(rows, minlength=64)[:64], np.where(wrong, 3, 1))
 
 
@@ -110,13 +110,14 @@ def test_a_last_stage_changes_the_last_layer_alone(made):
     while not trained.finished:
         trained.step()
     before = trained.logits("valid")
-    features = [trained.main.features(DATA.rows["valid"])[number] for number in range(2)]
+    networks = [trained.network(number) for number in range(2)]
+    features = read_features(networks, DATA.inputs, DATA.rows["valid"], 16)
     assert np.array_equal(features[0], features[1])
     trained.refit()
     after = dict(zip([job.method for job in jobs], trained.logits("valid"), strict=True))
     assert np.array_equal(before[0], after["erm"])
     assert not np.allclose(before[1], after["dfr"])
-    head = trained.main.network([job.method for job in jobs].index("dfr")).head
+    head = trained.network([job.method for job in jobs].index("dfr")).head
     expected = features[0] @ head.weight.detach().numpy()[0] + head.bias.item()
     assert np.abs(expected - after["dfr"]).max() < 1e-4
 
@@ -140,7 +141,7 @@ def test_a_trained_network_answers_its_tasks(made, tmp_path):
     folder = tmp_path / "network"
     fails(lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError)
     words = {"car": TaskWords(("car",))}
-    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "--map", kind=ParameterError)
+    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "`task_map`", kind=ParameterError)
     fails(lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError)
     (folder / "head.safetensors").write_bytes(b"x")
     fails(lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError)
@@ -149,7 +150,7 @@ def test_a_trained_network_answers_its_tasks(made, tmp_path):
 def test_an_auxiliary_output_predicts_the_cue(made):
     settings = replace(SETTINGS, auxiliary=1.0, lr=0.05, epochs=8)
     trained = finished(DATA, jobs_of(["erm"]), settings, made)
-    network = trained.main.network(0)
+    network = trained.network(0)
     assert network.head.out_features == 2
     network.training(False)
     with torch.no_grad():
@@ -192,11 +193,11 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
         (released, scaled),
         (replace(SETTINGS, normalize=False), scaled),
     ):
-        backbone = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")(0)
+        backbone = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")(0)
         assert torch.allclose(backbone.prepare(pixels), expected, atol=1e-6)
     assert backbone.describe()["preprocessing"]["mean"] == (0.0, 0.0, 0.0)
     # a saved network says so itself, and predicts as it was trained
-    bare = backbones(f"config:{tmp_path}/small.json", released, size=16, device="cpu")
+    bare = backbones(f"config:{tmp_path}/small.json", released.network, size=16, device="cpu")
     trained = finished(DATA, jobs_of(["erm"]), released, bare)
     trained.save(0, tmp_path / "network")
     network, _ = load_network(tmp_path / "network", device="cpu")
@@ -224,7 +225,7 @@ def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monke
     monkeypatch.setitem(OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True))
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
     (tmp_path / "small.json").write_text(json.dumps(CONFIG))
-    made = backbones(f"config:{tmp_path}/small.json", settings, size=16, device="cpu")
+    made = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")
     one, other = finished(DATA, jobs_of(["erm"]), settings, made), NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
     while not other.finished:
         other.step()

@@ -9,13 +9,13 @@ from shortcuts import finished, hard_auc, jobs_of, shortcut
 
 from nooch.errors import ParameterError
 from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, losses
-from nooch.training.heads import Descent
+from nooch.training.block_sgd import Descent
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
-from nooch.training.mixing import Lisa, Mixup
-from nooch.training.probe import HeadPass
-from nooch.training.refitting import AFR, DFR, LogisticRegression, Trained
-from nooch.training.sampling import Balance, Draws, Part, Redraw, in_order, row_weights
+from nooch.training.mixtures import Lisa, Mixup
+from nooch.training.samplers import Balance, Draws, Part, Redraw, in_order, row_weights
 
 torch = pytest.importorskip("torch")
 

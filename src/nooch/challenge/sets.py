@@ -11,7 +11,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge.marks import HARD, NONE, UNKNOWN, Mark, Side
-from nooch.data import Dataset
 
 __all__ = ["SUBSETS", "ChallengeSet", "Counts"]
 
@@ -67,10 +66,28 @@ class ChallengeSet:
     by_cue: NDArray[np.uint64] | None = None
 
     @classmethod
-    def from_mark(cls, criterion: str, task: str, split: str, part: Dataset, mark: Mark) -> ChallengeSet:
-        """The set of a mark on the images of one split."""
-        labels, codes, support, by_cue = part.labels(task, unknown=False), mark.codes, mark.support, mark.by_cue
-        ids, unknown = part.images["image_id"], part.unknown_labels(task)
+    def from_mark(
+        cls,
+        criterion: str,
+        task: str,
+        split: str,
+        mark: Mark,
+        image_ids: pl.Series,
+        labels: NDArray[np.bool_],
+        unknown: NDArray[np.bool_] | None = None,
+    ) -> ChallengeSet:
+        """The set of a mark.
+
+        Args:
+            criterion: its name in the suite, with ``task`` and ``split``.
+            task: see ``criterion``.
+            split: see ``criterion``.
+            mark: the verdict on the images of the split.
+            image_ids: of these images, ascending, shape (n_images,).
+            labels: bool (n_images,).
+            unknown: images of unknown label, which have no verdict, bool (n_images,); or None.
+        """
+        codes, support, by_cue = mark.codes, mark.support, mark.by_cue
         if unknown is not None:
             codes = np.where(unknown, NONE, codes)
         excluded = (0, 0, 0)
@@ -78,12 +95,12 @@ class ChallengeSet:
             known = codes != NONE
             n_unknown = 0 if unknown is None else int(unknown.sum())
             excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()) - n_unknown, n_unknown)
-            ids, labels, codes = ids.filter(pl.Series(known)), labels[known], codes[known]
+            image_ids, labels, codes = image_ids.filter(pl.Series(known)), labels[known], codes[known]
             support = None if support is None else support[known]
             by_cue = None if by_cue is None else by_cue[known]
-        hard = codes == HARD
-        subset = np.where(hard, np.where(labels, 0, 1), 2).astype(np.uint8)
-        return cls(criterion, task, split, ids, labels, subset, support, mark.positive, mark.negative, excluded, by_cue)
+        subset = np.where(codes == HARD, np.where(labels, 0, 1), 2).astype(np.uint8)
+        sides = mark.positive, mark.negative
+        return cls(criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue)
 
     def __len__(self) -> int:
         return len(self.image_ids)

@@ -10,17 +10,14 @@ import contextlib
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from nooch.challenge.marks import Side
 from nooch.challenge.packed import SHIPPED, is_shipped, shipped_suite
+from nooch.challenge.rows import ROWS, rows_of, set_of
 from nooch.challenge.sets import SUBSETS, ChallengeSet
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
@@ -109,7 +106,6 @@ def _write_table(suite: Suite, path: Path) -> None:
         "criterion": pl.Enum(list(suite.criteria)),
         "task": pl.Enum(list(suite.tasks)),
         "split": pl.Enum([*SPLITS, ALL]),
-        "subset": pl.Enum(list(SUBSETS)),
     }
     writer: pq.ParquetWriter | None = None
     try:
@@ -132,34 +128,13 @@ def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
 
 
 def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type) -> pl.DataFrame:
-    schema = {
-        "criterion": enums["criterion"],
-        "task": enums["task"],
-        "split": enums["split"],
-        "image_id": id_type,
-        "label": pl.Int8,
-        "support": pl.Float64,
-        "subset": enums["subset"],
-        "by_cue": pl.UInt64,
-    }
+    names = ("criterion", "task", "split")
+    schema = {**{name: enums[name] for name in names}, "image_id": id_type, **ROWS}
     frames = [
-        pl.DataFrame({"image_id": s.image_ids, "label": s.labels.astype(np.int8)}).select(
-            pl.lit(s.criterion, enums["criterion"]).alias("criterion"),
-            pl.lit(s.task, enums["task"]).alias("task"),
-            pl.lit(s.split, enums["split"]).alias("split"),
-            "image_id",
-            "label",
-            _optional("support", s.support, pl.Float64),
-            pl.Series("subset", SUBSETS, enums["subset"]).gather(s.subset),
-            _optional("by_cue", s.by_cue, pl.UInt64),
-        )
-        for s in sets
+        rows_of(one).select(*(pl.lit(getattr(one, name), enums[name]).alias(name) for name in names), "image_id", *ROWS)
+        for one in sets
     ]
     return pl.concat([pl.DataFrame(schema=schema), *frames])
-
-
-def _optional(name: str, values: NDArray[Any] | None, kind: type[pl.DataType]) -> pl.Expr | pl.Series:
-    return pl.lit(None, kind).alias(name) if values is None else pl.Series(name, values, kind)
 
 
 class _Reader:
@@ -186,20 +161,7 @@ class _Reader:
             self._last = number, self._group(number, criterion, task)
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
-        found = ChallengeSet(
-            criterion,
-            task,
-            split,
-            rows["image_id"],
-            rows["label"].to_numpy().astype(bool),
-            rows["subset"].to_physical().to_numpy().astype(np.uint8),
-            None if support.null_count() else support.to_numpy(),
-            Side(record.threshold_positive, record.tied_positive, record.missing_positives),
-            Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
-            (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
-            None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
-        )
+        found = set_of(record, rows)
         if SetRecord.of(found) != record or not is_ascending(rows["image_id"]):
             raise FormatError(
                 f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetArgument, split_names
+from nooch.cli.parsing import (
+    DatasetArgument,
+    EngineOption,
+    OverwriteOption,
+    SettingsOption,
+    SuiteArgument,
+    split_names,
+)
 from nooch.cli.watching import logs_of
 from nooch.cli.wording import counted, duration, human_size
 from nooch.engines import engine as engine_of
@@ -17,9 +24,9 @@ from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
+    from nooch.benching.bench_config import BenchConfig
+    from nooch.benching.costs import EpochCost
     from nooch.study.planning import Plan
-    from nooch.training.config import BenchConfig
-    from nooch.training.costs import EpochCost
 
 __all__ = ["content_of", "register"]
 
@@ -32,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def bench_command(
     dataset: Place = DatasetArgument,
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = SuiteArgument,
     out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
     features: Path = typer.Option(None, "--features", help="Folder of nooch features: heads are trained on them."),
     embedding: str = typer.Option(None, "--embedding", help="An embedding of the dataset, instead of features."),
@@ -41,15 +48,13 @@ def bench_command(
         None, "--backbone", help="With --pixels: hub id, folder, or config:NAME from scratch."
     ),
     config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
-    set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
+    set_: list[str] = SettingsOption,
     method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
     device: str = typer.Option(
         "auto",
         help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those that there are.",
     ),
-    engine: str = typer.Option(
-        None, "--engine", help="Where passes are trained: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here."
-    ),
+    engine: str = EngineOption,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
@@ -92,8 +97,8 @@ def bench_command(
 
 def _device(device: str, engine: str | None) -> str:
     """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which each job has one."""
-    from nooch.training.backbones import choose_device
-    from nooch.training.loading import require_packages
+    from nooch.models.backbones import choose_device
+    from nooch.models.pretrained import require_packages
 
     if engine is None:
         return choose_device(device)
@@ -127,7 +132,7 @@ def _plan_elsewhere(
     own: list[str], dataset: Place, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
 ) -> Plan:
     """The plan in a worker, where methods of one's own are not known yet, and the device must be there."""
-    from nooch.training.backbones import choose_device
+    from nooch.models.backbones import choose_device
     from nooch.training.methods import add_method
 
     for name in own:
@@ -160,17 +165,17 @@ def _plan(
     """What is asked for, of whichever kind."""
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
+    from nooch.models.model_sources import DEFAULT
     from nooch.study.planning import plan_bench, plan_finetune
-    from nooch.training.sources import DEFAULT
 
     data, found = load_dataset(dataset), load_suite(suite)
     if pixels is not None:
-        from nooch.training.pixels import PixelCache
+        from nooch.caches.pixels import PixelCache
 
         cache = PixelCache.load(pixels, data)
         return plan_finetune(data, found, cache, backbone or DEFAULT, config, device=device)
     if features is not None:
-        from nooch.training.features import load_features
+        from nooch.caches.features import load_features
 
         return plan_bench(data, found, load_features(features, data), config, device=device)
     values = data.embeddings[check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")]
@@ -179,13 +184,13 @@ def _plan(
 
 def collect_command(
     runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."),
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite that was trained for."),
+    suite: Path = SuiteArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write: scores.parquet and selected.csv."),
     rules: str = typer.Option(
         "worst-hard", help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle."
     ),
     bootstrap: int = typer.Option(0, min=0, help="Resamples for intervals of the scores."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Score the jobs that are done, and choose each method's hyperparameters on the validation split."""
@@ -195,7 +200,7 @@ def collect_command(
     from nooch.report import save_scores
     from nooch.selection import RULES
     from nooch.study.collecting import chosen_scores, collect
-    from nooch.training.records import RunsFolder
+    from nooch.training.run_records import RunsFolder
 
     wanted = split_names(rules)
     for rule in wanted:
@@ -220,7 +225,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
     import yaml
 
-    from nooch.training.config import read_yaml
+    from nooch.yaml_files import read_yaml
 
     content = {} if file is None else read_yaml(file)
     for text in given:
@@ -236,7 +241,7 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
 
 def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
     """The configuration, with the user's own methods."""
-    from nooch.training.config import read_config
+    from nooch.benching.bench_config import read_config
     from nooch.training.methods import PAPER_METHODS, add_method
 
     for name in own:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.output import Format, FormatOption, console, note, print_json
 from nooch.cli.parsing import (
     AllowUnannotatedOption,
     DatasetArgument,
@@ -23,11 +24,9 @@ from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
     from nooch.challenge import Suite
-    from nooch.cli.criteria import Options
     from nooch.data import Dataset
-    from nooch.data.shards import ShardedDataset
 
-__all__ = ["embed", "register"]
+__all__ = ["embedded", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -75,17 +74,17 @@ def find_command(
     engine: str = typer.Option(
         None,
         "--engine",
-        help="Find part by part in workers, in bounded memory: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here, at once.",
+        help="Where parts are searched: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
     format: Format = FormatOption,
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.challenge import save_suite
     from nooch.cli.criteria import Options, needed_names, parse_tau, preset_text
     from nooch.criteria import Combination
-    from nooch.data import load_dataset
+    from nooch.data import open_dataset
+    from nooch.engines import engine as engine_of
     from nooch.study.finding import find, resolve_tasks
 
     base, combined = needed_names(criterion)
@@ -93,45 +92,27 @@ def find_command(
     options = Options(alpha, beta, cues, thresholds, phi or preset_text(phi_preset, columns, values), scores, fitted)
     for text in getattr(thresholds, "notes", ()):
         note(text)
-    if engine is not None:
-        suite = _find_in_parts(
-            dataset,
-            out,
-            options,
-            base,
-            combined,
-            encoder,
-            precision,
-            tasks,
-            match,
-            splits,
-            fitted,
-            engine,
-            overwrite,
-            allow_unannotated,
-        )
-        _tell(suite, out, format)
-        return
-    data = load_dataset(dataset)
+    # absolute, so that workers in other folders find it too
+    data = open_dataset(dataset.absolute())
     options.check_tau(resolve_tasks(data, tasks), data.classes)
-    with progress() as update:
+    logs = None if engine is None else logs_of(out)
+    with watched(logs) as update:
         if "gist" in base and fitted is None:
-            data, options.embedding = embed(data, encoder, dataset, update, precision)
-        criteria = {n: options.make(n) for n in base} | {text: Combination(text) for text in combined}
-        path = recorded_path(dataset, out)
+            # workers need an embedding that is kept
+            data, options.embedding = embedded(data, encoder, precision, update, engine, logs, optional=engine is None)
         suite = find(
             data,
-            criteria,
+            {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
             tasks=tasks,
             match=match,
             splits=split_names(splits) or None,
-            path=path,
+            path=recorded_path(dataset, out),
             allow_unannotated=allow_unannotated,
+            out=out,
+            overwrite=overwrite,
+            map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update,
         )
-        update("writing", 0, 1)
-        save_suite(suite, out, overwrite=overwrite)
-        update("writing", 1, 1)
     _tell(suite, out, format)
 
 
@@ -147,56 +128,6 @@ def _tell(suite: Suite, out: Path, format: Format) -> None:
     console().print(following, style="dim", markup=False)
 
 
-def _find_in_parts(
-    dataset: Place,
-    out: Path,
-    options: Options,
-    base: list[str],
-    combined: list[str],
-    encoder: str | None,
-    precision: str | None,
-    tasks: str,
-    match: str | None,
-    splits: str | None,
-    fitted: Path | None,
-    engine: str,
-    overwrite: bool,
-    allow_unannotated: bool,
-) -> Suite:
-    """The suite, found by an engine; so are embeddings that the gist needs and the dataset lacks."""
-    from nooch.criteria import Combination
-    from nooch.engines import engine as engine_of
-    from nooch.study.finding import resolve_tasks
-    from nooch.study.sharded_finding import find_in_shards
-
-    data = _found(dataset)
-    # names of classes are all that is asked of it
-    options.check_tau(resolve_tasks(cast("Dataset", data), tasks), data.classes)
-    with watched(logs_of(out)) as update:
-        if "gist" in base and fitted is None:
-            data, options.embedding = _embed_in_parts(data, encoder, precision, engine, logs_of(out), update)
-        return find_in_shards(
-            data,
-            {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
-            out,
-            tasks=tasks,
-            match=match,
-            splits=split_names(splits) or None,
-            path=recorded_path(dataset, out),
-            allow_unannotated=allow_unannotated,
-            overwrite=overwrite,
-            map=engine_of(engine, logs_of(out)).map,
-            progress=update,
-        )
-
-
-def _found(dataset: Place) -> ShardedDataset:
-    """The dataset, where workers in other folders find it too."""
-    from nooch.data.shards import open_shards
-
-    return open_shards(dataset.absolute())
-
-
 def embed_command(
     dataset: Place = DatasetArgument,
     encoder: str = typer.Option(..., help="Encoder name or folder, or a file of embeddings."),
@@ -204,60 +135,54 @@ def embed_command(
     engine: str = typer.Option(
         None,
         "--engine",
-        help="Embed part by part in workers: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here, one after the other.",
+        help="Where parts are embedded: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
     ),
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
-    data = _found(dataset)
+    from nooch.data import open_dataset
+
+    data = open_dataset(dataset.absolute())
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
-        _, name = _embed_in_parts(data, encoder, precision, engine, logs, update)
+        _, name = embedded(data, encoder, precision, update, engine, logs)
     console().print(f"{dataset}: embedding {name}", markup=False)
 
 
-def _embed_in_parts(
-    data: ShardedDataset,
+def embedded(
+    data: Dataset,
     encoder: str | None,
     precision: str | None,
-    engine: str | None,
-    logs: Path | None,
     update: Progress,
-) -> tuple[ShardedDataset, str]:
-    """The dataset with the embedding that was asked for, made by an engine where it has none."""
+    engine: str | None = None,
+    logs: Path | None = None,
+    *,
+    optional: bool = False,
+) -> tuple[Dataset, str]:
+    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name.
+
+    Args:
+        data: of ``open_dataset``.
+        encoder: as for ``nooch.embed``.
+        precision: as for ``nooch.embed``.
+        update: progress.
+        engine: where parts are embedded.
+        logs: of the engine.
+        optional: a note, not an error, where the folder cannot be written.
+    """
     from nooch.engines import engine as engine_of
-    from nooch.study.embedding import asked_embedding
-    from nooch.study.sharded_embedding import embed_in_shards
+    from nooch.study.embedding import asked_embedding, embed
 
     places: dict[str, Any] = {}
-    asked = asked_embedding(encoder, data.embeddings, precision)
-    if engine is not None and data.in_parts and not isinstance(asked, str | Path):
-        # a GPU is no good to several jobs at once
+    asked = asked_embedding(encoder, data.embedding_names, precision)
+    if engine is not None and not isinstance(asked, str | Path):
+        # a GPU serves one job at a time
         made = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
         places = {"map": made.map, "threads": made.threads}
-    return embed_in_shards(
+    return embed(
         data,
         encoder,
         precision=precision,
         **places,
         progress=lambda done, total: update("embedding captions", done, total),
-    )
-
-
-def embed(
-    data: Dataset,
-    encoder: str | None,
-    folder: Place,
-    update: Progress,
-    precision: str | None = None,
-) -> tuple[Dataset, str]:
-    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name."""
-    from nooch.study.embedding import with_embedding
-
-    return with_embedding(
-        data,
-        encoder,
-        precision=precision,
-        folder=folder,
-        note=note,
-        progress=lambda done, total: update("embedding captions", done, total),
+        note=note if optional else None,
     )

@@ -32,10 +32,9 @@ def coco(
     ),
 ) -> None:
     """COCO-format JSON: things and stuff joined by image, with captions."""
-    from nooch.readers.coco_reading import CocoReading
+    from nooch.readers.coco import CocoReading
 
-    reading = CocoReading(things, stuff, captions, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values)
-    run_import(reading, out, options)
+    run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
 
 
 @app.command("coco-stuff")
@@ -48,17 +47,9 @@ def coco_stuff(
     """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco_layout import find_coco, find_split
-    from nooch.readers.coco_reading import CocoReading
 
     found = find_coco(root)
-    reading = CocoReading(
-        found.things,
-        found.stuff,
-        found.captions,
-        stuff_maps=found.stuff_maps,
-        stuff_map_values=found.stuff_map_values,
-    )
-    run_import(reading, out, replace(options, images=options.images or found.images), found.notes)
+    run_import(found.reading, out, replace(options, images=options.images or found.images), found.notes)
     if options.split is None and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 

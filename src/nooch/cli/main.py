@@ -33,7 +33,7 @@ from nooch.cli import (
     training,
     waterbirds,
 )
-from nooch.cli.output import fail
+from nooch.cli.output import fail, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
@@ -47,6 +47,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
+        speak_for(self)
         try:
             return super().invoke(ctx)
         except EOFError as error:

@@ -19,7 +19,19 @@ from nooch.shared_types import Progress, no_progress
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Format", "FormatOption", "console", "fail", "note", "notes_on", "print_json", "progress", "table"]
+__all__ = [
+    "Format",
+    "FormatOption",
+    "console",
+    "fail",
+    "note",
+    "notes_on",
+    "print_json",
+    "progress",
+    "speak_for",
+    "table",
+    "with_flags",
+]
 
 
 class Format(StrEnum):
@@ -44,7 +56,9 @@ def _errors() -> Console:
 
 
 def print_json(content: Any) -> None:
-    """One JSON document on standard output; NaN becomes null."""
+    """One JSON document on standard output; NaN becomes null. ``notes`` are shown as ``note`` shows them."""
+    if isinstance(content, dict) and "notes" in content:
+        content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
     sys.stdout.flush()
 
@@ -56,13 +70,58 @@ def _shown(text: str) -> str:
 
 def fail(text: str) -> int:
     """Print an error and return the exit code."""
-    _errors().print(f"[bold red]error:[/] {_shown(text)}")
+    _errors().print(f"[bold red]error:[/] {_shown(with_flags(text))}")
     return 2
 
 
 def note(text: str) -> None:
     """Print something to know, on standard error."""
-    _errors().print(f"[yellow]note:[/] {_shown(text)}")
+    _errors().print(f"[yellow]note:[/] {_shown(with_flags(text))}")
+
+
+_all_commands: Any = None
+
+
+def speak_for(commands: Any) -> None:
+    """Show parameters in messages as options of these commands: a group of typer."""
+    global _all_commands  # noqa: PLW0603 - one command line per process
+    _all_commands = commands
+
+
+def with_flags(text: str) -> str:
+    """A message with its parameters as options: ```part_size``` is shown as ``--part-size``.
+
+    A name is first looked for in the command that is running, whose arguments are shown as its usage line has them, then among the
+    options of all others, such as those of an import that a message recommends. Other words in backticks stay as they are; so do
+    fields of a file.
+    """
+    if "`" not in text or _all_commands is None:
+        return text
+    flags = _flags(_all_commands)
+    return re.sub(r"(?<!field )`([a-z]\w*)`", lambda found: flags.get(found[1], found[0]), text)
+
+
+def _flags(commands: Any) -> dict[str, str]:
+    """Name of a parameter -> how it is typed."""
+    running = commands
+    for word in sys.argv[1:]:
+        running = getattr(running, "commands", {}).get(word, running)
+    everywhere = [parameter for command in _commands_of(commands) for parameter in command.params]
+    options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
+    # an underscore behind a name keeps it from being a word of Python's own
+    return {parameter.name.rstrip("_"): _typed(parameter) for parameter in (*options, *running.params)}
+
+
+def _commands_of(command: Any) -> Iterator[Any]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from _commands_of(inner)
+
+
+def _typed(parameter: Any) -> str:
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
 
 
 def notes_on(provenance: Any) -> None:

@@ -26,7 +26,7 @@ def status_command(
 ) -> None:
     """How far a bench is, or an import, embedding or find with an engine."""
     from nooch.study.benching import status
-    from nooch.training.records import RUNS_MARKER, RunsFolder
+    from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
     told = None if (folder / RUNS_MARKER).is_file() else read_status(logs_of(folder))
     if told is not None:

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import typer
 
-from nooch.cli.finding import embed
+from nooch.cli.finding import embedded
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
 from nooch.cli.parsing import (
     AllowUnannotatedOption,
     DatasetArgument,
+    OverwriteOption,
     Precision,
     PrecisionOption,
+    TaskSelectionOption,
     parse_grid,
     split_names,
 )
@@ -39,10 +41,10 @@ def sweep_command(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
     precision: Precision = PrecisionOption,
-    tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
+    tasks: str = TaskSelectionOption,
     splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
     allow_unannotated: bool = AllowUnannotatedOption,
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""
@@ -53,7 +55,7 @@ def sweep_command(
     import polars as pl
 
     from nooch.challenge import POOLED
-    from nooch.data import load_dataset
+    from nooch.data import open_dataset
     from nooch.report import save_sweep
     from nooch.study.sweeping import grid_of, sweep_thresholds
 
@@ -61,13 +63,13 @@ def sweep_command(
         # before captions are embedded for nothing
         grid_of(name, values)
 
-    data = load_dataset(dataset)
+    data = open_dataset(dataset)
     with progress() as update:
         embedding = None
         if grids["tau"]:
-            data, embedding = embed(data, encoder, dataset, update, precision)
+            data, embedding = embedded(data, encoder, precision, update, optional=True)
         sweep = sweep_thresholds(
-            data,
+            data.in_memory(),
             **grids,
             embedding=embedding,
             tasks=tasks,

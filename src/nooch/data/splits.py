@@ -53,7 +53,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
             f"split values {some_of(sorted(map(str, unknown)))} are not known",
             where=where,
             allowed=", ".join(SPLITS),
-            remedy="say what they mean with --split-values, such as 0=train,1=valid,2=test",
+            remedy="say what they mean with `split_values`, such as 0=train,1=valid,2=test",
         )
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
@@ -112,7 +112,7 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
         pattern = re.compile(group)
     except re.error as error:
         raise ParameterError(
-            f"--group {group!r} is neither a column nor a pattern: {error}",
+            f"`group` {group!r} is neither a column nor a pattern: {error}",
             allowed=f"columns: {', '.join(images.columns)}",
         ) from error
     names = images["file_name"].fill_null(images["image_id"].cast(pl.String)).to_list()
@@ -121,7 +121,7 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     missed = [name for name, part in zip(names, parts, strict=True) if part is None]
     if missed:
         raise ParameterError(
-            f"--group {group!r} is no column and matches no part of {some_of(missed, 3)}",
+            f"`group` {group!r} is no column and matches no part of {some_of(missed, 3)}",
             allowed=f"a column ({', '.join(images.columns)}) or a regular expression on the file name",
         )
     return pl.Series("group", parts, dtype=pl.String)

@@ -55,7 +55,7 @@ def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) 
     raise DownloadError(
         "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
         where=remote.name,
-        remedy="run the same command again later, it carries on where it stopped; or name with --from a folder "
+        remedy="run the same command again later, it carries on where it stopped; or name with `source` a folder "
         "that has the file",
     )
 

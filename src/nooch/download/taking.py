@@ -33,7 +33,7 @@ def files_below(source: str | Path | None, root: Path, names: set[str]) -> Found
         raise InputError("no such folder to take files from", where=folder, allowed="a folder that has some of them")
     if folder.resolve() == root.resolve():
         raise ParameterError(
-            "--from names the folder of downloads itself", remedy="leave --from out: what is there is used anyway"
+            "`source` names the folder of downloads itself", remedy="leave `source` out: what is there is used anyway"
         )
     found: Found = {}
     for place, _, files in os.walk(folder.resolve()):

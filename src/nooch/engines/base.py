@@ -1,10 +1,11 @@
-"""What all engines share: results in order from a bounded window of jobs, lost workers made good, a log for each job."""
+"""What all engines share: results in order from a bounded window of jobs, a log for each job, lost jobs started again."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
+import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -17,24 +18,17 @@ from typing import Any
 
 from nooch.errors import NoochError, ParameterError
 
-__all__ = ["Jobs", "Logged", "Lost", "check_gpus", "ordered"]
+__all__ = ["Jobs", "Logged", "check_gpus", "lost_each_time", "module_paths", "ordered"]
 
 RETRIES = 3
-"""How often a job is begun again whose worker was lost."""
+"""How often a job is started again whose worker was lost."""
 
 WAIT = 0.5
-"""Seconds before it is begun again for the first time; twice as long each further time."""
-
-LOOK = 5.0
-"""Seconds between looks at which jobs were lost while the first of them is waited for."""
-
-
-class Lost(Exception):  # noqa: N818 - it never leaves the engines
-    """The worker of a job ended without a result: killed, preempted, or its machine went away."""
+"""Seconds before it is started again for the first time; twice as long each further time."""
 
 
 class Jobs(ABC):
-    """Jobs on one kind of machinery: submitted some at a time, each with its handle."""
+    """Jobs on one kind of machinery. A job whose worker is lost is started again, ``RETRIES`` times; the others continue."""
 
     size: int = 1
     """Jobs that are submitted together."""
@@ -42,98 +36,52 @@ class Jobs(ABC):
     window: int = 1
     """Jobs that are submitted and whose results were not fetched yet, at most: what the driver holds in memory."""
 
-    remedy: str = "look at the logs of the workers"
-    """What to do where a worker is lost again and again."""
-
     @abstractmethod
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
-        """Begin jobs, each a number and an item, and return their handles."""
-
-    @abstractmethod
-    def wait(self, handle: Any, seconds: float) -> bool:
-        """Wait for a job's end, so long at most; whether it has ended."""
+        """Start jobs, each a number and an item, and return their handles."""
 
     @abstractmethod
     def result(self, handle: Any) -> Any:
-        """The result of a job that has ended. Raises Lost, or what the job raised."""
-
-    @abstractmethod
-    def lost(self, handles: Sequence[Any]) -> Sequence[bool]:
-        """Which jobs are known by now, without waiting, to have lost their worker."""
+        """Wait for a job's result. Raises what the job raised, or NoochError where its worker was lost each time."""
 
     @abstractmethod
     def close(self, handles: Sequence[Any]) -> None:
         """Give up jobs whose results nobody waits for."""
 
 
-@dataclass(eq=False)
-class _Begun:
-    number: int
-    item: Any
-    handle: Any
-    lost: int = 0
-
-
 def ordered(jobs: Jobs, items: Iterable[Any]) -> Iterator[Any]:
-    """Results in the order of items. The first jobs are submitted at once, further ones as results are fetched.
-
-    A job whose worker was lost is begun again, ``RETRIES`` times at most, with growing pauses; the others go on.
-
-    Raises:
-        NoochError: a job's worker was lost each time.
-    """
+    """Results in the order of items. The first jobs are submitted at once, further ones as results are fetched."""
     results = _results(jobs, enumerate(items))
-    # begun, so that its end gives up the jobs even if no result was ever asked for
+    # started, so that its end gives up the jobs even if no result was ever asked for
     next(results)
     return results
 
 
 def _results(jobs: Jobs, coming: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    begun: deque[_Begun] = deque()
+    handles: deque[Any] = deque()
     try:
-        _fill(jobs, coming, begun)
+        _fill(jobs, coming, handles)
         yield
-        while begun:
-            while not jobs.wait(begun[0].handle, LOOK):
-                _again(jobs, begun)
-            try:
-                result = jobs.result(begun[0].handle)
-            except Lost as error:
-                _again(jobs, begun, error)
-                continue
-            begun.popleft()
-            _fill(jobs, coming, begun)
+        while handles:
+            result = jobs.result(handles[0])
+            handles.popleft()
+            _fill(jobs, coming, handles)
             yield result
     finally:
-        jobs.close([one.handle for one in begun])
+        jobs.close([*handles])
 
 
-def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], begun: deque[_Begun]) -> None:
-    while len(begun) + jobs.size <= max(jobs.window, jobs.size):
+def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], handles: deque[Any]) -> None:
+    while len(handles) + jobs.size <= max(jobs.window, jobs.size):
         batch = list(islice(coming, jobs.size))
         if not batch:
             return
-        handles = jobs.submit(batch)
-        begun.extend(_Begun(*pair, handle) for pair, handle in zip(batch, handles, strict=True))
+        handles += jobs.submit(batch)
 
 
-def _again(jobs: Jobs, begun: deque[_Begun], error: Lost | None = None) -> None:
-    """Begin every job anew whose worker was lost: the first if there is an error, and all others of which it is known."""
-    first, known = begun[0], jobs.lost([one.handle for one in begun])
-    gone = [one for one, lost in zip(begun, known, strict=True) if lost or (one is first and error is not None)]
-    if first in gone and first.lost == RETRIES:
-        reason = error or "it ended without a result"
-        raise NoochError(
-            f"the worker of job {first.number + 1} was lost {RETRIES + 1} times: {reason}", remedy=jobs.remedy
-        ) from error
-    # another one that was lost too often is given up when it is its turn
-    gone = [one for one in gone if one.lost < RETRIES]
-    if not gone:
-        return
-    time.sleep(WAIT * 2 ** max(one.lost for one in gone))
-    handles = jobs.submit([(one.number, one.item) for one in gone])
-    for one, handle in zip(gone, handles, strict=True):
-        one.handle, one.lost = handle, one.lost + 1
+def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
+    """The error about a job whose worker was lost whenever it was started; ``number`` counts from 0."""
+    return NoochError(f"the worker of job {number + 1} was lost {RETRIES + 1} times: {reason}", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -172,6 +120,11 @@ class Logged:
 
 def _say(file: Any, text: str) -> None:
     file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
+
+
+def module_paths() -> dict[str, str]:
+    """Environment of workers elsewhere, so that they find the user's own modules where this process finds them."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def check_gpus(gpus: int) -> int:

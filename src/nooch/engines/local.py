@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any, Self, TypeVar
 from nooch.engines.base import Logged, check_gpus, ordered
 from nooch.engines.gpus import GPUS_VARIABLE, visible_gpus
 from nooch.errors import ParameterError
-from nooch.machine import processors
+from nooch.machine import THREAD_VARIABLES, environment, processors
 
 __all__ = ["LocalEngine"]
-
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,7 +46,7 @@ class LocalEngine:
     def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
         """``local`` or ``local:N``, N processes."""
         if argument is not None and not argument.isdecimal():
-            raise ParameterError(f"--engine local:{argument}", allowed="local, or local:N for N processes")
+            raise ParameterError(f"`engine` local:{argument}", allowed="local, or local:N for N processes")
         return cls(None if argument is None else int(argument), logs, gpus=gpus)
 
     def gpus_there(self) -> int:
@@ -72,17 +69,9 @@ class LocalEngine:
         from multiprocessing import forkserver
 
         # BLAS must not start threads there: a process with threads is not safely forked
-        before = {name: os.environ.get(name) for name in _BLAS_THREADS}
-        os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
-        try:
+        with environment(dict.fromkeys(THREAD_VARIABLES, "1")):
             multiprocessing.set_forkserver_preload([*modules])
             forkserver.ensure_running()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items. Work starts at once, not when the first result is asked for.
@@ -111,9 +100,9 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
         wanted = f"{gpus} GPU{'s' * (gpus > 1)} a job" + (f" for {processes} jobs at a time" if processes else "")
         raise ParameterError(
             f"{wanted}, but this process may use {len(visible)}" + (f" ({', '.join(visible)})" if visible else ""),
-            where="--engine local",
+            where="`engine` local",
             allowed=f"at most {most} jobs at a time" if most else None,
-            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use --device cpu",
+            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use `device` cpu",
         )
     starts = range(0, (processes or most) * gpus, gpus)
     return [{GPUS_VARIABLE: ",".join(visible[start : start + gpus])} for start in starts]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from nooch.engines.base import Jobs, Logged, Lost, check_gpus, ordered
+from nooch.engines import base
+from nooch.engines.base import Jobs, Logged, check_gpus, lost_each_time, module_paths, ordered
 from nooch.errors import MissingExtraError, NoochError
+from nooch.machine import environment
 
 __all__ = ["RayEngine"]
 
@@ -22,7 +23,7 @@ R = TypeVar("R")
 _KNOCK = 5.0
 """Seconds in which a cluster must take a connection; Ray by itself tries for a quarter of an hour."""
 
-_BEGIN = "begin a cluster with ray start --head, and give its address as --engine ray:ADDRESS"
+_BEGIN = "begin a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
 
 
 class RayEngine:
@@ -48,10 +49,12 @@ class RayEngine:
         self.address, self.logs, self.gpus = address, logs, check_gpus(gpus)
         # what ray would otherwise send about its use
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # by itself, Ray starts a task for ever that its memory monitor has killed
+        os.environ.setdefault("RAY_task_oom_retries", str(base.RETRIES))
         try:
             import ray
         except ImportError as error:
-            raise MissingExtraError("ray", "ray", "--engine ray") from error
+            raise MissingExtraError("ray", "ray", "`engine` ray") from error
         self._ray: Any = ray
 
     @classmethod
@@ -84,13 +87,11 @@ class RayEngine:
         address = os.environ.get("RAY_ADDRESS") or self.address or _OWN
         try:
             _knock(address)
-            # modules of the user's own are found where this process finds them
-            paths = os.pathsep.join(path for path in sys.path if path)
             host = address.rpartition(":")[0]
             _show_token(address)
             with _one_try(address):
                 self._ray.init(
-                    runtime_env={"env_vars": {"PYTHONPATH": paths}},
+                    runtime_env={"env_vars": module_paths()},
                     address=address,
                     # a cluster of this machine alone does not know the driver under its outer address
                     _node_ip_address=host if host.startswith("127.") else None,
@@ -104,6 +105,7 @@ class RayEngine:
 
 _OWN = "local"
 _AUTH = "RAY_AUTH_MODE"
+_MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
 _ALIKE = "install the same packages on every node"
 
 
@@ -115,18 +117,10 @@ def _knock(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
 
 
-@contextlib.contextmanager
-def _one_try(address: str) -> Iterator[None]:
+def _one_try(address: str) -> contextlib.AbstractContextManager[None]:
     """Let Ray try once to reach a cluster that should be there (40 seconds), and not twenty times."""
     name = "RAY_gcs_server_port_wait_time_s"
-    if address == _OWN or name in os.environ:
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[name]
+    return environment({} if address == _OWN or name in os.environ else {name: "1"})
 
 
 def _show_token(address: str) -> None:
@@ -159,9 +153,7 @@ def _no_cluster(error: BaseException, address: str) -> NoochError:
 
 
 class _RayJobs(Jobs):
-    """Tasks of Ray. Retries are ours: Ray's own make no pause."""
-
-    remedy = "look at the logs of the cluster's nodes; give workers more memory"
+    """Tasks of Ray, which itself starts those again whose worker or node is lost."""
 
     def __init__(self, ray: Any, function: Logged, gpus: int) -> None:
         self._ray = ray
@@ -170,22 +162,18 @@ class _RayJobs(Jobs):
         # once for all jobs: functions may carry a dataset's statistics
         self._function = ray.put(function)
         asked = {"num_gpus": gpus} if gpus else {}
-        self._call = ray.remote(max_retries=0, num_cpus=1, **asked)(_call)
-        at_once = sum(_room(node, gpus) for node in nodes)
-        self.window = 4 * max(1, at_once)
-        self._well: set[Any] = set()
+        self._call = ray.remote(max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **asked)(_call)
+        self.window = 4 * max(1, sum(_room(node, gpus) for node in nodes))
 
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
-        return [self._call.remote(self._function, item) for item in items]
-
-    def wait(self, handle: Any, seconds: float) -> bool:
-        return bool(self._ray.wait([handle], timeout=seconds)[0])
+        """Start tasks; their handles are pairs of number and reference."""
+        return [(item[0], self._call.remote(self._function, item)) for item in items]
 
     def result(self, handle: Any) -> Any:
-        errors = self._ray.exceptions
-        self._well.discard(handle)
+        """Wait for a task's result, and raise what it raised."""
+        errors, (number, reference) = self._ray.exceptions, handle
         try:
-            return self._ray.get(handle)
+            return self._ray.get(reference)
         except errors.RayTaskError as error:
             # as the job raised it
             if isinstance(error.cause, errors.RayError):
@@ -197,31 +185,15 @@ class _RayJobs(Jobs):
             errors.ObjectLostError,
             errors.OutOfMemoryError,
         ) as error:
-            raise Lost(str(error).partition("\n")[0]) from error
+            raise lost_each_time(number, str(error).partition("\n")[0], _MEMORY) from error
         except errors.RayError as error:
             raise NoochError(f"Ray gave up: {error}", remedy="look at the cluster with ray status") from error
 
-    def lost(self, handles: Sequence[Any]) -> list[bool]:
-        # what has ended well is looked at once
-        asked = [handle for handle in handles if handle not in self._well]
-        ready = set(self._ray.wait(asked, num_returns=len(asked), timeout=0)[0]) if asked else set()
-        gone = {handle for handle in ready if self._is_lost(handle)}
-        self._well |= ready - gone
-        return [handle in gone for handle in handles]
-
-    def _is_lost(self, handle: Any) -> bool:
-        try:
-            self.result(handle)
-        except Lost:
-            return True
-        except Exception:  # noqa: BLE001 - an error of its own is raised in its place
-            return False
-        return False
-
     def close(self, handles: Sequence[Any]) -> None:
-        for handle in handles:
+        """Cancel tasks."""
+        for _, reference in handles:
             with contextlib.suppress(Exception):
-                self._ray.cancel(handle)
+                self._ray.cancel(reference)
 
 
 def _room(node: dict[str, float], gpus: int) -> int:
@@ -238,8 +210,8 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
         raise NoochError(
             f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
-            where="--engine ray",
-            remedy="begin nodes with ray start --num-cpus N --num-gpus N" + (", or use --device cpu" if gpus else ""),
+            where="`engine` ray",
+            remedy="begin nodes with ray start --num-cpus N --num-gpus N" + (", or use `device` cpu" if gpus else ""),
         )
 
 

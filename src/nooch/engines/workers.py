@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import Finalize
+from queue import SimpleQueue
 from typing import Any, NoReturn
 
-from nooch.engines.base import Jobs, Logged, Lost
+from nooch.engines import base
+from nooch.engines.base import Jobs, Logged, lost_each_time
 from nooch.errors import NoochError
 
 __all__ = ["Workers"]
 
-_READY, _LEAVE = b"ready", b""
+_LEAVE = b""
 _PATIENCE = 5.0
 """Seconds that the end of given up jobs is waited for; the end of the process waits longer."""
+_WAKE = 1.0
+"""Seconds after which a wait for a result looks for signals."""
 _WAY_OUT = 30.0
 """Seconds that a worker has to leave a job when its driver has ended."""
 
@@ -32,193 +36,150 @@ class _Ended(SystemExit):
     """The driver gives this job up, or somebody has asked this worker to end."""
 
 
-@dataclass(eq=False)
-class _Job:
-    """What is sent to a worker, and what came of it: an outcome, or none where the worker was lost."""
-
-    sent: Any
-    ended: threading.Event = field(default_factory=threading.Event)
-    outcome: bytes | None = None
-
-
 class _Worker:
-    """A process, the environment that it has, and the job that it is at."""
+    """A process that is given one job after another."""
 
-    def __init__(self, place: Mapping[str, str], function: bytes) -> None:
+    def __init__(self, environment: Mapping[str, str], function: bytes) -> None:
         # never a plain fork: polars and BLAS hold threads and locks
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         context = multiprocessing.get_context(method)
-        self.place, self.ready, self.leaving = place, False, False
-        self.job: _Job | None = None
+        self.busy = False
         self.connection, theirs = context.Pipe()
-        self.process: Any = context.Process(target=_work, args=(theirs, place, function))  # type: ignore[attr-defined]
+        self.process: Any = context.Process(target=_work, args=(theirs, environment, function))  # type: ignore[attr-defined]
         self.process.start()
         theirs.close()
 
-    def give(self, job: _Job) -> None:
-        """Send a job; a worker that is no more is seen by its end."""
-        self.job = job
-        self._send(job.sent)
-
-    def leave(self) -> None:
-        """End it; what it is at is interrupted."""
-        if not self.leaving:
-            self.leaving = True
-            if self.job is not None:
-                self.process.terminate()
-            self._send(_LEAVE)
-
-    def _send(self, content: Any) -> None:
+    def outcome(self, job: Any) -> Any:
+        """What came of a job, or None where the process has ended without that."""
         try:
-            self.connection.send_bytes(content)
-        except OSError:
-            self.ready = False
-
-    def received(self) -> bool:
-        """Take an outcome, or the word that it is ready; False where it has ended."""
-        try:
-            content = self.connection.recv_bytes()
+            self.connection.send_bytes(job)
+            # the connection alone is not enough: what a job has started may hold its other end
+            wait([self.connection, self.process.sentinel])
+            return self.connection.recv_bytes() if self.connection.poll() else None
         except (EOFError, OSError):
-            return False
-        if self.job is None:
-            self.ready = True
-        else:
-            job, self.job = self.job, None
-            job.outcome = content
-            job.ended.set()
-        return True
+            return None
 
-    def buried(self) -> _Job | None:
-        """Nothing of it is left; the job that it was at."""
-        while self.connection.poll() and self.received():
-            # an outcome that it has sent before it ended is none the worse
-            pass
+    def interrupt(self) -> None:
+        """Interrupt the job that it is at."""
+        if self.busy:
+            self.process.terminate()
+
+    def end(self) -> None:
+        """End it and wait until nothing of it is left."""
+        with contextlib.suppress(OSError):
+            self.connection.send_bytes(_LEAVE)
         self.process.join()
         self.connection.close()
-        return self.job
 
 
 class Workers(Jobs):
-    """A thread hands the next job to whichever worker is free, and replaces those that were lost.
+    """Each worker has a thread in this process, which gives it jobs, and replaces it where it was lost.
 
     Args:
         function: of all jobs; it is sent to each worker once.
-        places: variables of the environment of each worker; so many there are.
+        environments: variables of the environment of each worker; so many there are.
     """
 
-    remedy = "use fewer processes (--processes 1, --engine local:1), or a machine with more memory"
+    remedy = "use fewer processes (`processes` 1, `engine` local:1), or a machine with more memory"
 
-    def __init__(self, function: Logged, places: Sequence[Mapping[str, str]]) -> None:
+    def __init__(self, function: Logged, environments: Sequence[Mapping[str, str]]) -> None:
         # enough that nobody waits while the first of them takes its time
-        self.window = 4 * len(places)
+        self.window = 4 * len(environments)
         self._function = bytes(ForkingPickler.dumps(function))
-        self._waiting: deque[_Job] = deque()
-        self._vacant, self._workers = [*places], list[_Worker]()
-        self._closed, self._broken = False, None
-        self._bell, self._rope = multiprocessing.Pipe(duplex=False)
-        self._rung = threading.Lock()
+        self._waiting: SimpleQueue[tuple[int, Any, Future[Any]] | None] = SimpleQueue()
+        self._workers: dict[int, _Worker] = {}
+        self._lock, self._closed = threading.Lock(), threading.Event()
         # ahead of multiprocessing's own end, which waits for all children
         self._end = Finalize(None, self._close, exitpriority=10)
-        self._hire(len(places))
-        self._thread = threading.Thread(target=self._serve, name="nooch-workers", daemon=True)
-        self._thread.start()
+        # not those of concurrent.futures, which the end of this process waits for
+        self._threads = [
+            threading.Thread(target=self._serve, args=pair, name="nooch-worker", daemon=True)
+            for pair in enumerate(environments)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    _broken: Exception | None
+    def submit(self, items: Sequence[tuple[int, Any]]) -> list[Future[Any]]:
+        """Put jobs in the queue."""
+        futures: list[Future[Any]] = []
+        for number, item in items:
+            futures.append(Future())
+            self._waiting.put((number, ForkingPickler.dumps((number, item)), futures[-1]))
+        return futures
 
-    def submit(self, items: Sequence[tuple[int, Any]]) -> list[_Job]:
-        """Put jobs in the queue. Raises NoochError where no process can be begun any more."""
-        if self._broken is not None:
-            raise NoochError(f"no process can be begun: {self._broken}", remedy=self.remedy) from self._broken
-        jobs = [_Job(ForkingPickler.dumps(item)) for item in items]
-        self._waiting.extend(jobs)
-        self._ring()
-        return jobs
+    def result(self, handle: Future[Any]) -> Any:
+        """Wait for the result of a job. Raises what the job raised, or what has befallen its workers."""
+        while not handle.done():
+            # libraries such as polars set handlers after which Ctrl-C does not end a wait that has no end of its own
+            with contextlib.suppress(TimeoutError):
+                handle.exception(_WAKE)
+        return handle.result()
 
-    def wait(self, handle: _Job, seconds: float) -> bool:
-        """Wait for a job's end, so long at most; whether it has ended."""
-        return handle.ended.wait(seconds)
-
-    def result(self, handle: _Job) -> Any:
-        """The result of a job that has ended. Raises Lost, or what the job raised."""
-        if handle.outcome is None:
-            raise Lost("it was killed, most likely because memory ran out")
-        well, value = ForkingPickler.loads(handle.outcome)
-        if not well:
-            raise value
-        return value
-
-    def lost(self, handles: Sequence[_Job]) -> list[bool]:
-        """Which jobs were lost with their workers."""
-        return [handle.ended.is_set() and handle.outcome is None for handle in handles]
-
-    def close(self, handles: Sequence[_Job]) -> None:
+    def close(self, handles: Sequence[Future[Any]]) -> None:
         """Interrupt what runs, drop what waits, and end all workers."""
         del handles
         self._end()
         # where all is done, workers end now: the command line does not wait for them when it ends
-        self._thread.join(_PATIENCE)
+        deadline = time.monotonic() + _PATIENCE
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
 
     def _close(self) -> None:
-        self._closed = True
-        self._ring()
+        self._closed.set()
+        with self._lock:
+            for worker in self._workers.values():
+                worker.interrupt()
+        for _ in self._threads:
+            self._waiting.put(None)
 
-    def _ring(self) -> None:
-        # once is enough until it is heard
-        if self._rung.acquire(blocking=False):
-            self._rope.send_bytes(_READY)
+    def _serve(self, place: int, environment: Mapping[str, str]) -> None:
+        """One job after another for one worker."""
+        while (job := self._waiting.get()) is not None and not self._closed.is_set():
+            number, item, future = job
+            try:
+                future.set_result(self._done(place, environment, number, item))
+            except BaseException as error:  # noqa: BLE001 - it is raised again by whoever fetches the result
+                future.set_exception(error)
+        if place in self._workers:
+            self._workers[place].end()
 
-    def _serve(self) -> None:
+    def _done(self, place: int, environment: Mapping[str, str], number: int, item: Any) -> Any:
+        """The result of a job, which is started again where its worker is lost."""
+        for lost in range(base.RETRIES + 1):
+            if lost:
+                self._closed.wait(base.WAIT * 2 ** (lost - 1))
+            outcome = self._outcome(place, environment, item)
+            if outcome is not None:
+                well, value = ForkingPickler.loads(outcome)
+                if not well:
+                    raise value
+                return value
+            if self._closed.is_set():
+                break
+        raise lost_each_time(number, "it was killed, most likely because memory ran out", self.remedy)
+
+    def _outcome(self, place: int, environment: Mapping[str, str], item: Any) -> Any:
+        """What a worker says of a job, or None where it was lost; the next one is another then."""
+        # one at a time: multiprocessing's list of children is not made for threads
+        with self._lock:
+            if self._closed.is_set():
+                return None
+            worker = self._workers.get(place) or self._started(environment)
+            self._workers[place], worker.busy = worker, True
+        outcome = worker.outcome(item)
+        with self._lock:
+            worker.busy = False
+            if outcome is None:
+                del self._workers[place]
+        if outcome is None:
+            worker.end()
+        return outcome
+
+    def _started(self, environment: Mapping[str, str]) -> _Worker:
         try:
-            while self._workers or not self._closed:
-                self._hand_out()
-                self._listen()
-        except Exception as error:  # noqa: BLE001 - the next submit raises it
-            self._broken = error
-        for job in (*self._waiting, *(worker.job for worker in self._workers)):
-            if job is not None:
-                job.ended.set()
-
-    def _hand_out(self) -> None:
-        """Jobs to those who are free, or an end to all."""
-        if self._closed:
-            self._waiting.clear()
-            for worker in self._workers:
-                worker.leave()
-            return
-        for worker in self._workers:
-            if self._waiting and worker.ready and worker.job is None:
-                worker.give(self._waiting.popleft())
-        self._hire(min(len(self._waiting), len(self._vacant)))
-
-    def _hire(self, count: int) -> None:
-        self._workers += [_Worker(self._vacant.pop(0), self._function) for _ in range(count)]
-
-    def _listen(self) -> None:
-        """Until something happens: a job was submitted, done, or lost with its worker."""
-        by_source: dict[Any, _Worker] = {worker.connection: worker for worker in self._workers}
-        # the connection alone is not enough: what a job has started may hold its other end
-        by_source |= {worker.process.sentinel: worker for worker in self._workers}
-        happened = wait([self._bell, *by_source])
-        if self._bell in happened:
-            self._bell.recv_bytes()
-            self._rung.release()
-        ended = [
-            by_source[source]
-            for source in happened
-            if source is not self._bell and not (isinstance(source, Connection) and by_source[source].received())
-        ]
-        for worker in dict.fromkeys(ended):
-            self._bury(worker)
-
-    def _bury(self, worker: _Worker) -> None:
-        job = worker.buried()
-        self._workers.remove(worker)
-        self._vacant.append(worker.place)
-        if job is None and not worker.ready and self._waiting:
-            # one that cannot even begin must not be replaced for ever: a job has lost its worker
-            job = self._waiting.popleft()
-        if job is not None:
-            job.ended.set()
+            return _Worker(environment, self._function)
+        except OSError as error:
+            raise NoochError(f"no process can be started: {error}", remedy=self.remedy) from error
 
 
 def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> None:
@@ -232,7 +193,6 @@ def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> 
     os.environ.update(place)
     called: list[Callable[[Any], Any]] = []
     try:
-        connection.send_bytes(_READY)
         while sent := connection.recv_bytes():
             connection.send_bytes(_outcome(called, function, sent))
     except (EOFError, OSError, _Ended):

@@ -25,7 +25,7 @@ def check_tasks(run: Predictions, suite: Suite) -> None:
                 raise InputError(
                     f"task {task!r} is not in the suite", where=f"run {run.run}",
                     allowed=some_of(sorted(suite.tasks), 12),
-                    remedy=getattr(error, "remedy", None) or "leave it out, or give --ignore-unknown (ignore_unknown=True)",
+                    remedy=getattr(error, "remedy", None) or "leave it out, or give `ignore_unknown`",
                 ) from error  # fmt: skip
 
 
@@ -79,7 +79,7 @@ class Aligned:
                 f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction: {some_of(ids)}",
                 where=f"run {self._run.run}, task {task}",
                 allowed="a prediction for every image of the split that is scored",
-                remedy="predict them, or score another split with --split",
+                remedy="predict them, or score another split with `split`",
             )
         if self._run.labels is not None:
             self._check_labels(task, self._run.labels[row, at], challenge)
@@ -117,7 +117,7 @@ def check_known(runs: Sequence[Predictions], known: pl.Series, suite: Suite, tas
                 f"{len(left)} of {len(given)} images are not in the suite: {some_of(left['given'].sort())}",
                 where=f"run {run.run}",
                 allowed=f"images of {', '.join(suite.splits)}",
-                remedy="leave them out, or give --ignore-unknown (ignore_unknown=True)",
+                remedy="leave them out, or give `ignore_unknown`",
             )
 
 

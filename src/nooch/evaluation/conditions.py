@@ -73,16 +73,16 @@ def parse_condition(text: str) -> Condition:
     """A condition from its text. Raises ParameterError for another form or an unknown metric."""
     matched = _FORM.fullmatch(text)
     if matched is None:
-        raise ParameterError(f"{text!r} is no condition", where="--fail-if", allowed=_ALLOWED)
+        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()
     check_one_of("metric", metric, METRICS)
     names = [name.strip() for name in (inside or "").split(",")]
     try:
         bound = float(number)
     except ValueError as error:
-        raise ParameterError(f"{number!r} is no number", where=f"--fail-if {text}", allowed=_ALLOWED) from error
+        raise ParameterError(f"{number!r} is no number", where=f"`fail_if` {text}", allowed=_ALLOWED) from error
     if len(names) > 2 or bound != bound:  # noqa: PLR0124 - NaN alone differs from itself
-        raise ParameterError(f"{text!r} is no condition", where="--fail-if", allowed=_ALLOWED)
+        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
     criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
     return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
 
@@ -127,7 +127,7 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
     ]
     if not places:
         raise ParameterError(
-            "concerns no value", where=f"--fail-if {c.text}", allowed="criteria and tasks that have a set"
+            "concerns no value", where=f"`fail_if` {c.text}", allowed="criteria and tasks that have a set"
         )
     return [_verdict(condition, place, rows.get(place)) for place in places]
 

@@ -208,7 +208,7 @@ def _splits(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
     if split is None:
         split = "test" if "test" in suite.splits else list(suite.splits)[:1] if len(suite.splits) == 1 else None
         if split is None:
-            raise ParameterError("which split is to be scored?", allowed=", ".join(suite.splits), remedy="--split NAME")
+            raise ParameterError("which split is to be scored?", allowed=", ".join(suite.splits), remedy="`split` NAME")
     names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
     for name in names:
         check_one_of("split", name, suite.splits, owner="the suite")
@@ -232,7 +232,7 @@ def _groups(
         return {}
     if attributes is None or "image_id" not in attributes.columns:
         raise ParameterError(
-            "groups need a frame of attributes with image_id", remedy="give --dataset (attributes=dataset.images)"
+            "groups need a frame of attributes with image_id", remedy="give `dataset` (attributes=dataset.images)"
         )
     frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls("image_id")
     if frame["image_id"].n_unique() != len(frame):

@@ -103,7 +103,7 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
         wrong = (values < 0) | (values > 1)
-        what, allowed = "no probability", "0 to 1; logits go into a column logit (or --scale logit)"
+        what, allowed = "no probability", "0 to 1; logits go into a column logit (or `scale` logit)"
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
         raise InputError(

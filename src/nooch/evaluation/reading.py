@@ -147,7 +147,7 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
         raise InputError(
             "a wide table does not say whether its values are logits or probabilities",
             where=where,
-            remedy="say it with --scale logit or --scale probability (scale=... in Python)",
+            remedy="say it with `scale` logit or `scale` probability",
         )
     wrong = [c for c in columns if not frame[c].dtype.is_numeric()]
     if wrong:

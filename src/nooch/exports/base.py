@@ -72,7 +72,7 @@ class Content:
     def notes(self) -> list[str]:
         """What a user should know of any export of this."""
         return (
-            [] if self.licences else ["no licence is recorded for this data; --licence TEXT states one in the export"]
+            [] if self.licences else ["no licence is recorded for this data; `licence` TEXT states one in the export"]
         )
 
     def need_data(self, purpose: str) -> Dataset:
@@ -84,7 +84,7 @@ class Content:
         if self.data is None:
             raise InputError(
                 f"{purpose} needs the dataset, which is not where the suite says, or has changed since",
-                remedy="give --dataset DATASET",
+                remedy="give `dataset` DATASET",
             )
         return self.data
 

@@ -53,11 +53,11 @@ def export_coco(
     """
     wanted = check_subsets(subsets)
     if no_annotations and annotations:
-        raise ParameterError("--annotations and --no-annotations exclude each other")
+        raise ParameterError("`annotations` and `no_annotations` exclude each other")
     if not no_annotations and not annotations:
         raise ParameterError(
             "the annotation files are not known: a dataset keeps their names and hashes, not where they are",
-            allowed=f"--annotations FILE for each of them{_recorded_names(content)}, or --no-annotations",
+            allowed=f"`annotations` FILE for each of them{_recorded_names(content)}, or `no_annotations`",
         )
 
     # the annotation files are large: first what can be said at once
@@ -94,7 +94,7 @@ def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
     marks: dict[str, Marks] = {split: {} for split in content.splits}
     for challenge in content.sets():
         if challenge.image_ids.dtype != pl.Int64:
-            raise InputError("image ids are text, and COCO's are integers", remedy="export with --to ids, csv or hf")
+            raise InputError("image ids are text, and COCO's are integers", remedy="export with `to` ids, csv or hf")
         images = marks[challenge.split]
         for subset in subsets:
             for image_id in challenge.ids(subset):
@@ -111,8 +111,9 @@ def _bare(data: Dataset, content: Content, wanted: set[int]) -> Source:
         {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
         for number, licence in enumerate(content.licences, 1)
     ]
-    categories = [{"id": number, "name": name} for number, name in enumerate(data.classes, 1)]
-    return Source({}, licences, [msgspec.Raw(msgspec.json.encode(c)) for c in categories], images, {}, [])
+    names = dict(enumerate(data.classes, 1))
+    categories = [msgspec.Raw(msgspec.json.encode({"id": number, "name": name})) for number, name in names.items()]
+    return Source({}, licences, categories, names, images, {}, [])
 
 
 def _write(path: Path, marks: Marks, source: Source, content: Content) -> list[str]:

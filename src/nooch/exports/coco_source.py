@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import Any
 import msgspec
 
 from nooch.errors import InputError, some_of
-from nooch.readers.coco_json import do_job
+from nooch.readers.coco_decoder import Document, opened
+from nooch.readers.coco_rows import source_of
+from nooch.readers.coco_structure import Instances, decode
 
 __all__ = ["Annotations", "Source", "read_annotations"]
 
@@ -26,6 +27,7 @@ class Source:
     Attributes:
         info: the first file's.
         licenses: of all files, ids as they have them; ``categories`` likewise, as JSON.
+        names: category id -> name.
         images: id -> the image's record as the first file that lists it has it.
         annotations: image id -> its annotations in the files' order.
         notes: what a user should know.
@@ -34,39 +36,25 @@ class Source:
     info: Any
     licenses: list[dict[str, Any]]
     categories: list[msgspec.Raw]
+    names: dict[int, str]
     images: dict[int, dict[str, Any]]
     annotations: dict[int, Annotations]
     notes: list[str]
 
 
-class _Identified(msgspec.Struct, gc=False):
-    id: int
-
-
-class _Category(msgspec.Struct, gc=False):
-    id: int
-    name: str
-
-
-class _Annotation(msgspec.Struct, gc=False):
-    image_id: int
-    category_id: int
-    id: int | None = None
-
-
-class _File(msgspec.Struct, gc=False):
-    images: list[msgspec.Raw]
-    annotations: list[msgspec.Raw]
-    categories: list[msgspec.Raw]
-    licenses: list[dict[str, Any]] | None = None
+class _Document(Instances, gc=False):
     info: Any = None
+
+
+class _Identified(msgspec.Struct, gc=False):
+    id: int | None = None
 
 
 def read_annotations(paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]) -> Source:
     """Images, categories, licences, and the annotations of some images, from instances and stuff files.
 
     Args:
-        paths: the files; each is mapped, and what is not wanted is never copied.
+        paths: the files; of what is not wanted, a slice at a time is in memory.
         wanted: ids of images.
         recorded: ``file`` and ``blake3`` of the files that the dataset was imported from.
 
@@ -77,28 +65,19 @@ def read_annotations(paths: Sequence[Path], wanted: Collection[int], recorded: S
     merged = _Merged(set(wanted))
     for path in paths:
         merged.note_origin(path, recorded)
-        # what could be wrong with reading the file was found when it was hashed
-        with path.open("rb") as file:
-            # not closed here: what is decoded points into it, and it is closed with the last of that
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        try:
-            merged.add(msgspec.json.decode(content, type=_File), path)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InputError(f"is no COCO annotation file: {error}", where=path, allowed=_STRUCTURE) from error
+        with opened(path) as content:
+            merged.add(Document(content, path, _Document), path)
     if missing := sorted(merged.wanted - set(merged.images)):
-        names = some_of(source["file"] for source in recorded)
+        files = some_of(source["file"] for source in recorded)
         raise InputError(
             f"{len(missing)} images of the sets are in none of the annotation files: {some_of(missing)}",
             where=some_of(paths),
-            remedy=f"give all files that the dataset was imported from{f': {names}' if names else ''}",
+            remedy=f"give all files that the dataset was imported from{f': {files}' if files else ''}",
         )
     categories = [msgspec.Raw(text) for _, text in merged.categories.values()]
-    return Source(
-        merged.info, list(merged.licenses.values()), categories, merged.images, merged.annotations, merged.notes
-    )
-
-
-_STRUCTURE = "images [{id}], categories [{id, name}] and annotations [{image_id, category_id}]; ids are integers"
+    names = {number: name for number, (name, _) in merged.categories.items()}
+    licenses = list(merged.licenses.values())
+    return Source(merged.info, licenses, categories, names, merged.images, merged.annotations, merged.notes)
 
 
 class _Merged:
@@ -116,8 +95,7 @@ class _Merged:
 
     def note_origin(self, path: Path, recorded: Sequence[Mapping[str, Any]]) -> None:
         """Raise InputError for a file that is not what it was, or comes twice; note one that the dataset does not know."""
-        found = do_job(("source", path))
-        assert isinstance(found, dict)  # noqa: S101 - tells the type checker what this job gives
+        found = source_of(path)
         if found["blake3"] in self._hashes:
             raise InputError("is given twice", where=path, allowed="each annotation file once")
         self._hashes.add(found["blake3"])
@@ -131,24 +109,34 @@ class _Merged:
         if recorded and not hashes:
             self.notes.append(f"{path.name} is none of the files that the dataset was imported from")
 
-    def add(self, file: _File, path: Path) -> None:
-        self.info = self.info or file.info or {}
-        for licence in file.licenses or []:
+    def add(self, document: Document[_Document], path: Path) -> None:
+        images: dict[int, dict[str, Any]] = {}
+        annotations: dict[int, Annotations] = {}
+        for key in document.arrays():
+            if key == "images":
+                images = {
+                    image.id: msgspec.json.decode(raw)
+                    for image, raw in document.records(key)
+                    if image.id in self.wanted
+                }
+                continue
+            annotations = {}
+            for annotation, raw in document.records(key):
+                if annotation.image_id in self.wanted:
+                    entry = (decode(raw, _Identified, path).id, bytes(raw))
+                    annotations.setdefault(annotation.image_id, []).append(entry)
+        rest = document.rest()
+        self.info = self.info or rest.info or {}
+        for licence in rest.licenses or []:
             if self.licenses.setdefault(str(licence.get("id", licence)), licence) != licence:
                 raise _conflict("licence", licence.get("id"), path)
-        for raw in file.categories:
-            category = msgspec.json.decode(raw, type=_Category)
-            if self.categories.setdefault(category.id, (category.name, bytes(raw)))[0] != category.name:
+        texts = msgspec.json.decode(document.members["categories"], type=list[msgspec.Raw])
+        for category, text in zip(rest.categories, texts, strict=True):
+            if self.categories.setdefault(category.id, (category.name, bytes(text)))[0] != category.name:
                 raise _conflict("category", category.id, path)
-        image, annotation = msgspec.json.Decoder(_Identified), msgspec.json.Decoder(_Annotation)
-        for raw in file.images:
-            number = image.decode(raw).id
-            if number in self.wanted and number not in self.images:
-                self.images[number] = msgspec.json.decode(raw)
-        for raw in file.annotations:
-            entry = annotation.decode(raw)
-            if entry.image_id in self.wanted:
-                self.annotations.setdefault(entry.image_id, []).append((entry.id, bytes(raw)))
+        self.images = images | self.images
+        for number, found in annotations.items():
+            self.annotations.setdefault(number, []).extend(found)
 
 
 def _conflict(what: str, number: object, path: Path) -> InputError:

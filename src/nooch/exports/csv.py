@@ -51,7 +51,7 @@ def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
         raise InputError(
             f"{len(nameless)} images of the {challenge.split} split have no file name: {some_of(nameless)}",
-            remedy="import the dataset again with --images DIR, or export with --to ids or hf",
+            remedy="import the dataset again with `images` DIR, or export with `to` ids or hf",
         )
     return rows.select(
         pl.lit(challenge.split).alias("split"),

@@ -103,7 +103,7 @@ def match_samples(names: Mapping[str, ImageId], samples: Sequence[tuple[str, str
         name = next((end for end in ends if end in names), None)
         if name is not None and found.setdefault(names[name], sample) != sample:
             raise InputError(
-                f"the paths of several samples end with {name}", remedy="name the field of image ids with --id-field"
+                f"the paths of several samples end with {name}", remedy="name the field of image ids with `id_field`"
             )
     return found
 
@@ -132,11 +132,11 @@ def _apply(dataset: Any, content: Content, plan: list[Tag], id_field: str | None
     if wanted and len(missing) == len(wanted):
         raise InputError(
             f"no sample is an image of the sets, such as {some_of(missing, 3)}",
-            remedy="choose another FiftyOne dataset, or name the field of image ids with --id-field",
+            remedy="choose another FiftyOne dataset, or name the field of image ids with `id_field`",
         )
     present = [tag.name for tag in plan if tag.name in dataset.count_sample_tags() or dataset.has_saved_view(tag.view)]
     if present and not overwrite:
-        raise OutputError(f"has the tags {some_of(present)} already", remedy="give --overwrite to replace them")
+        raise OutputError(f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them")
     _write(dataset, [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan], content)
     return [f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"] if missing else []
 

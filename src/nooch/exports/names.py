@@ -34,6 +34,6 @@ class Names:
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
             raise ParameterError(
-                f"{other} and {owner} would both be written to {file}", remedy="choose one with --criterion or --tasks"
+                f"{other} and {owner} would both be written to {file}", remedy="choose one with `criterion` or `tasks`"
             )
         return file

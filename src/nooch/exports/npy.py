@@ -56,7 +56,7 @@ def _fill(content: Content, folder: Path) -> list[str]:
 def _integers(challenge: ChallengeSet) -> NDArray[np.int64]:
     if challenge.image_ids.dtype != pl.Int64:
         raise InputError(
-            "image ids are text, and the authors' layout has integers", remedy="export with --to ids, csv or hf"
+            "image ids are text, and the authors' layout has integers", remedy="export with `to` ids, csv or hf"
         )
     return challenge.image_ids.to_numpy()
 

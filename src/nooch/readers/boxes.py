@@ -103,6 +103,8 @@ class BoxReading:
         images = self.images or found.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
         rows = found.scan(folder, Counter(map, progress), listing)
+        if not rows.batches:
+            raise InputError("holds no boxes of any image", where=self.source)
         keys = pl.concat(batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys"))
         names = found.names_of(keys.unique().sort().to_list())
         classes = list(dict.fromkeys(names.values()))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nooch.errors import InputError, some_of
 from nooch.files import sha256_of
+from nooch.readers.coco import CocoReading
 from nooch.shared_types import Map
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class CocoLayout:
     images: Path | None = None
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def reading(self) -> CocoReading:
+        """How the files are read."""
+        return CocoReading(self.things, self.stuff, self.captions, self.stuff_maps, self.stuff_map_values)
+
 
 def read_coco_stuff(root: str | Path, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
     """COCO-Stuff below ``root`` as one Dataset without splits; see ``find_coco`` and ``nooch.readers.coco``.
@@ -64,20 +70,12 @@ def read_coco_stuff(root: str | Path, *, images: str | Path | None = None, map: 
     Args:
         root: folder such as ``nooch download coco-stuff`` leaves.
         images: folder below which the image files lie; by default where they are found below ``root``.
-        map: where files are parsed.
+        map: where files are read.
     """
     layout = find_coco(root)
-    from nooch.readers.coco import read_coco
+    from nooch.readers.reading import read
 
-    data = read_coco(
-        layout.things,
-        layout.stuff,
-        layout.captions,
-        stuff_maps=layout.stuff_maps,
-        stuff_map_values=layout.stuff_map_values,
-        images=layout.images if images is None else images,
-        map=map,
-    )
+    data = read(layout.reading, images=layout.images if images is None else images, map=map)
     notes = [*layout.notes, *data.provenance["notes"]]
     return replace(data, provenance={**data.provenance, "notes": notes})
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,14 +12,12 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
-from nooch.readers.coco_json import ParsedFile
-from nooch.readers.cocostuff import COCOSTUFF, OTHER, map_values
+from nooch.readers.coco_structure import ParsedFile
+from nooch.readers.cocostuff import OTHER
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.reading import Counter
 from nooch.readers.sums import Entries, summed
-from nooch.shared_types import Map, no_progress
 
-__all__ = ["class_order", "counted_merge", "merge", "merged_provenance", "notes_of"]
+__all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
 
 _NOTES = {
     "things": "{n} images are in no things file: their things were not annotated, and are unknown, not absent",
@@ -36,37 +30,22 @@ _NOTES = {
 """What is counted while files are merged, in the order in which it is told."""
 
 
-def merge(
-    parsed: Sequence[tuple[str, ParsedFile]],
-    sources: Sequence[dict[str, Any]],
-    *,
-    stuff_maps: str | Path | None,
-    stuff_map_values: str,
-    images: str | Path | None,
-    map: Map,
-) -> Dataset:
-    """Parsed files, each with its role, as one Dataset. The parameters are those of ``read_coco``."""
-    index = None if images is None else ImageIndex(images)
-    data, counts = counted_merge(parsed, index, stuff_maps=stuff_maps, stuff_map_values=stuff_map_values, map=map)
-    notes = notes_of(counts, len(data), images)
-    return replace(data, provenance=merged_provenance(sources, (file.licenses for _, file in parsed), notes))
-
-
-def counted_merge(
-    parsed: Sequence[tuple[str, ParsedFile]],
-    index: ImageIndex | None,
-    *,
-    stuff_maps: str | Path | None = None,
-    stuff_map_values: str = "cocostuff",
-    map: Map = builtins.map,
-) -> tuple[Dataset, dict[str, int]]:
+def merge(parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None) -> tuple[Dataset, dict[str, int]]:
     """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that ``notes_of`` tells.
 
     Counts of parts add up to those of the whole.
+
+    Args:
+        parsed: each with its role: things, stuff, maps or captions.
+        index: the image files.
+
+    Raises:
+        InputError: images that two files of a role share, sizes that disagree between files, unsafe file names.
     """
-    merged = _Merged([(role, file) for role, file in parsed if role != "captions"])
-    if stuff_maps is not None:
-        merged.add_maps(Path(stuff_maps), stuff_map_values, map)
+    merged = _Merged([(role, file) for role, file in parsed if role in {"things", "stuff"}])
+    for role, file in parsed:
+        if role == "maps":
+            merged.add_maps(file)
     texts = _captions([file for role, file in parsed if role == "captions"], merged)
     frame = pl.DataFrame(
         {
@@ -83,7 +62,7 @@ def counted_merge(
     return data, merged.counts
 
 
-def notes_of(counts: Mapping[str, int], n_images: int, images: str | Path | None) -> list[str]:
+def notes_of(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """The notes that counts make; ``images`` is the folder of image files."""
     return [
         text.format(n=counts[what], images=n_images, root=images) for what, text in _NOTES.items() if counts.get(what)
@@ -137,40 +116,27 @@ class _Merged:
         total.data /= np.repeat(size, np.diff(total.indptr))
         return total
 
-    def add_maps(self, folder: Path, values: str, map: Map) -> None:
-        """Count stuff classes in pixel maps; thing pixels are left to the things files."""
-        from nooch.readers.maps import count_maps, counted_maps, list_maps  # brings Pillow, which JSON does not need
-
-        stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
-        ignored = (set(map_values(values)) - set(stuff)) | {0, 255, OTHER}
-        with tempfile.TemporaryDirectory() as work:
-            jobs = Counter(map, no_progress)
-            made = count_maps(list_maps(folder), stuff, ignored - set(stuff), Path(work), jobs)
-            counted = counted_maps(made.read(None, None), len(stuff))
-        is_number = counted.image_ids.dtype == pl.Int64
-        known = np.isin(counted.image_ids.to_numpy(), self.ids) if is_number else np.zeros(len(counted.stems), bool)
-        if not known.any():
-            raise InputError(
-                f"no map is named after an image of the annotation files, such as {some_of(counted.stems, 2)}",
-                where=folder,
-                allowed="names of maps that are image ids, such as 000000000139.png",
-            )
-        for name in stuff.values():
+    def add_maps(self, maps: ParsedFile) -> None:
+        """Add areas of stuff that were counted in pixel maps; maps of other images are left out."""
+        for name in maps.categories.values():
             self._column.setdefault(name, len(self._column))
             self.kinds.setdefault(name, "stuff")
         self.classes = list(self._column)
-        rows = np.searchsorted(self.ids, counted.image_ids.to_numpy()[known])
-        differ = (counted.sizes[known] != np.column_stack([self.widths, self.heights])[rows]).any(axis=1)
+        known = np.isin(maps.image_ids, self.ids)
+        rows = np.searchsorted(self.ids, maps.image_ids)
+        there = rows[known]
+        differ = (self.widths[there] != maps.widths[known]) | (self.heights[there] != maps.heights[known])
         if differ.any():
             raise InputError(
-                f"maps have another size than the annotation files say: those of images {some_of(self.ids[rows[differ]])}",
-                where=folder,
+                f"maps have another size than the annotation files say: those of images {some_of(self.ids[there[differ]])}",
+                where=maps.name,
             )
-        pixels = counted.pixels[known].tocoo()
-        columns = np.array([self._column[name] for name in stuff.values()])[pixels.col]
-        self._parts.append((rows[pixels.row], columns, pixels.data.astype(np.float64)))
-        self.counts["maps"] = len(self.ids) - int(known.sum())
-        self.annotated["annotated_stuff"] = self.ids[rows]
+        keep = known[maps.image_index]
+        columns = np.array([self._column[name] for name in maps.categories.values()], np.int32)
+        entries = (rows[maps.image_index], columns[maps.category_index], maps.areas)
+        self._parts.append((entries[0][keep], entries[1][keep], entries[2][keep]))
+        self.counts["maps"] = len(self.ids) - len(there)
+        self.annotated["annotated_stuff"] = self.ids[there]
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):

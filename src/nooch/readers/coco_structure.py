@@ -1,8 +1,9 @@
-"""COCO's structure, columns of its records, and the checks that they pass: the same for a file in memory and for one in parts."""
+"""COCO's structure, columns of its records, and the checks that they pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,28 +17,25 @@ from nooch.limits import MOST_AREA
 from nooch.readers.coco_masks import mask_area
 
 __all__ = [
-    "STRUCTURE",
-    "TOO_DEEP",
+    "DECODE_ERRORS",
     "Annotation",
     "Caption",
     "Captions",
     "Image",
-    "ImageColumns",
     "Instances",
-    "Masked",
-    "Masks",
+    "ParsedFile",
     "annotation_columns",
     "caption_columns",
+    "captions_of",
     "categories_of",
-    "check_areas",
     "checked_images",
     "decode",
     "fill_areas",
     "image_columns",
-    "index_of",
-    "integers",
+    "instances_of",
     "look_up",
     "no_image",
+    "refused",
 ]
 
 T = TypeVar("T")
@@ -77,18 +75,6 @@ class Instances(msgspec.Struct, gc=False):
     licenses: list[dict[str, Any]] | None = None
 
 
-class Masked(msgspec.Struct, gc=False):
-    """The rest of an annotation, for where its area is missing."""
-
-    segmentation: Any = None
-
-
-class Masks(msgspec.Struct, gc=False):
-    """The rest of an instances or stuff file."""
-
-    annotations: list[Masked]
-
-
 class Caption(msgspec.Struct, gc=False):
     """An entry of a caption file's ``annotations``."""
 
@@ -103,27 +89,112 @@ class Captions(msgspec.Struct, gc=False):
     annotations: list[Caption]
 
 
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises for content that is no JSON, or of another structure."""
+
+
 def decode(content: Any, kind: type[T], path: Path) -> T:
     """A document of a structure. Raises InputError."""
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.ValidationError as error:
-        raise InputError(f"is not COCO's structure: {error}", where=path, allowed=STRUCTURE) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"is no valid JSON: {error}",
-            where=path,
-            remedy="fetch or export the file again; JSON has no NaN or Infinity",
-        ) from error
-    except RecursionError as error:
-        raise InputError(TOO_DEEP, where=path, allowed=STRUCTURE) from error
+    except DECODE_ERRORS as error:
+        raise refused(error, str(error), path) from error
 
 
-TOO_DEEP = "holds values within values, too many to be read"
+def refused(error: Exception, text: str, path: Path) -> InputError:
+    """What is wrong with a file: a decoder's error, and its text."""
+    if isinstance(error, RecursionError):
+        return InputError("holds values within values, too many to be read", where=path, allowed=STRUCTURE)
+    if isinstance(error, msgspec.ValidationError):
+        return InputError(f"is not COCO's structure: {text}", where=path, allowed=STRUCTURE)
+    remedy = "fetch or export the file again; JSON has no NaN or Infinity"
+    return InputError(f"is no valid JSON: {text}", where=path, remedy=remedy)
+
+
 STRUCTURE = (
     "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
     "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"
 )
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """What one annotation file says.
+
+    Attributes:
+        name: of the file, for messages.
+        image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and ``file_names``.
+        categories: id -> name as the file spells it, in the file's order.
+        image_index: int32 (n_annotations,), position in ``image_ids``.
+        category_index: int32 (n_annotations,), position in ``categories``; empty for captions.
+        areas: float64 (n_annotations,) in square pixels.
+        captions: the texts, for a caption file.
+        licenses: what the file says of them.
+    """
+
+    name: str
+    image_ids: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    heights: NDArray[np.int64]
+    file_names: list[str | None]
+    categories: dict[int, str]
+    image_index: NDArray[np.int32]
+    category_index: NDArray[np.int32]
+    areas: NDArray[np.float64]
+    captions: list[str]
+    licenses: list[dict[str, Any]]
+
+
+def instances_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    category_ids: NDArray[np.int64],
+    areas: NDArray[np.float64],
+    categories: dict[int, str],
+    licenses: list[dict[str, Any]],
+    numbers: NDArray[np.int64] | None = None,
+) -> ParsedFile:
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, where these are not all in order.
+
+    Raises:
+        InputError: ids that the file does not list, or areas that are not allowed.
+    """
+    index = index_of(image_ids, images["image_ids"], "image", path, numbers)
+    known = integers(categories, len(categories), path)
+    category_index = index_of(category_ids, known, "category", path, numbers)
+    check_areas(areas, index, images, path, numbers)
+    return ParsedFile(
+        path.name,
+        **images,
+        categories=categories,
+        image_index=index,
+        category_index=category_index,
+        areas=areas,
+        captions=[],
+        licenses=licenses,
+    )
+
+
+def captions_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    texts: list[str],
+    numbers: NDArray[np.int64] | None = None,
+) -> ParsedFile:
+    """As ``instances_of``, of captions."""
+    none = np.empty(0, np.int32)
+    return ParsedFile(
+        path.name,
+        **images,
+        categories={},
+        image_index=index_of(image_ids, images["image_ids"], "image", path, numbers),
+        category_index=none,
+        areas=none.astype(np.float64),
+        captions=texts,
+        licenses=[],
+    )
 
 
 ImageColumns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]
@@ -269,7 +340,7 @@ def fill_areas(
     """
     filled = areas.copy()
     # an image that is not listed has no size; that is told later
-    for position in np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist():
+    for position in sorted(np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist(), key=number):
         height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
         try:
             filled[position] = mask_area(segmentation(position), height, width)

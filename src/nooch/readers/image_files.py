@@ -47,7 +47,7 @@ class ImageIndex:
         root = images or data.image_root
         if root is None:
             raise InputError(
-                "the dataset records no folder of images", remedy=f"import it with --images DIR, or give {option}"
+                "the dataset records no folder of images", remedy=f"import it with `images`, or give {option}"
             )
         return cls(root)
 

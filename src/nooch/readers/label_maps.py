@@ -124,7 +124,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
             f"the class list gives {listed}, which names pixels that were not annotated",
             where=classes,
             allowed=f"void: {some_of(meant, len(meant))}",
-            remedy=f"add {' '.join(f'--void {value}' for value in meant)} (or give a class that is annotated another name)",
+            remedy=f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is annotated another name)",
         )
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
 

@@ -21,7 +21,7 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFile
     """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     del images  # each file names its image
     if classes is not None:
-        raise ParameterError("VOC files name their classes themselves", remedy="leave --classes out")
+        raise ParameterError("VOC files name their classes themselves", remedy="leave `classes` out")
     known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
     return BoxFiles(
         source=folder,

@@ -123,7 +123,7 @@ def load_world(path: str | Path | None = None) -> World:
         raise InputError(f"is no YAML: {' '.join(str(error).split())}", where=where) from error
     except msgspec.ValidationError as error:
         raise InputError(
-            f"is no world: {error}", where=where, remedy="start from what nooch scenes --print-config prints"
+            f"is no world: {error}", where=where, remedy="start from what nooch scenes `print_config` prints"
         ) from error
     _check(world, where)
     return world

@@ -20,9 +20,9 @@ from nooch.metrics import constant_nll, nll
 from nooch.shared_types import Map, Progress, no_progress
 from nooch.study.planning import Plan, Training
 from nooch.training.jobs import ProbeSettings
-from nooch.training.records import JobRecord, RunsFolder
-from nooch.training.tasks import TrainingData
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_settings import TuneSettings
+from nooch.training.run_records import JobRecord, RunsFolder
+from nooch.training.training_data import TrainingData
 
 __all__ = ["bench", "planned_for", "status"]
 

@@ -57,7 +57,7 @@ def cells_of(
     chosen = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
     if not chosen.height:
         made = some_of(selected["rule"].unique().sort())
-        remedy = f"collect with --rules {rule}, or take another rule"
+        remedy = f"collect with `rules` {rule}, or take another rule"
         raise UndefinedError(f"no setting was chosen by {rule}", allowed=made or None, remedy=remedy)
     scored = with_setting(table).filter(pl.col("task") != AVERAGE)
     values = (

@@ -14,7 +14,7 @@ from nooch.evaluation import Predictions, class_losses, read_predictions
 from nooch.plans import LOSS_SPLIT
 from nooch.selection import select_tasks
 from nooch.study.collecting import runs_predictions
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["chosen_suite", "losses_by_class"]
 

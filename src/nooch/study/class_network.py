@@ -14,16 +14,16 @@ import polars as pl
 from nooch.data import Dataset, read_arrays
 from nooch.errors import InputError, check_one_of
 from nooch.files import atomic_folder, check_output, replace_file
+from nooch.models.networks import backbones
+from nooch.models.pixel_batches import Pixels
+from nooch.models.saved_networks import save_network
 from nooch.objectives import OBJECTIVES, TrainingCounts
 from nooch.shared_types import Progress, no_progress
 from nooch.study.planning import rows_of_splits
-from nooch.training.feeding import Pixels
-from nooch.training.fitting import NetworkPass
-from nooch.training.learning import Learning
-from nooch.training.networks import backbones
-from nooch.training.records import arrays_as_bytes
-from nooch.training.saving import save_network
-from nooch.training.tuning import ALL_CLASSES, TuneSettings
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import ALL_CLASSES, TuneSettings
+from nooch.training.run_records import arrays_as_bytes
+from nooch.training.targets import Target
 
 __all__ = ["CLASSES_MARKER", "train_classes"]
 
@@ -76,8 +76,8 @@ def train_classes(
     if not learnt:
         raise InputError("no class is in some training images and not in others", allowed="one such class at least")
     labels = np.stack([labels_of[task] for task in learnt], axis=1).astype(np.float32)
-    made = backbones(backbone, settings, size=pixels.size, device=device)
-    trained = NetworkPass(made, pixels, rows, [_learning(labels, rows["train"], seed, device)], settings)
+    made = backbones(backbone, settings.network, size=pixels.size, device=device)
+    trained = NetworkPass(made, pixels, rows, [_target(labels, rows["train"], seed, device)], settings)
     facts = _facts(data, pixels, trained, settings, seed) | {
         "classes": learnt,
         "left_out": [task for task in asked if task not in learnt],
@@ -97,20 +97,20 @@ def train_classes(
     return path
 
 
-def _learning(labels: Any, train: Any, seed: int, device: str) -> Learning:
+def _target(labels: Any, train: Any, seed: int, device: str) -> Target:
     import torch
 
     positives = labels[train].sum(axis=0)
     counts = torch.tensor(np.stack([len(train) - positives, positives]), dtype=torch.float32, device=device)
     sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=device))
-    return Learning("all classes", labels, OBJECTIVES["erm"](sizes), seed)
+    return Target("all classes", labels, OBJECTIVES["erm"](sizes), seed)
 
 
 def _facts(data: Dataset, pixels: Pixels, trained: NetworkPass, settings: TuneSettings, seed: int) -> dict[str, Any]:
     return {
         "dataset": data.fingerprint,
         "pixels": getattr(pixels, "identity", "array"),
-        "backbone": trained.members[0].network.backbone.describe(),
+        "backbone": trained.trainers[0].network.backbone.describe(),
         "settings": asdict(settings),
         "seed": seed,
     }
@@ -134,7 +134,7 @@ def _predictions(data: Dataset, trained: NetworkPass, classes: Sequence[str]) ->
     frames = []
     for split in ("valid", "test"):
         ids = data.images["image_id"].gather(trained.rows[split])
-        logits = trained.logits(trained.rows[split])[0]
+        logits = trained.logits(split)[0]
         for number, name in enumerate(classes):
             frame = pl.DataFrame({"image_id": ids, "logit": logits[:, number]})
             frames.append(frame.select("image_id", task=pl.lit(name), split=pl.lit(split), logit="logit"))

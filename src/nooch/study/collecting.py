@@ -17,7 +17,7 @@ from nooch.selection import select
 from nooch.shared_types import Progress, no_progress
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
-from nooch.training.records import JobRecord, RunsFolder
+from nooch.training.run_records import JobRecord, RunsFolder
 
 __all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
 

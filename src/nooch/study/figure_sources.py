@@ -27,7 +27,7 @@ from nooch.study.method_pairs import baseline_of, checked_pair, rival_of
 from nooch.study.report_losses import ImageLosses
 from nooch.study.results import Results, paper_cells, read_results
 from nooch.study.sweeping import sweep_thresholds
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["ALPHAS", "BETAS", "NEEDS", "TAUS", "Need", "Sources"]
 
@@ -258,7 +258,7 @@ class Sources:
             return check_one_of("embedding", self.embedding or names[0], names, owner="the dataset")
         raise ParameterError(
             f"the dataset has {len(names)} embeddings", where="embedding", allowed=", ".join(names) or None,
-            remedy="name one with --embedding" if names else "make one with nooch embed",
+            remedy="name one with `embedding`" if names else "make one with nooch embed",
         )  # fmt: skip
 
 
@@ -273,32 +273,32 @@ class Need:
 
 NEEDS: Mapping[str, Need] = MappingProxyType(
     {
-        "suite": Need(lambda s: s.suite is not None, "a suite", "give --suite SUITE"),
+        "suite": Need(lambda s: s.suite is not None, "a suite", "give `suite` SUITE"),
         "outputs": Need(
             lambda s: s.has_outputs,
             "what a model says of the images",
-            "give --predictions FILE, or --runs RUNS of nooch bench",
+            "give `predictions` FILE, or `runs` RUNS of nooch bench",
         ),
         "predictions": Need(
-            lambda s: s.predictions is not None, "what a model says of the images", "give --predictions FILE"
+            lambda s: s.predictions is not None, "what a model says of the images", "give `predictions` FILE"
         ),
         "scores": Need(
             lambda s: s.has_scores,
             "scores of methods",
-            "give --runs RUNS --suite SUITE, or --predictions FILE --suite SUITE, or --paper for the paper's own numbers",
+            "give `runs` RUNS `suite` SUITE, or `predictions` FILE `suite` SUITE, or `paper` for the paper's own numbers",
         ),
-        "dataset": Need(lambda s: s.data is not None, "the dataset", "give --dataset DATASET"),
+        "dataset": Need(lambda s: s.data is not None, "the dataset", "give `dataset` DATASET"),
         "area sweep": Need(
             lambda s: s.data is not None or (s.sweep is not None and s.sweep.grid.height > 0),
             "counts over alpha and beta",
-            "give --sweep SWEEP of nooch sweep-thresholds --alpha --beta, or --dataset DATASET",
+            "give `sweep` SWEEP of nooch sweep-thresholds `alpha` `beta`, or `dataset` DATASET",
         ),
         "tau sweep": Need(
             lambda s: (
                 (s.data is not None and bool(s.data.embeddings)) or (s.sweep is not None and s.sweep.tau.height > 0)
             ),
             "counts over tau",
-            "give --sweep SWEEP of nooch sweep-thresholds --tau, or --dataset DATASET with an embedding (nooch embed)",
+            "give `sweep` SWEEP of nooch sweep-thresholds `tau`, or `dataset` DATASET with an embedding (nooch embed)",
         ),
         "embedding": Need(
             lambda s: s.data is None or bool(s.data.embeddings),
@@ -308,19 +308,19 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
         "images": Need(
             lambda s: s.has_images,
             "the dataset's images",
-            "give --dataset DATASET, and --images DIR where it records no folder that is there",
+            "give `dataset` DATASET, and `images` DIR where it records no folder that is there",
         ),
         "two methods": Need(
             lambda s: s.suite is not None and s.has_outputs and len(s.image_losses.methods) > 1,
             "losses of two methods",
-            "give --runs RUNS of nooch bench with two methods, or --predictions of two",
+            "give `runs` RUNS of nooch bench with two methods, or `predictions` of two",
         ),
         "both criteria": Need(
             lambda s: (
                 s.suite is not None and {"ce", "gist"} <= {record.kind for record in s.suite.header.criteria.values()}
             ),
             "a suite with CE and gist",
-            "give --suite SUITE of nooch find --criterion ce --criterion gist",
+            "give `suite` SUITE of nooch find `criterion` ce `criterion` gist",
         ),
     }
 )

@@ -1,37 +1,37 @@
-"""Dataset and criteria -> Suite: fit on training images, mark the others, keep what was done."""
+"""Dataset and criteria -> Suite: fit on training images, measure and mark the others, keep what was done.
+
+One process and one part need no file. Otherwise measures and marks lie beside the suite until that is written, so that an
+interrupted find resumes where it stopped. Both give the same sets, bit by bit, however a dataset is divided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import builtins
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nooch.challenge import (
-    HARD,
-    ChallengeSet,
-    CriterionRecord,
-    DatasetRecord,
-    Mark,
-    Skipped,
-    Suite,
-    mark_by_matching,
-    mark_by_phi,
-    mark_by_threshold,
-)
-from nooch.challenge.suite import SetRecord
-from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted, TaskThresholds
+from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Suite, load_suite, save_suite
+from nooch.challenge.suite import SuiteHeader
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, SupportFitted, TaskThresholds, reads_of
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.files import SUITE_MARKER, check_output
 from nooch.published import NOOCH_TASKS
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Map, Progress, no_progress
+from nooch.study.fitting import check_embeddings, code_of, content_of, fit_criteria
+from nooch.study.marking import Marked, Search
+from nooch.study.measure_files import MeasureFiles
+from nooch.study.measures import measured
 from nooch.study.unannotated import check_fit, check_sets
+from nooch.version import __version__
+from nooch.work_folder import held, remove_leftovers, work_folder
 
 __all__ = [
-    "TASKS_AT_ONCE",
-    "Finding",
     "check_match",
     "check_thresholds",
     "criterion_record",
@@ -39,12 +39,7 @@ __all__ = [
     "resolve_tasks",
     "splits_to_search",
     "thresholds_in",
-    "training_part",
 ]
-
-Key = tuple[str, str, str]
-TASKS_AT_ONCE = 32
-"""Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not 34."""
 
 
 def find(
@@ -56,6 +51,9 @@ def find(
     splits: Sequence[str] | None = None,
     path: str | None = None,
     allow_unannotated: bool = False,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    map: Map = builtins.map,
     progress: Progress = no_progress,
 ) -> Suite:
     """Find the challenge sets of a dataset.
@@ -72,56 +70,147 @@ def find(
         splits: where to find; by default valid and test as far as there are any, or ``all``.
         path: where the dataset lies, recorded so that images can be explained later.
         allow_unannotated: also where that leaves out more than half of a task's training positives or of a split's images.
-        progress: called with what is being done, and how many of how many tasks are done.
+        out: suite folder to write. Without it everything is in memory, whatever the number of parts.
+        overwrite: replace a suite folder that exists.
+        map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it, or with several parts and
+            ``out``, a part's images are in memory at a time, and intermediate files lie beside ``out``, where all workers must be
+            able to write; an interrupted find resumes there.
+        progress: called with what is being done, and how much of how much is done.
 
     Returns:
-        A suite in memory; tasks without a set under a criterion are listed with the reason.
+        A suite in memory, or the one in ``out``, whose rows are read when they are asked for; tasks without a set under a criterion
+        are listed with the reason.
 
     Raises:
         ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and nothing to match, or that has
-            thresholds by task and none for a task, or for an unknown class.
+            thresholds by task and none for a task, or for an unknown class; one that cannot be fitted on several parts; an engine
+            without ``out``, or for a dataset in memory.
         InputError: an empty split; areas or attribute values that a criterion needs and the data lack; more than half of
             what a set would stand on was not annotated.
+        OutputError: the folder exists or cannot be written, or another process is finding this suite.
     """
-    names = resolve_tasks(data, tasks)
-    found_in = splits_to_search(data, splits)
+    target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    names, found_in = resolve_tasks(data, tasks), splits_to_search(data, splits)
     check_thresholds(thresholds_in(criteria), names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
-    fitted = {name: _fit(name, criterion, data, names) for name, criterion in base.items()}
+    beside = _beside(data, target, map)
+    images = data.in_memory(reads_of(base.values())) if beside is None else data
+    fitted = fit_criteria(images, base, names, beside, map, progress)
     check_match(fitted, match, criteria)
     if not allow_unannotated:
         check_fit(fitted, base, names)
-    job = Finding(names, fitted, match, {s: data.select(s) for s in found_in})
-    sets: dict[Key, ChallengeSet] = {}
-    skipped: list[Skipped] = []
-    for name, criterion in criteria.items():
-        for done, task in enumerate(names):
-            progress(f"finding {name}", done, len(names))
-            try:
-                marks = {split: job.mark(name, criterion, task, split) for split in found_in}
-            except UndefinedError as error:
-                skipped.append(Skipped(name, task, error.problem))
-                continue
-            for split, mark in marks.items():
-                sets[name, task, split] = ChallengeSet.from_mark(name, task, split, job.parts[split], mark)
-        job.forget()
-        progress(f"finding {name}", len(names), len(names))
-    if not allow_unannotated:
-        check_sets((SetRecord.of(one) for one in sets.values()), fitted)
-    return Suite.of(
-        sets,
-        dataset=DatasetRecord(
-            data.fingerprint,
-            len(data),
-            data.splits,
-            data.provenance.get("area"),
-            path,
-            data.provenance.get("licenses", []),
-        ),
-        criteria={name: criterion_record(c, fitted.get(name), names, match) for name, c in criteria.items()},
-        skipped=skipped,
-        tasks=names,
-        splits=found_in,
+    check_embeddings(data, reads_of(fitted.values()))
+    search = Search(fitted, criteria, names, found_in, match)
+    if beside is None and reads_of(fitted.values()) != reads_of(base.values()):
+        images = data.in_memory(reads_of(fitted.values()))
+    with (
+        contextlib.nullcontext(_in_memory(search, images, progress))
+        if beside is None
+        else _in_files(search, data, beside, map, progress)
+    ) as found:
+        suite = Suite(_header(search, data, path, found.marked), found.read)
+        if not allow_unannotated:
+            check_sets(suite.header.sets, fitted)
+        if target is None:
+            return suite
+        progress("writing", 0, 1)
+        save_suite(suite, target, overwrite=overwrite)
+    # what a find of something else left there is of no use now, either
+    for what in ("finding", "summing"):
+        remove_leftovers(target, what, "finding this suite")
+    progress("writing", 1, 1)
+    return load_suite(target)
+
+
+def _beside(data: Dataset, target: Path | None, map: Map) -> Path | None:
+    """The suite folder beside which intermediate files lie, or None where everything is in memory."""
+    if map is builtins.map:
+        return target if data.n_parts > 1 else None
+    if target is None or data.folder is None:
+        missing = "no folder to write the suite to" if target is None else "a dataset in memory"
+        raise ParameterError(
+            f"workers of an engine (`map`) were given {missing}",
+            allowed="a dataset of open_dataset, and `out`, which they can all reach",
+            remedy="leave out `map` to find in this process",
+        )
+    return target
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What came of all tasks, and what gives the sets."""
+
+    marked: Marked
+    read: Callable[[str, str, str], ChallengeSet]
+
+
+def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
+    """Measure and mark all images in this process, one task at a time."""
+    parts = {split: data.select(split) for split in search.splits}
+    ids = {split: part.images["image_id"] for split, part in parts.items()}
+    measures = zip(*(measured(search.fitted, part, search.tasks) for part in parts.values()), strict=True)
+    marked, sets = Marked(), {}
+    progress("marking tasks", 0, len(search.tasks))
+    for done, (task, of_splits) in enumerate(zip(search.tasks, measures, strict=True), 1):
+        for found in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
+            marked.add(found)
+            if isinstance(found, ChallengeSet):
+                sets[found.criterion, found.task, found.split] = found
+        progress("marking tasks", done, len(search.tasks))
+    return _Found(marked, lambda *key: sets[key])
+
+
+@contextlib.contextmanager
+def _in_files(search: Search, data: Dataset, target: Path, map: Map, progress: Progress) -> Iterator[_Found]:
+    """Measure every part and mark every task, each a job, in a folder beside the suite; sets are read from there."""
+    files = MeasureFiles(data, _folder(target, data, search), search)
+    with held(files.folder, "finding this suite"):
+        _all(map(files.measure, range(data.n_parts)), data.n_parts, "measuring parts", progress)
+        tasks = _all(map(files.mark, search.tasks), len(search.tasks), "marking tasks", progress)
+        places = {
+            (record.criterion, record.task, record.split): (record, number)
+            for task in tasks
+            for number, record in enumerate(task.records)
+        }
+        marked = Marked([r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped])
+        yield _Found(marked, lambda *key: files.read(*places[key]))
+
+
+def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> list[Any]:
+    listed = []
+    progress(what, 0, total)
+    for result in results:
+        listed.append(result)
+        progress(what, len(listed), total)
+    return listed
+
+
+def _folder(target: Path, data: Dataset, search: Search) -> Path:
+    """Where intermediate files lie, named by everything that they depend on: another find never takes them for its own."""
+    content = {
+        "version": __version__,
+        "data": content_of(data),
+        "fitted": {name: [*code_of(one), one.kind, one.to_json()] for name, one in search.fitted.items()},
+        "criteria": [[name, getattr(c, "expression", None)] for name, c in search.criteria.items()],
+        "asked": [list(search.tasks), list(search.splits), search.match],
+    }
+    return work_folder(target, "finding", content)
+
+
+def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> SuiteHeader:
+    """All of the suite but its rows; sets by criterion, then by task."""
+    known, order = data.provenance, list(search.criteria)
+    tasks = list(search.tasks)
+    return SuiteHeader(
+        DatasetRecord(data.fingerprint, len(data), data.splits, known.get("area"), path, known.get("licenses", [])),
+        tasks,
+        list(search.splits),
+        {
+            name: criterion_record(criterion, search.fitted.get(name), tasks, search.match)
+            for name, criterion in search.criteria.items()
+        },
+        sorted(marked.records, key=lambda record: order.index(record.criterion)),
+        sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
     )
 
 
@@ -139,72 +228,6 @@ def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
     return names
 
 
-@dataclass
-class Finding:
-    """Marks of every criterion on the parts of a dataset; supports of many tasks are computed together."""
-
-    tasks: list[str]
-    fitted: Mapping[str, Fitted]
-    match: str | None
-    parts: Mapping[str, Dataset]
-
-    def __post_init__(self) -> None:
-        self._marks: dict[Key, Mark] = {}
-        self._supports: dict[tuple[str, str], dict[str, NDArray[np.float64]]] = {}
-
-    def forget(self) -> None:
-        """Drop what the next criterion does not need: all but the marks that are matched."""
-        self._marks = {key: mark for key, mark in self._marks.items() if key[0] == self.match}
-        self._supports = {}
-
-    def mark(self, name: str, criterion: Criterion | Fitted | Combination, task: str, split: str) -> Mark:
-        """Verdicts of a criterion on a split's images, for one task."""
-        if isinstance(criterion, Combination):
-            return criterion.evaluate({part: self._base_mark(part, task, split) for part in criterion.names})
-        return self._base_mark(name, task, split)
-
-    def _base_mark(self, name: str, task: str, split: str) -> Mark:
-        key = name, task, split
-        if key not in self._marks:
-            fitted, part = self.fitted[name], self.parts[split]
-            if reason := fitted.undefined(task):
-                raise UndefinedError(reason)
-            if isinstance(fitted, SupportFitted):
-                self._marks[key] = self._support_mark(name, fitted, task, split)
-            elif isinstance(fitted, MarkFitted):
-                self._marks[key] = mark_by_phi(fitted.phi(part, task), part.unknown_labels(task))
-        return self._marks[key]
-
-    def _support_mark(self, name: str, fitted: SupportFitted, task: str, split: str) -> Mark:
-        part = self.parts[split]
-        support, labels = self._support(name, fitted, task, split), part.labels(task, unknown=False)
-        unknown = part.unknown_labels(task)
-        if unknown is not None:
-            # neither a positive nor a negative: it counts on no side and is matched with nothing
-            support = np.where(unknown, np.nan, support)
-        if (limits := fitted.thresholds_for(task)) is not None:
-            by_cue = fitted.hard_by_cue(part, task, labels)
-            return mark_by_threshold(support, labels, limits.positive, limits.negative, by_cue)
-        assert self.match is not None  # noqa: S101 - checked before anything was computed
-        try:
-            matched = self._base_mark(self.match, task, split)
-        except UndefinedError as error:
-            raise UndefinedError(f"its counts are those of {self.match}, and there: {error.problem}") from error
-        hard = matched.codes == HARD
-        return mark_by_matching(support, labels, int((hard & labels).sum()), int((hard & ~labels).sum()))
-
-    def _support(self, name: str, fitted: SupportFitted, task: str, split: str) -> NDArray[np.float64]:
-        """Support of a task, computed together with that of the tasks around it."""
-        block = self._supports.get((name, split), {})
-        if task not in block:
-            start = self.tasks.index(task) // TASKS_AT_ONCE * TASKS_AT_ONCE
-            tasks = [t for t in self.tasks[start : start + TASKS_AT_ONCE] if fitted.undefined(t) is None]
-            columns = fitted.supports(self.parts[split], tasks)
-            block = {t: np.ascontiguousarray(columns[:, i]) for i, t in enumerate(tasks)}
-            self._supports[name, split] = block
-        return block[task]
-
-
 def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
     """Names of the splits to find in: those that are given, else valid and test as far as there are any, or all."""
     if splits is None:
@@ -218,27 +241,6 @@ def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
             remedy="name a split with --splits, or import with --split",
         )
     return list(splits)
-
-
-def _fit(name: str, criterion: Criterion | Fitted, data: Dataset, tasks: list[str]) -> Fitted:
-    if isinstance(criterion, Fitted):
-        return criterion
-    given = getattr(criterion, "cues", {})
-    if data.fitting_split not in data.splits and all(task in given for task in tasks):
-        # cues by hand need no training image; A(C, Y) is then unknown
-        return criterion.fit(data.select(rows=np.empty(0, dtype=np.int64)), tasks)
-    return criterion.fit(training_part(data, name), tasks)
-
-
-def training_part(data: Dataset, name: str) -> Dataset:
-    """The images that criteria are fitted on. Raises InputError, for ``name``, where there are none."""
-    if data.fitting_split in data.splits:
-        return data.select(data.fitting_split)
-    raise InputError(
-        f"the split train is empty, so {name} cannot be fitted",
-        allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
-        remedy="give cues by hand for every task, or a criterion fitted elsewhere (--fitted SUITE)",
-    )
 
 
 def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]) -> None:

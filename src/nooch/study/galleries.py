@@ -28,7 +28,7 @@ from nooch.study.report_views import task_view
 
 __all__ = ["Gallery", "Group", "SheetSource", "contact_sheet", "save_gallery"]
 
-NOT_SHADED = "cues are not shaded: name the COCO files that the dataset was made from as annotations"
+NOT_SHADED = "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
 
 
 @dataclass(frozen=True, eq=False)

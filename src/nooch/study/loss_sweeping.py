@@ -19,7 +19,8 @@ from nooch.evaluation.hard_losses import LossSweep, hard_sums
 from nooch.evaluation.reading import as_runs
 from nooch.metrics.pointwise import losses
 from nooch.shared_types import Progress, no_progress
-from nooch.study.finding import resolve_tasks, training_part
+from nooch.study.finding import resolve_tasks
+from nooch.study.fitting import training_part
 from nooch.study.sweeping import grid_of
 from nooch.study.unannotated import check_fit
 
@@ -82,7 +83,8 @@ def sweep_losses(
         labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
         known = slice(None) if unknown is None else np.flatnonzero(~unknown)
         # a set of all images, of which none is hard: it tells what the predictions must have
-        whole = ChallengeSet.from_mark("all images", task, split, part, Mark(np.full(len(part), EASY, np.int8)))
+        easy = Mark(np.full(len(part), EASY, np.int8))
+        whole = ChallengeSet.from_mark("all images", task, split, easy, part.images["image_id"], labels, unknown)
         values = [
             losses(labels[known], aligned[run.run].values(task, known, whole), run.scale)
             for run in runs

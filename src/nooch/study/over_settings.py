@@ -17,7 +17,7 @@ from nooch.study.statements import Finding
 from nooch.study.tabling import like
 from nooch.study.verdicts import OPEN
 from nooch.training.jobs import BEFORE
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 __all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_over"]
 
@@ -37,7 +37,7 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
         raise ParameterError(
             f"one folder of runs to compare over {name}",
             allowed=f"two or more that differ in {name}",
-            remedy=f"run nooch bench again with another {name} and --out",
+            remedy=f"run nooch bench again with another {name} and `out`",
         )
     found = [_recorded(RunsFolder.open(source)) for source in sources]
     known = sorted(set.intersection(*(set(each) for each in found)))

@@ -17,7 +17,7 @@ from nooch.metrics import METRICS
 from nooch.shared_types import Progress, no_progress
 from nooch.study.cells import in_order
 from nooch.study.results import Results, roles_of, suite_of
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["paired_results", "paired_runs"]
 
@@ -98,7 +98,7 @@ def paired_results(
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():
             raise ParameterError(
-                "has no predictions to resample", where=source, allowed=f"--paired with folders of runs ({RUNS_MARKER})"
+                "has no predictions to resample", where=source, allowed=f"`paired` with folders of runs ({RUNS_MARKER})"
             )
         runs = RunsFolder.open(source)
         places = _places(suite_of(runs, suites))

@@ -7,76 +7,36 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.benching.bench_config import BenchConfig
+from nooch.benching.costs import EpochCost, head_cost, network_cost
+from nooch.caches.features import Features
 from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
-from nooch.training.conditioning import kept_scaling, scaling_of
-from nooch.training.config import BenchConfig
-from nooch.training.costs import EpochCost, head_cost, network_cost
+from nooch.models.networks import backbones
+from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.training.environments import Environments
-from nooch.training.features import Features
-from nooch.training.feeding import Pixels, check_pixels
+from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
-from nooch.training.networks import backbones
-from nooch.training.probe import HeadPass
-from nooch.training.records import SCALING, RunsHeader, passes_of
-from nooch.training.tasks import TrainingData
-from nooch.training.tuning import TuneSettings
+from nooch.training.network_settings import TuneSettings
+from nooch.training.run_records import SCALING, RunsHeader, passes_of
+from nooch.training.standardization import kept_scaling, scaling_of
+from nooch.training.training_data import TrainingData
 
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 
 
-class Training(Protocol):
-    """Jobs that train together: ``HeadPass`` for heads on frozen features, ``NetworkJobs`` for whole networks."""
-
-    jobs: list[Job]
-
-    @property
-    def epoch(self) -> int:
-        """Epochs that are done."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether all have stopped."""
-
-    @property
-    def n_stopped(self) -> int:
-        """Jobs that have stopped."""
-
-    @property
-    def best_epochs(self) -> NDArray[np.int64]:
-        """Of each job; 0 where it diverged."""
-
-    @property
-    def history(self) -> list[dict[str, NDArray[np.float64]]]:
-        """What each epoch gave."""
-
-    def step(self) -> Any:
-        """An epoch."""
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """All that changes."""
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from there."""
-
-    def refit(self) -> None:
-        """Last stages."""
-
-    def logits(self, split: str) -> Sequence[NDArray[np.float32]]:
-        """Outputs of each job for a split's images."""
-
-    def save(self, number: int, folder: Path) -> None:
-        """What a job has learnt."""
+Training = HeadPass | NetworkJobs
+"""Jobs that train together: heads on frozen features, or whole networks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,14 +171,14 @@ def plan_finetune(
     for job in jobs:
         if job.kind.frozen:
             raise ParameterError(
-                f"method {job.method} is for frozen features", remedy="leave it out, or give --features"
+                f"method {job.method} is for frozen features", remedy="leave it out, or give `features`"
             )
         if settings.auxiliary and job.task not in training.environments:
             raise UndefinedError(
                 f"task {job.task} has no context cue that an auxiliary output could predict",
                 remedy="leave the task out, or set auxiliary to 0",
             )
-    made = backbones(backbone, settings, size=pixels.size, device=device)
+    made = backbones(backbone, settings.network, size=pixels.size, device=device)
     first = made(0)
     check_pixels(pixels, first)
     # what seeds change is said by the jobs
@@ -293,7 +253,7 @@ def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
             raise InputError(
                 f"the dataset has no split {split}",
                 allowed="train, valid and test",
-                remedy="import with --split 70/10/20",
+                remedy="import with `split` 70/10/20",
             )
     return rows
 
@@ -319,7 +279,7 @@ def _within(data: Dataset, suite: Suite, config: BenchConfig, training: Training
         raise ParameterError(
             "the suite says nothing of the training split",
             where=f"within: {criterion}",
-            remedy="find with --splits train,valid,test",
+            remedy="find with `splits` train,valid,test",
         )
     rows = {task: _in_context(data, suite, criterion, task, training) for task in training.labels}
     return lambda task: replace(training, rows={**training.rows, "train": rows[task]})

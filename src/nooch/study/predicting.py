@@ -17,13 +17,13 @@ from nooch.evaluation import Predictions
 from nooch.evaluation.aligning import union_of
 from nooch.files import check_output_file
 from nooch.machine import processors
+from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
+from nooch.models.memory import memory_limits, reuse_memory
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.models.task_models import TaskModel
 from nooch.readers.image_files import ImageIndex
 from nooch.report import write_file
 from nooch.shared_types import StepProgress, no_progress
-from nooch.training.decoding import choose_codec, decode_images, refuse_broken
-from nooch.training.memory import memory_limits, reuse_memory
-from nooch.training.streaming import batches_of, forward, read_in_order
-from nooch.training.task_models import TaskModel
 
 __all__ = ["PREDICTION_FILES", "check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
 
@@ -80,11 +80,11 @@ def find_images(
     listed = ids.to_list()
     if data is not None and data.images["file_name"].null_count() < len(data):
         named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-        return ids, ImageIndex.of(data, images, "--images").all_of(listed, [named.get(i) for i in listed], "--images")
+        return ids, ImageIndex.of(data, images, "`images`").all_of(listed, [named.get(i) for i in listed], "`images`")
     if images is None:
-        raise ParameterError("where are the images?", allowed="--images DIR, or a dataset that records their folder")
+        raise ParameterError("where are the images?", allowed="`images` DIR, or a dataset that records their folder")
     index = ImageIndex(images)
-    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "--images")
+    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "`images`")
 
 
 def predict(

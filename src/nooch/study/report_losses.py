@@ -15,7 +15,7 @@ from nooch.metrics.pointwise import losses
 from nooch.report.site.rows import SplitImages
 from nooch.study.cells import in_order
 from nooch.study.results import Results, roles_of
-from nooch.training.records import RunsFolder
+from nooch.training.run_records import RunsFolder
 
 __all__ = ["ImageLosses", "LossSource"]
 

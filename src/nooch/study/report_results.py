@@ -23,7 +23,7 @@ from nooch.study.pairing import paired_results
 from nooch.study.results import Results, paper_cells, roles_of
 from nooch.study.statements import judge_statements
 from nooch.study.tabling import legend, like
-from nooch.training.records import RUNS_MARKER
+from nooch.training.run_records import RUNS_MARKER
 
 __all__ = ["BEST", "FIGURES", "ResultsView", "results_view"]
 

@@ -16,6 +16,7 @@ from nooch.data import Dataset, class_name
 from nooch.errors import InputError
 from nooch.exports.coco_source import Source, read_annotations
 from nooch.readers.coco_masks import mask_area
+from nooch.readers.coco_structure import Annotation
 from nooch.report.site.pictures import Wanted
 from nooch.report.site.rows import SplitImages
 from nooch.report.site.shades import Masks
@@ -23,13 +24,7 @@ from nooch.report.site.shades import Masks
 __all__ = ["cue_masks"]
 
 
-class _Category(msgspec.Struct):
-    id: int
-    name: str
-
-
-class _Annotation(msgspec.Struct):
-    category_id: int
+class _Shape(Annotation):
     segmentation: Any = None
     bbox: list[float] | None = None
 
@@ -61,9 +56,7 @@ def cue_masks(
     source = read_annotations(
         [Path(p) for p in annotations], set(ids.values()), list(data.provenance.get("sources", []))
     )
-    categories = {
-        c.id: class_name(c.name) for c in (msgspec.json.decode(raw, type=_Category) for raw in source.categories)
-    }
+    categories = {number: class_name(name) for number, name in source.names.items()}
     cues = list(
         dict.fromkeys(
             cue for record in suite.header.criteria.values() for listed in record.cues.values() for cue, _ in listed
@@ -85,7 +78,7 @@ def _of_image(
     height, width = int(about["height"]), int(about["width"])
     found: dict[str, NDArray[np.bool_]] = {}
     for _, raw in source.annotations.get(image_id, []):
-        annotation = msgspec.json.decode(raw, type=_Annotation)
+        annotation = msgspec.json.decode(raw, type=_Shape)
         name = categories.get(annotation.category_id)
         mask = _mask(annotation, height, width) if name in cues else None
         if name is not None and mask is not None:
@@ -93,7 +86,7 @@ def _of_image(
     return found
 
 
-def _mask(annotation: _Annotation, height: int, width: int) -> NDArray[np.bool_] | None:
+def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
     """Where an annotation lies; its box where it has nothing finer; None where what it has cannot be decoded."""
     from pycocotools import mask as coco
 

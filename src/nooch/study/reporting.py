@@ -30,21 +30,21 @@ from nooch.study.report_shades import cue_masks
 from nooch.study.report_views import cards_of, gallery_rows, pictures_wanted, task_view
 from nooch.study.results import Results, merge, read_results
 from nooch.study.showing import summary
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["Reported", "write_report"]
 
 
-_NO_DATA = "Without the dataset (--dataset) areas and captions are not known: alpha cannot be moved, and cues cannot be told image by image."
-_NO_RUNS = "No runs were given (--runs): there are no losses, results and comparisons of methods."
-_NO_TABLES = "No runs were given (--runs): the paper's tables, its conclusions and what methods may see are of runs of nooch bench."
+_NO_DATA = "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and cues cannot be told image by image."
+_NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
+_NO_TABLES = "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are of runs of nooch bench."
 _ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
 _ONE_CRITERION = "One criterion alone has supports: there is no image that is hard by one and easy by another."
 _NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
 _NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
 _NO_EMBEDDING = "The dataset has no embedding {}: there are no Figs. 11 and 14."
 _NO_IMAGES = (
-    "No folder of images was given (--images), and the dataset records none: images are shown by id and in words."
+    "No folder of images was given (`images`), and the dataset records none: images are shown by id and in words."
 )
 _NO_CAPTIONS = "The dataset has no captions."
 
@@ -155,7 +155,7 @@ def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None
     """The files that may be shown; the folder that the dataset records counts only where it is there."""
     if images is not None:
         if data is None:
-            raise ParameterError("images need the dataset, which has their file names", remedy="give --dataset too")
+            raise ParameterError("images need the dataset, which has their file names", remedy="give `dataset` too")
         return ImageIndex(images)
     root = None if data is None else data.image_root
     try:
@@ -195,7 +195,7 @@ def _about_pictures(thumbnails: int | None, index: ImageIndex | None) -> list[st
     if thumbnails is None:
         return ["All images have pictures."]
     return [
-        f"Pictures are there for the examples and for up to {thumbnails:,} images of each task and split; --all-thumbnails draws all."
+        f"Pictures are there for the examples and for up to {thumbnails:,} images of each task and split; `all_thumbnails` draws all."
     ]
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.data import read_table
+from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.html import html_table
@@ -20,7 +21,7 @@ from nooch.study.cells import CELLS, averages_note, cells_of, in_order, missing_
 from nooch.study.collecting import collect, worse_note
 from nooch.study.planning import identity_of
 from nooch.training.methods import METHODS
-from nooch.training.records import RUNS_MARKER, RunsFolder
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
 
@@ -28,10 +29,18 @@ __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of
 KINDS = ("ce", "gist", "attribute")
 """Kinds of criteria that the paper's tables are of."""
 
-_SCORES = {
-    "run", "method", "seed", "criterion", "task", "split", "subset", "cue", "group", "metric", "value", "n", "n_positive", "reason",
-}  # fmt: skip
-_CHOSEN = {"rule", "criterion", "task", "method", "setting"}
+_TEXT = Column((pl.String,), "text, never null")
+_ANY_TEXT = Column((pl.String,), "text, or null", nulls=True)
+_COUNT = Column((pl.Int64,), "whole numbers, or null", nulls=True)
+_SCORES: Schema = {
+    **dict.fromkeys(("run", "criterion", "task", "split", "subset", "metric"), _TEXT),
+    **dict.fromkeys(("method", "cue", "group", "reason"), _ANY_TEXT),
+    **dict.fromkeys(("seed", "n", "n_positive"), _COUNT),
+    "value": Column((pl.Float64,), "numbers, or null", nulls=True),
+}
+_CHOSEN: Schema = dict.fromkeys(("rule", "criterion", "task", "method"), _TEXT) | {
+    "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True)
+}
 _PLACE = ["criterion", "task"]
 _TASKS = pl.col("task").filter(pl.col("task") != AVERAGE)
 _RUN = ["task", "method", "setting", "seed"]
@@ -192,7 +201,7 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
     if not given:
-        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give --suite SUITE")
+        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give `suite` SUITE")
     trained = runs.header.data["dataset"]
     problems = [
         "the suite is another one of the same dataset"
@@ -259,12 +268,10 @@ def _of_runs(runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progres
 
 def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Results:
     split = choice.split
-    table, selected = read_table(source / "scores.parquet"), read_table(source / "selected.csv")
-    for name, frame, needed in (("scores.parquet", table, _SCORES), ("selected.csv", selected, _CHOSEN)):
-        if missing := sorted(needed - set(frame.columns)):
-            raise InputError(
-                f"lacks the columns {', '.join(missing)}", where=source / name, allowed="a file of nooch collect"
-            )
+    table, selected = (
+        check_columns(read_table(source / name), schema, source / name, "collect again: nooch collect")
+        for name, schema in (("scores.parquet", _SCORES), ("selected.csv", _CHOSEN))
+    )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
     selected = selected.with_columns(pl.col("setting").cast(pl.String).fill_null(""))
     # null where it was collected before it was recorded, and in CSV without a type then

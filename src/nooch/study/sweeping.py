@@ -18,7 +18,8 @@ from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset
 from nooch.errors import ParameterError
 from nooch.shared_types import Progress, no_progress
-from nooch.study.finding import resolve_tasks, splits_to_search, training_part
+from nooch.study.finding import resolve_tasks, splits_to_search
+from nooch.study.fitting import training_part
 from nooch.study.unannotated import check_counted, check_fit
 
 __all__ = ["grid_of", "sweep_thresholds"]

@@ -41,7 +41,7 @@ def table_names(texts: Sequence[str]) -> list[str]:
             name = f"table{part}" if part.isdigit() else part
             names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
     if not names:
-        raise ParameterError("no table is named", where="--like", allowed=f"all, or some of {', '.join(known)}")
+        raise ParameterError("no table is named", where="`like`", allowed=f"all, or some of {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 

@@ -146,7 +146,7 @@ def waterbirds_table(scores: Scores) -> pl.DataFrame:
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{_GROUP}=").any():
         raise ParameterError(
-            f"the scores of {TASK} have no groups", remedy=f"evaluate with --by {_GROUP}, --average train and uniform"
+            f"the scores of {TASK} have no groups", remedy=f"evaluate with `by` {_GROUP}, `average` train and uniform"
         )
     table = with_worst_hard(table.select(pl.exclude("low", "high")))
     made = table.select(_KEYS).unique(maintain_order=True)

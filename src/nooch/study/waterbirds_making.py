@@ -227,8 +227,8 @@ class _Sources:
         segmentations = self.segmentations or _inside(self.cub, "segmentations")
         return list(
             zip(
-                ImageIndex(_inside(self.cub, "images")).all_of(ids, names.to_list(), "--cub"),
-                ImageIndex(segmentations).all_of(ids, masks, "--segmentations"),
+                ImageIndex(_inside(self.cub, "images")).all_of(ids, names.to_list(), "`cub`"),
+                ImageIndex(segmentations).all_of(ids, masks, "`segmentations`"),
                 self._backgrounds(table["place_filename"]),
                 strict=True,
             )
@@ -244,7 +244,7 @@ class _Sources:
                 f"{len(missing)} of {len(parts)} backgrounds are not there: {some_of(missing)}",
                 where=self.root,
                 allowed="image files below this folder; no links that lead out of it",
-                remedy="unpack Places' training images of these categories, and give their folder as --places",
+                remedy="unpack Places' training images of these categories, and give their folder as `places`",
             )
         return [self.root / folder / name for folder, _, name in parts]
 

@@ -1,3 +1,6 @@
-"""Training: pixels and features that are made once, backbones, and the loops over them. Torch is imported where it is used."""
+"""Training: methods, samplers, trainers of heads and networks, and their records.
+
+Torch is imported where it is used.
+"""
 
 __all__: list[str] = []

@@ -1,4 +1,6 @@
-"""Environments: label x presence of the task's strongest context cue (paper, section 5), or label x an attribute."""
+"""Environments: label x presence of the task's strongest context cue (paper, section 5), or label x
+an attribute.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Environments:
     """How training images are grouped.
 
     Attributes:
-        fitted: CE fitted on the training split, whose strongest cue counts whatever criterion the sets are of; or None.
+        fitted: CE fitted on the training split, whose strongest cue is used for the sets of any
+            criterion; or None.
         attribute: a column of the dataset with two values, used instead; or None.
     """
 
@@ -34,14 +37,16 @@ class Environments:
         if self.attribute is not None:
             return None
         if self.fitted is None:
-            return "nothing says what its context is"
+            return "its context is unknown"
         return None if self.fitted.cues(task) else self.fitted.undefined(task) or "it has no context cue"
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
-        """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown count as without it.
+        """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown
+        count as without it.
 
         Raises:
-            UndefinedError: the task has no context cue, or it was not annotated in all images of train and valid.
+            UndefinedError: the task has no context cue, or it was not annotated in all images of
+                train and valid.
             InputError: the attribute is missing somewhere, or has other than two values.
         """
         if reason := self.undefined(task):

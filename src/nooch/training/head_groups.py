@@ -1,24 +1,38 @@
-"""Heads of one objective in a pass: one loss and one gradient for all heads of a batch."""
+"""Heads of a pass by objective: one loss and one gradient for all heads of a batch, and their
+validation values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from nooch.objectives import ERM, Objective, indicators, known_of
-from nooch.training.heads import Gradient
-from nooch.training.jobs import Job
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.objectives import ERM, Objective, indicators, known_of, losses
+from nooch.training.block_sgd import Gradient
+from nooch.training.early_stopping import validation_value
+from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.mixtures import Mixture
+from nooch.training.network_state import Arrays, array_of, tensor_of
+from nooch.training.samplers import row_weights
+from nooch.training.training_data import Outputs, TrainingData, counts_of, expected_of, objective_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HeadGroup", "alike", "batch_gradient", "weighs"]
+__all__ = ["HeadGroup", "HeadGroups", "batch_gradient", "order_of"]
+
+_Weights = Callable[[Job], NDArray[np.int64] | NDArray[np.float32] | None]
 
 
 @dataclass
 class HeadGroup:
-    """Neighbouring heads with one objective and one kind of sampler."""
+    """Neighboring heads with one objective and one kind of sampler."""
 
     heads: slice
     objective: Objective
@@ -31,6 +45,147 @@ class HeadGroup:
     def sizes(self) -> Tensor:
         """About how many times ERM's gradient each head's is, (h,)."""
         return self.objective.step_size().expand(self.heads.stop - self.heads.start)
+
+
+@dataclass(eq=False)
+class HeadGroups:
+    """The heads that still train in a pass: their objectives, labels and environments.
+
+    Attributes:
+        data: what they are trained on.
+        jobs: a job for each head, in the order of ``order_of``.
+        settings: of the training.
+        device: where it is computed.
+        first: outputs of the first stages of the jobs that have one.
+    """
+
+    data: TrainingData
+    jobs: Sequence[Job]
+    settings: ProbeSettings
+    device: str
+    first: Mapping[Job, Outputs] = field(default_factory=dict)
+
+    @cached_property
+    def groups(self) -> list[HeadGroup]:
+        """In the order of the heads."""
+        made: list[HeadGroup] = []
+        for _, members in groupby(self.jobs, key=_alike):
+            listed, start = list(members), made[-1].heads.stop if made else 0
+            objective = objective_of(self.data, listed, self.settings.variant, self.device)
+            expected = self._columns(listed, lambda job: expected_of(self.data, job, self.first.get(job)))
+            made.append(HeadGroup(slice(start, start + len(listed)), objective, expected=expected))
+        return made
+
+    @cached_property
+    def _sizes(self) -> Tensor | None:
+        """What steps are divided by, (H,), so that they are on average as large as ERM's."""
+        import torch
+
+        if self.settings.condition == "none" or not self.groups:
+            return None
+        return torch.cat([group.sizes for group in self.groups])
+
+    @cached_property
+    def _tables(self) -> dict[tuple[str, str], Tensor]:
+        """(split, ``labels`` or ``environments``) -> of each row and head, uint8 (m, H)."""
+        return {
+            (split, by): self._table(split, by) for split in ("train", "valid") for by in ("labels", "environments")
+        }
+
+    def _table(self, split: str, by: str) -> Tensor:
+        import torch
+
+        of_task = {task: self.data.groups(task, by, split) for task in {job.task for job in self.jobs}}
+        table = np.column_stack([of_task[job.task] for job in self.jobs])
+        return torch.from_numpy(np.ascontiguousarray(table)).to(self.device)
+
+    def draw_rows(self, epoch: int) -> None:
+        """Draw how often each training row is taken in an epoch, from 0."""
+
+        def weights(job: Job) -> NDArray[np.float32] | None:
+            counts = counts_of(self.data, job, epoch, self.first.get(job))
+            return None if counts is None else row_weights(counts)
+
+        for group in self.groups:
+            group.counts = self._columns(self.jobs[group.heads], weights)
+
+    def _columns(self, jobs: Sequence[Job], weights: _Weights) -> Tensor | None:
+        """A column for each job of a group; or None where their rows are taken once each.
+
+        Jobs that differ in their seed alone have the same weights, which are computed once; but not
+        after a first stage.
+        """
+        import torch
+
+        if not _weighs(jobs[0]):
+            return None
+        names = [(job.task, job.method, job.parameters, job.seed if job.kind.first else 0) for job in jobs]
+        columns = {name: weights(job) for name, job in dict(zip(names, jobs, strict=True)).items()}
+        listed = [column for name in names if (column := columns[name]) is not None]
+        return torch.from_numpy(np.column_stack(listed)).to(self.device)
+
+    def gradient(self, mixture: Mixture | None) -> Callable[[NDArray[np.intp]], Gradient]:
+        """For an epoch: the rows of a block -> losses and derivatives of its batches."""
+        import torch
+
+        def of_block(rows: NDArray[np.intp]) -> Gradient:
+            at = torch.from_numpy(rows).to(self.device)
+            labels = self._tables["train", "labels"][at].float()
+            if mixture is not None:
+                share = torch.from_numpy(mixture.weights[rows]).to(self.device)[:, None]
+                partners = torch.from_numpy(mixture.partners[rows]).to(self.device)
+                others = self._tables["train", "labels"][partners].float()
+                labels = share * labels + (1 - share) * others
+            targets = labels, self._tables["train", "environments"][at].long()
+            return batch_gradient(self.groups, at, targets, self.data.n_environments, self._sizes)
+
+        return of_block
+
+    def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The value that decides when to stop, and the plain loss, of outputs (n_valid, H).
+
+        Returns:
+            Both of each head, float64 (H,).
+        """
+        import torch
+
+        with torch.no_grad():
+            labels = self._tables["valid", "labels"].float()
+            environments = self._tables["valid", "environments"].long()
+            rule, batch = str(self.settings.stop_on), self.settings.batch
+            values = []
+            for group in self.groups:
+                own = group.heads
+                outputs = logits[:, own], labels[:, own], environments[:, own]
+                values.append(validation_value(rule, group.objective, outputs, group.expected, batch))
+            nll = losses(logits, labels).mean(dim=0)
+        return torch.cat(values).double().cpu().numpy(), nll.double().cpu().numpy()
+
+    def keep(self, staying: NDArray[np.bool_]) -> HeadGroups:
+        """Some of the heads alone, bool (H,), with the states of their objectives."""
+        jobs = [job for job, stays in zip(self.jobs, staying, strict=True) if stays]
+        left = HeadGroups(self.data, jobs, self.settings, self.device, self.first)
+        states = {_alike(self.jobs[group.heads.start]): group for group in self._with_state()}
+        for group in left._with_state():
+            before = states[_alike(jobs[group.heads.start])]
+            columns = np.flatnonzero(staying[before.heads]).tolist()
+            group.objective.q = before.objective.q[:, columns]  # type: ignore[attr-defined]
+        return left
+
+    def _with_state(self) -> list[HeadGroup]:
+        """Groups whose objective learns weights of environments, ``q``, as it goes."""
+        return [group for group in self.groups if hasattr(group.objective, "q")]
+
+    def state_dict(self) -> Arrays:
+        """States of the objectives, as arrays."""
+        numbered = enumerate(self.groups)
+        return {f"q_{n}": array_of(g.objective.q) for n, g in numbered if hasattr(g.objective, "q")}
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore what ``state_dict`` gave."""
+        for number, group in enumerate(self.groups):
+            if f"q_{number}" in arrays:
+                group.objective.q = tensor_of(arrays[f"q_{number}"]).to(self.device)  # type: ignore[attr-defined]
 
 
 def batch_gradient(
@@ -85,13 +240,18 @@ def batch_gradient(
     return of_batch
 
 
-def alike(job: Job) -> tuple[Any, ...]:
-    """Heads of one objective and one way of weighting rows are one group; those with fixed weights of rows come first."""
+def order_of(job: Job) -> tuple[Any, ...]:
+    """Key that sorts the jobs of a pass: groups are adjacent, fixed weights of rows come first."""
+    return *_alike(job), job.method, job.task, job.parameters, job.seed
+
+
+def _alike(job: Job) -> tuple[Any, ...]:
+    """What the heads of a group have in common: the objective, and whether rows have weights."""
     objective = job.kind.objective_class
     moving = not issubclass(objective, ERM)
-    return moving, f"{objective.__module__}.{objective.__qualname__}", weighs(job)
+    return moving, f"{objective.__module__}.{objective.__qualname__}", _weighs(job)
 
 
-def weighs(job: Job) -> bool:
+def _weighs(job: Job) -> bool:
     """Whether its rows are not taken once each."""
     return job.kind.sampler is not None or job.kind.first is not None

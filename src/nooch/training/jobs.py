@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.training.conditioning import CONDITIONS
-from nooch.training.heads import Descent
+from nooch.training.block_sgd import Descent
+from nooch.training.early_stopping import stop_rule
 from nooch.training.methods import METHODS, Method
-from nooch.training.sampling import Draws
-from nooch.training.tuning import TuneSettings
-from nooch.training.validating import stop_rule
+from nooch.training.network_settings import TuneSettings
+from nooch.training.samplers import Draws
+from nooch.training.standardization import CONDITIONS
 
 __all__ = ["BEFORE", "Job", "ProbeSettings", "Settings", "recorded"]
 
@@ -28,16 +28,17 @@ class ProbeSettings:
 
     Attributes:
         descent: learning rate, momentum, weight decay. The rate is for standardized features.
-        condition: ``standardize``: each feature is centered and divided by its standard deviation on
-            the training split, all by the root of their number, so that the mean squared norm is 1;
-            and a head's steps are divided by ``Objective.step_size``. Or ``none``.
+        condition: ``standardize``: each feature is centered and divided by its standard deviation
+            on the training split, all by the root of their number, so that the mean squared norm is
+            1; and a head's steps are divided by ``Objective.step_size``. Or ``none``.
         batch: rows in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a head stops.
         stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
-            ``nooch.training.validating``; by default ``batches`` for ``released``, else ``objective``.
+            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else
+            ``objective``.
         variant: of the objectives: ``paper`` or ``released``.
-        block: steps that are worked off together; of no effect on results but for rounding.
+        block: steps that are computed together; changes results by rounding only.
     """
 
     descent: Descent = Descent(lr=0.1)  # noqa: RUF009 - frozen
@@ -68,7 +69,7 @@ class Job:
     Attributes:
         task: the class.
         method: name of the method; ``parameters`` its hyperparameters as (name, value).
-        seed: of the initialisation.
+        seed: of the initialization.
         order: seed of the order of rows and of draws, a stream of its own.
     """
 
@@ -113,17 +114,22 @@ class Job:
         return "/".join([self.method, *([self.setting] if self.setting else []), str(self.seed)])
 
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
-        """Hash of the job's configuration, of the code's format and of the data, 16 hexadecimal digits."""
+        """Hash of configuration, format of the code and data, 16 hexadecimal digits."""
         content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _counted(settings), "data": data}
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
 BEFORE = {"condition": "none", "normalize": None}
-"""Values that stand for what was done before there was a setting of that name: records and identities leave them out."""
+"""Values that stand for what was done before there was a setting of that name: records and
+identities leave them out.
+"""
 
 
 def recorded(settings: Settings) -> dict[str, Any]:
-    """Settings as records and identities have them. What pixels become is in the identity by the backbone's preprocessing."""
+    """Settings as records and identities have them.
+
+    What pixels become is in the identity by the backbone's preprocessing.
+    """
     content: dict[str, Any] = msgspec.to_builtins(settings)
     return {name: value for name, value in content.items() if name not in BEFORE or value != BEFORE[name]}
 

@@ -1,4 +1,4 @@
-"""Methods: what a name on the command line stands for. A method is stages x sampler x batch transform x objective."""
+"""Methods: a method is stages x sampler x batch transform x objective, under a name."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError, check_one_of
 from nooch.named import imported
 from nooch.objectives import OBJECTIVES, Objective
-from nooch.training.mixing import Lisa, Mixing, Mixup
-from nooch.training.refitting import AFR, DFR, LogisticRegression, Refit
-from nooch.training.sampling import Balance, Part, Redraw, Sampler
+from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
+from nooch.training.mixtures import Lisa, Mixing, Mixup
+from nooch.training.samplers import Balance, Part, Redraw, Sampler
 
 __all__ = ["METHODS", "PAPER_METHODS", "SIGHTS", "Errors", "Method", "add_method", "grid_of_methods"]
 
 SIGHTS = ("labels", "environments in training", "environments in validation")
-"""What a method may look at beside the batch's images and labels: class frequencies, and environments."""
+"""Information that a method may use besides a batch's images and labels."""
 
 _ENVIRONMENTS = SIGHTS[1:]
 
 
 @dataclass(frozen=True)
 class Errors:
-    """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; the main training takes the images that it gets wrong ``up`` times."""
+    """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; the main training takes the images
+    that it gets wrong ``up`` times.
+    """
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"epochs": (1, 1000), "up": (1, 1e6)}
 
@@ -40,7 +42,7 @@ class Errors:
     def counts(
         labels: NDArray[np.bool_], logits: NDArray[np.floating], parameters: Mapping[str, float]
     ) -> NDArray[np.int64]:
-        """How often each image is taken, int64 (n,), given what the first stage says of it."""
+        """How often each image is taken, int64 (n,), given the first stage's logits."""
         return np.where((logits > 0) == labels, 1, round(parameters["up"])).astype(np.int64)
 
 
@@ -49,17 +51,18 @@ class Method:
     """A way of training.
 
     Attributes:
-        name: what it is called.
-        objective: what it minimises: a name out of ``OBJECTIVES``, or a class of your own.
-        parameters: its hyperparameters with their usual values (the paper's Table 8 for the paper's methods).
+        name: of the method.
+        objective: what it minimizes: a name out of ``OBJECTIVES``, or a custom class.
+        parameters: its hyperparameters with their usual values (the paper's Table 8 for the paper's
+            methods).
         sampler: how often rows are taken in an epoch; every row once by default.
         mixing: what rows are mixed with, if anything.
         first: the stage before the main training, if any.
         refit: the stage after it, if any: a new last layer.
-        frozen: whether it is of use on frozen features only.
+        frozen: whether it is for frozen features only.
         fixed: values of the objective's other hyperparameters.
-        sees: what it may look at, out of ``SIGHTS``; empty for nothing.
-        source: where it is from.
+        sees: information that it uses, out of ``SIGHTS``.
+        source: the paper that it is from.
     """
 
     name: str
@@ -82,7 +85,7 @@ class Method:
 
     @property
     def objective_class(self) -> type[Objective]:
-        """What it minimises."""
+        """What it minimizes."""
         return OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
 
     @property
@@ -148,7 +151,7 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 
 
 def add_method(name: str) -> Method:
-    """Make a method of your own known in this process, ``package.module:Name``; it is called by that whole name.
+    """Register a custom method in this process under its whole name, ``package.module:Name``.
 
     Raises:
         ParameterError: there is no such method, or it is none.
@@ -164,8 +167,8 @@ def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tup
     """Settings: (method, hyperparameters), all combinations of the hyperparameters' values.
 
     Args:
-        asked: method -> hyperparameter -> value or list of values; or names, or a mapping to nothing, for the usual values; the
-            paper's nine methods by default.
+        asked: method -> hyperparameter -> value or list of values; or names, or a mapping to
+            nothing, for the usual values; the paper's nine methods by default.
 
     Raises:
         ParameterError: an unknown method or hyperparameter, or a value that is out of range.

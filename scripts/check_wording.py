@@ -1,0 +1,58 @@
+"""Refuse the phrases of wording.toml in documentation, docstrings, comments and messages.
+
+``--pending`` counts the phrases that are not refused everywhere yet, without failing.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+GAP = r"[^\w.:;!?()]+"
+"""Between two words of a phrase: spaces, line breaks, and what continues a comment or string."""
+
+
+def main(arguments: list[str]) -> int:
+    """Print every refused phrase with its place, or the counts of pending ones."""
+    words = tomllib.loads((ROOT / "scripts" / "wording.toml").read_text("utf-8"))
+    documentation, code = (list(_files(words["files"], kind)) for kind in ("documentation", "code"))
+    if "--pending" in arguments:
+        for phrase in words["documentation"] | words["pending"]:
+            here, there = (len(list(occurrences(phrase, files))) for files in (documentation, code))
+            print(f"{phrase}: documentation {here}, code {there}")
+        return 0
+    refused = [
+        *_refusals(words["everywhere"], [*documentation, *code]),
+        *_refusals(words["documentation"], documentation),
+    ]
+    print("\n".join(refused), end="\n" if refused else "")
+    return 1 if refused else 0
+
+
+def occurrences(phrase: str, files: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    """Files and line numbers of a phrase, in any case; it may run over the end of a line."""
+    pattern = re.compile(rf"\b{GAP.join(map(re.escape, phrase.split()))}\b", re.IGNORECASE)
+    for path in files:
+        text = path.read_text("utf-8")
+        for match in pattern.finditer(text):
+            yield path, text.count("\n", 0, match.start()) + 1
+
+
+def _refusals(phrases: dict[str, str], files: Iterable[Path]) -> Iterator[str]:
+    files = list(files)
+    for phrase, better in phrases.items():
+        for path, line in occurrences(phrase, files):
+            yield f'{path.relative_to(ROOT)}:{line}: "{phrase}"; write: {better}'
+
+
+def _files(patterns: dict[str, Any], kind: str) -> Iterator[Path]:
+    exempt = {ROOT / name for name in patterns["exempt"]}
+    for pattern in patterns[kind]:
+        yield from sorted(set(ROOT.glob(pattern)) - exempt)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,237 @@
+"""Arrays on disk with a row for each image: written in blocks, resumable, hashed.
+
+A folder has the array (``NAME.npy``), ``images.parquet`` (the image of each row) and a header,
+which is written last. While it is made, everything is in ``.FOLDER.building``: the array and a list
+of the blocks that are done, each with its hash. A killed process leaves that, and the next one
+verifies those blocks and makes the others only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from blake3 import blake3
+from numpy.typing import NDArray
+
+from nooch.data import Dataset, encode_header
+from nooch.errors import NoochError
+from nooch.files import atomic_folder, check_output, sha256_of, writing
+from nooch.version import __version__
+from nooch.work_folder import check_space, held, remove_folder
+
+__all__ = ["ArrayHeader", "Kind", "Place", "Unfinished", "block_hash", "making", "write_block"]
+
+IMAGES = "images.parquet"
+
+
+class ArrayHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What the header of every such folder has.
+
+    Attributes:
+        dataset: fingerprint of the dataset that it was made of.
+        images: SHA-256 of ``images.parquet``.
+        shape: of the array; a row for each image.
+        block: rows in a block, the last one may have fewer.
+        blocks: BLAKE3 of each block's bytes.
+        made: how it was made; two arrays with the same are the same.
+    """
+
+    format: str
+    version: int
+    nooch: str
+    dataset: str
+    images: str
+    shape: tuple[int, ...]
+    dtype: str
+    block: int
+    blocks: list[str]
+    made: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of array folder: its name, the version of its format, the command that makes it."""
+
+    name: str
+    version: int
+    make: str
+
+    @property
+    def marker(self) -> str:
+        """The header's file name."""
+        return f"{self.name}.json"
+
+    @property
+    def array(self) -> str:
+        """The array's file name."""
+        return f"{self.name}.npy"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of an array file.
+
+    Attributes:
+        file: the ``.npy`` file.
+        offset: of the part's first byte.
+    """
+
+    file: str
+    offset: int
+
+
+@dataclass
+class Unfinished:
+    """An array that is being made.
+
+    Attributes:
+        work: the folder that holds it meanwhile.
+        shape: of the array.
+        dtype: of the array.
+        block: rows in a block.
+        done: hashes of the blocks that are there.
+    """
+
+    work: Path
+    array: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    block: int
+    offset: int
+    done: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def todo(self) -> list[int]:
+        """Numbers of the blocks that are missing."""
+        return [b for b in range(-(-self.shape[0] // self.block)) if b not in self.done]
+
+    def rows(self, number: int) -> slice:
+        """The rows of a block."""
+        return slice(number * self.block, min((number + 1) * self.block, self.shape[0]))
+
+    def place(self, number: int) -> Place:
+        """Where a block is written."""
+        row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
+        return Place(str(self.array), self.offset + self.rows(number).start * row)
+
+    def record(self, number: int, digest: str) -> None:
+        """Note that a block is written; what is noted is not made again."""
+        with (self.work / "blocks.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([number, digest]) + "\n")
+        self.done[number] = digest
+
+
+def block_hash(block: NDArray[Any]) -> str:
+    """BLAKE3 of a block's bytes, in hexadecimal."""
+    return blake3(np.ascontiguousarray(block).data.cast("B")).hexdigest()
+
+
+def write_block(place: Place, block: NDArray[Any]) -> str:
+    """Write a block into an array file and return its hash.
+
+    Blocks can be written by several processes at once.
+    """
+    with Path(place.file).open("r+b", buffering=0) as file:
+        file.seek(place.offset)
+        rest = np.ascontiguousarray(block).data.cast("B")
+        while rest:
+            rest = rest[file.write(rest) :]
+    return block_hash(block)
+
+
+@contextmanager
+def making(
+    folder: str | Path,
+    kind: Kind,
+    data: Dataset,
+    made: Mapping[str, Any],
+    *,
+    shape: tuple[int, ...],
+    dtype: str,
+    block: int,
+    overwrite: bool = False,
+) -> Iterator[Unfinished]:
+    """Yield the array to fill; if the block ends without an error, the folder gets its name.
+
+    Raises:
+        OutputError: the folder exists or cannot be written, the disk is too small, or another
+            process is making it.
+    """
+    path = check_output(folder, overwrite=overwrite, marker=kind.marker)
+    work = path.with_name(f".{path.name}.building")
+    with held(work, "making it"), writing(path):
+        plan = {"dataset": data.fingerprint, "shape": shape, "dtype": dtype, "block": block, "made": made}
+        unfinished = _begin(work, kind, json.loads(json.dumps(plan)), shape, np.dtype(dtype), block)
+        yield unfinished
+        _finish(unfinished, path, kind, data, made, overwrite)
+        remove_folder(work)
+
+
+def _begin(
+    work: Path, kind: Kind, plan: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype[Any], block: int
+) -> Unfinished:
+    """The array of an earlier process with the same plan, or a new one."""
+    array, noted = work / kind.array, work / "plan.json"
+    if not _same(noted, plan) or not array.is_file():
+        for file in (noted, work / "blocks.jsonl", array):
+            file.unlink(missing_ok=True)
+        check_space(work.parent, int(np.prod(shape)) * dtype.itemsize, "the array")
+        np.lib.format.open_memmap(array, mode="w+", dtype=dtype, shape=shape)
+        noted.write_text(json.dumps(plan))
+    mapped: np.memmap[Any, Any] = np.lib.format.open_memmap(array, mode="r")
+    unfinished = Unfinished(work, array, shape, dtype, block, int(mapped.offset))
+    for number, digest in _recorded(work / "blocks.jsonl"):
+        if block_hash(mapped[unfinished.rows(number)]) == digest:
+            unfinished.done[number] = digest
+    return unfinished
+
+
+def _same(noted: Path, plan: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(noted.read_bytes()) == plan)
+    except (OSError, ValueError):
+        return False
+
+
+def _recorded(file: Path) -> Iterator[tuple[int, str]]:
+    """Blocks that were noted; a line that a kill cut short is none."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
+        try:
+            number, digest = json.loads(line)
+        except ValueError:
+            continue
+        yield int(number), str(digest)
+
+
+def _finish(
+    unfinished: Unfinished, path: Path, kind: Kind, data: Dataset, made: Mapping[str, Any], overwrite: bool
+) -> None:
+    if unfinished.todo:
+        raise NoochError(f"{len(unfinished.todo)} blocks are missing", where=path, remedy="run again")
+    # on disk before it moves: afterwards a kill would cost all of it
+    with unfinished.array.open("rb+") as file:
+        os.fsync(file.fileno())
+    with atomic_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
+        data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
+        unfinished.array.replace(partial / kind.array)
+        header = ArrayHeader(
+            format=f"nooch-{kind.name}",
+            version=kind.version,
+            nooch=__version__,
+            dataset=data.fingerprint,
+            images=sha256_of(partial / IMAGES),
+            shape=unfinished.shape,
+            dtype=str(unfinished.dtype),
+            block=unfinished.block,
+            blocks=[unfinished.done[number] for number in range(len(unfinished.done))],
+            made=dict(made),
+        )
+        (partial / kind.marker).write_bytes(encode_header(header))

@@ -1,0 +1,208 @@
+"""Frozen features: one pass of a backbone over all images, stored for the jobs that train heads on
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.caches.array_store import Kind, Unfinished, making, write_block
+from nooch.caches.image_paths import image_paths
+from nooch.caches.memmap import MappedRows
+from nooch.caches.pixels import PixelCache
+from nooch.data import Dataset
+from nooch.errors import InputError, ParameterError, some_of
+from nooch.machine import processors
+from nooch.models.backbones import Backbone
+from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
+from nooch.models.memory import memory_limits, reuse_memory
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.shared_types import StepProgress, no_progress
+
+__all__ = ["BATCH", "FEATURES", "FeatureOptions", "Features", "extract_features", "load_features"]
+
+FEATURES = Kind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
+BATCH = 32
+"""Images in a batch."""
+
+# images after which features are noted as done: what a kill can cost
+_BLOCK = 512
+
+
+class Features(MappedRows):
+    """Features of a dataset's images: float32 or float16 (n_images, n_features).
+
+    ``batch(rows)`` copies those of some images, ``matrix()`` gives all in the dataset's order.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Numbers for each image."""
+        return self.header.shape[1]
+
+
+def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> Features:
+    """Open the features of a dataset, or of a larger one with the same ids and file names.
+
+    Args:
+        folder: from ``extract_features``.
+        data: the dataset; rows are looked up by its image ids.
+        verify: compare the hash of every block, which reads all features once.
+
+    Raises:
+        FormatError: no features, of a newer version, incomplete or altered.
+        InputError: images of the dataset that have no features here.
+    """
+    return Features.load_as(folder, data, FEATURES, verify=verify)
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """How features are computed.
+
+    Attributes:
+        codec: how images are decoded, see ``nooch.models.image_decoding``.
+        batch: images in a batch, 1 and more.
+        half: keep float16, half the size; the features are computed as without.
+        readers: threads that read and decode; by default one per CPU.
+
+    Raises:
+        ParameterError: an empty batch.
+    """
+
+    codec: str = "auto"
+    batch: int = BATCH
+    half: bool = False
+    readers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Pixels of some rows, from a cache or from image files."""
+
+    pixels: PixelCache | None
+    paths: Sequence[Path]
+    size: tuple[int, int]
+    codec: str
+
+    def __call__(self, rows: range) -> tuple[NDArray[np.uint8], list[str]]:
+        if self.pixels is not None:
+            return self.pixels.batch(np.arange(rows.start, rows.stop)), []
+        return decode_images([self.paths[row] for row in rows], self.size, self.codec)
+
+    def describe(self) -> dict[str, Any]:
+        if self.pixels is not None:
+            return {"cache": self.pixels.identity, **self.pixels.header.made}
+        return {"size": list(self.size), "codec": self.codec, "versions": codec_versions(self.codec)}
+
+
+def extract_features(
+    data: Dataset,
+    backbone: Backbone,
+    folder: str | Path,
+    options: FeatureOptions = FeatureOptions(),
+    *,
+    pixels: PixelCache | None = None,
+    images: str | Path | None = None,
+    overwrite: bool = False,
+    progress: StepProgress = no_progress,
+) -> Features:
+    """One pass over all images in eval mode, kept in a folder.
+
+    Interrupted or killed, it keeps the parts that are done (in ``.FOLDER.building``) and resumes
+    there the next time, with the same batches: on a CPU the same batch size and number of threads
+    give the same bytes.
+
+    Args:
+        data: the dataset.
+        backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
+        folder: to write.
+        options: how images are read, and features computed.
+        pixels: the dataset's pixel cache; without it the images are decoded for this pass alone,
+            and not kept.
+        images: folder of images, where it is not the one that the dataset records. Of no use with
+            ``pixels``.
+        overwrite: replace features that exist.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: images that are missing or cannot be read; features that are not finite.
+        OutputError: the folder exists, cannot be written, or the disk is too small.
+        ParameterError: pixels of another size than the backbone's.
+        NoochError: memory ran out; a smaller batch is suggested.
+    """
+    reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
+    made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
+    dtype = "float16" if options.half else "float32"
+    shape, block = (len(data), backbone.n_features), max(1, _BLOCK // batch) * batch
+    if backbone.device == "cpu":
+        reuse_memory()
+    with making(folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite) as unfinished:
+        _fill(unfinished, backbone, reader, batch, options.readers or processors(), progress)
+    return load_features(folder, data, verify=False)
+
+
+def _reader(
+    data: Dataset, backbone: Backbone, pixels: PixelCache | None, images: str | Path | None, codec: str
+) -> _Reader:
+    if pixels is None:
+        return _Reader(None, image_paths(data, images), backbone.size, choose_codec(codec))
+    if pixels.size != backbone.size or len(pixels) != len(data):
+        raise ParameterError(
+            f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
+            where=pixels.folder,
+            allowed=f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone and dataset have it",
+            remedy="load the backbone with the pixels' size (size=), and the pixels with this dataset",
+        )
+    return _Reader(pixels, [], pixels.size, codec)
+
+
+def _fill(
+    unfinished: Unfinished, backbone: Backbone, reader: _Reader, batch: int, readers: int, progress: StepProgress
+) -> None:
+    total = unfinished.shape[0]
+    done = total - sum(len(range(total)[unfinished.rows(number)]) for number in unfinished.todo)
+    progress(done, total)
+    batches = [rows for number in unfinished.todo for rows in batches_of(range(total)[unfinished.rows(number)], batch)]
+    stream = read_in_order(reader, batches, readers)
+    for number in unfinished.todo:
+        rows = range(total)[unfinished.rows(number)]
+        part = np.empty((len(rows), *unfinished.shape[1:]), np.float32)
+        for members in batches_of(rows, batch):
+            pixels, broken = next(stream)
+            refuse_broken(broken, "; run again to resume")
+            with memory_limits(batch, "extracting features"):
+                part[members.start - rows.start : members.stop - rows.start] = _forward(backbone, pixels)
+            done += len(members)
+            progress(done, total)
+        values = _checked(part, unfinished.dtype, rows, backbone)
+        unfinished.record(number, write_block(unfinished.place(number), values))
+
+
+def _forward(backbone: Backbone, pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    backbone.module.eval()
+    return forward(lambda part: backbone.features(backbone.prepare(part)), pixels, backbone.device)
+
+
+def _checked(part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backbone: Backbone) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        values = part.astype(dtype)
+    unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
+    if len(unusable):
+        raise InputError(
+            f"features of {len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}",
+            where=backbone.name,
+            allowed="finite numbers",
+            remedy="keep float32 (without `half`) and compute in float32, or take another backbone",
+        )
+    return values

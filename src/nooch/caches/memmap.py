@@ -1,0 +1,156 @@
+"""Memory maps of stored arrays, checked against a dataset: rows are found by image id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from blake3 import blake3
+from numpy.typing import NDArray
+
+from nooch.caches.array_store import IMAGES, ArrayHeader, Kind, block_hash
+from nooch.data import Dataset, load_header, read_table
+from nooch.data.array_files import read_array
+from nooch.data.table_schema import Column, Schema, check_columns
+from nooch.errors import FormatError, InputError, ParameterError, some_of
+from nooch.files import sha256_of
+from nooch.machine import processors
+
+__all__ = ["MappedRows"]
+
+_IMAGES: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "each id once", wrong=lambda ids: ids.is_duplicated()),
+    "file_name": Column((pl.String,), "names of files, null where unknown", nulls=True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRows:
+    """An array on disk, seen through a dataset: row i belongs to the dataset's image i.
+
+    Attributes:
+        folder: of the array.
+        header: how it was made.
+        array: memory map of the whole array; its rows are those of the dataset that it was made of.
+        rows: int64 (n_images,), for each image of the dataset its row in ``array``.
+    """
+
+    folder: Path
+    header: ArrayHeader
+    array: NDArray[Any]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def load_as(cls, folder: str | Path, data: Dataset, kind: Kind, *, verify: bool) -> Self:
+        """Open a folder of a kind; see ``PixelCache.load`` and ``load_features``."""
+        path = Path(folder)
+        again = f"make it again: {kind.make}"
+        header = load_header(
+            path / kind.marker, ArrayHeader, name=kind.name, version=kind.version, make=kind.make, again=again
+        )
+        rows = _rows(path, header, data, kind, again)
+        array = _map(path / kind.array, header, again)
+        if verify:
+            _verify(array, header, path / kind.array, again)
+        return cls(path, header, array, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def identity(self) -> str:
+        """BLAKE3 over the hashes of contents and images: equal for folders of equal content."""
+        text = "\n".join([self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks])
+        return blake3(text.encode()).hexdigest()
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        return len(self.rows) == len(self.array) and np.array_equal(self.rows, np.arange(len(self.rows)))
+
+    def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A copy of some images' rows, (m, ...) in the order asked for.
+
+        Args:
+            rows: positions in the dataset, integers (m,).
+            out: array to write into, of the result's shape and dtype. Using one again saves a tenth
+                to a third of the time.
+
+        Raises:
+            ParameterError: a position that the dataset does not have.
+        """
+        rows = np.asarray(rows)
+        if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):
+            raise ParameterError(f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}")
+        # checked above: with "clip" numpy copies straight into the result, by default it makes a
+        # second copy
+        taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
+        return taken
+
+    def matrix(self) -> NDArray[Any]:
+        """All rows in the order of the dataset: the map itself where possible, else a copy."""
+        return self.array if self._is_whole else self.batch(np.arange(len(self.rows)))
+
+
+def _rows(folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: str) -> NDArray[np.int64]:
+    file = folder / IMAGES
+    if not file.is_file() or sha256_of(file) != header.images:
+        raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
+    kept = check_columns(read_table(file), _IMAGES, file, again)
+    if kept.height != header.shape[0]:
+        raise FormatError(
+            f"{IMAGES} has {kept.height} images, the header {header.shape[0]}", where=folder, remedy=again
+        )
+    wanted = data.images.select("image_id", "file_name")
+    if kept["image_id"].dtype != wanted["image_id"].dtype:
+        kept = kept.with_columns(pl.col("image_id").cast(pl.String))
+        wanted = wanted.with_columns(pl.col("image_id").cast(pl.String))
+    found = wanted.join(
+        kept.select("image_id", kept_name="file_name", row=pl.int_range(pl.len())),
+        on="image_id",
+        how="left",
+        maintain_order="left",
+    )
+    # an id alone may mean another image in another dataset
+    other = found.filter(pl.col("row").is_null() | pl.col("file_name").ne_missing(pl.col("kept_name")))
+    if other.height:
+        raise InputError(
+            f"holds no {kind.name} of {other.height} of {len(data)} images: {some_of(other['image_id'])}",
+            where=folder,
+            allowed=f"{kind.name} of this dataset, or of one that has all its images under the same ids and file names",
+            remedy=again,
+        )
+    return found["row"].cast(pl.Int64).to_numpy()
+
+
+def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
+    try:
+        array = read_array(file, mapped=True)
+    except InputError as error:
+        raise FormatError(error.problem, where=file, remedy=again) from error
+    count = -(-header.shape[0] // max(1, header.block))
+    if array.shape != header.shape or str(array.dtype) != header.dtype or len(header.blocks) != count:
+        raise FormatError(f"has shape {array.shape} {array.dtype}, unlike its header", where=file, remedy=again)
+    # a plain array over the same map: the class of maps costs time with every look-up
+    return np.asarray(array)
+
+
+def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) -> None:
+    def altered() -> Iterator[int]:
+        starts = range(0, len(array), header.block)
+        with ThreadPoolExecutor(processors()) as pool:
+            hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)
+            for start, found, expected in zip(starts, hashes, header.blocks, strict=True):
+                if found != expected:
+                    yield start
+
+    rows = list(altered())
+    if rows:
+        raise FormatError(
+            f"was altered: {len(rows)} blocks have another hash, from row {rows[0]} on", where=file, remedy=again
+        )

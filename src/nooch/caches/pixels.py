@@ -1,0 +1,145 @@
+"""The pixel cache: every image of a dataset decoded and resized once, for all trainings."""
+
+from __future__ import annotations
+
+import builtins
+import multiprocessing
+from dataclasses import dataclass
+from pathlib import Path
+
+from nooch.caches.array_store import Kind, Place, Unfinished, making, write_block
+from nooch.caches.image_paths import image_paths
+from nooch.caches.memmap import MappedRows
+from nooch.data import Dataset
+from nooch.models.image_decoding import (
+    check_size,
+    choose_codec,
+    codec_versions,
+    decode_images,
+    refuse_broken,
+    use_one_thread,
+)
+from nooch.shared_types import Map, StepProgress, no_progress
+
+__all__ = ["PIXELS", "SIZE", "PixelCache", "build_pixels"]
+
+PIXELS = Kind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
+SIZE = 321
+"""Height and width in pixels, the paper's."""
+
+# bytes in a block: what a kill can cost each process, and what each process holds in memory
+_BLOCK = 1 << 24
+
+
+class PixelCache(MappedRows):
+    """Pixels of a dataset's images: uint8 (n_images, height, width, 3), RGB.
+
+    ``batch(rows)`` copies those of some images. Where the cache fits memory, the operating system
+    keeps it there after the first reading; where it does not, each batch is read from disk, about
+    300 KB for each image of 321 x 321.
+    """
+
+    @classmethod
+    def load(cls, folder: str | Path, data: Dataset, *, verify: bool = True) -> PixelCache:
+        """Open the cache of a dataset, or of a larger one with the same ids and file names.
+
+        Args:
+            folder: from ``build_pixels``.
+            data: the dataset; the cache's rows are looked up by its image ids.
+            verify: compare the hash of every block, which reads the whole cache once (about 4 GB/s
+                per CPU from memory). Sizes, shapes and images are compared in any case.
+
+        Raises:
+            FormatError: no cache, of a newer version, incomplete or altered.
+            InputError: images of the dataset that the cache does not have.
+        """
+        return cls.load_as(folder, data, PIXELS, verify=verify)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.header.shape[1], self.header.shape[2]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a worker process does: the images of one block."""
+
+    number: int
+    place: Place
+    paths: list[str]
+    size: tuple[int, int]
+    codec: str
+
+
+def build_pixels(
+    data: Dataset,
+    folder: str | Path,
+    *,
+    size: int | tuple[int, int] = SIZE,
+    images: str | Path | None = None,
+    codec: str = "auto",
+    map: Map = builtins.map,
+    overwrite: bool = False,
+    progress: StepProgress = no_progress,
+) -> PixelCache:
+    """Decode and resize every image of a dataset once, and keep the pixels in a folder.
+
+    Interrupted or killed, it keeps the blocks that are done (in ``.FOLDER.building``) and resumes
+    there the next time. The same images, size and packages give the same bytes, for any number of
+    processes.
+
+    Args:
+        data: needs file names.
+        folder: to write; it needs n_images x height x width x 3 bytes.
+        size: pixels, or (height, width); the aspect is not kept.
+        images: folder of images, where it is not the one that the dataset records.
+        codec: ``fast``, ``pil`` or ``auto``, see ``nooch.models.image_decoding``.
+        map: where the blocks are done, such as an engine's.
+        overwrite: replace a cache that exists.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: images that are missing (all are looked for before any is decoded) or cannot be
+            read.
+        OutputError: the folder exists, cannot be written, or the disk is too small.
+    """
+    height, width = check_size(size)
+    chosen = choose_codec(codec)
+    paths = image_paths(data, images)
+    made = {
+        "size": [height, width],
+        "filter": "bilinear, antialiased",
+        "orientation": "as stored",
+        "codec": chosen,
+        "versions": codec_versions(chosen),
+    }
+    shape, block = (len(data), height, width, 3), max(1, _BLOCK // (height * width * 3))
+    with making(folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite) as unfinished:
+        _fill(unfinished, paths, chosen, map, progress)
+    return PixelCache.load(folder, data, verify=False)
+
+
+def _fill(unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress) -> None:
+    _, *size, _ = unfinished.shape
+    parts = [
+        _Part(n, unfinished.place(n), [str(p) for p in paths[unfinished.rows(n)]], (size[0], size[1]), codec)
+        for n in unfinished.todo
+    ]
+    done, broken = len(paths) - sum(len(part.paths) for part in parts), []
+    progress(done, len(paths))
+    for part, (digest, failed) in zip(parts, map(_make, parts), strict=True):
+        if not failed:
+            unfinished.record(part.number, digest)
+        broken += failed
+        done += len(part.paths)
+        progress(done, len(paths))
+    refuse_broken(broken, f"; run again to resume from {unfinished.work}")
+
+
+def _make(part: _Part) -> tuple[str, list[str]]:
+    """The hash of a block that was written, and the images that could not be read."""
+    if part.codec == "fast" and multiprocessing.parent_process() is not None:
+        use_one_thread()
+    pixels, broken = decode_images(part.paths, part.size, part.codec)
+    return write_block(part.place, pixels), broken

@@ -1,0 +1,6 @@
+"""Networks: loading and running backbones, classifiers and vision-language models; no training.
+
+Torch is imported where it is used.
+"""
+
+__all__: list[str] = []

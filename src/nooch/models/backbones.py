@@ -1,0 +1,224 @@
+"""Backbones: networks of transformers that turn pixels into features, pretrained or from a
+configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, ParameterError
+from nooch.models.model_sources import DEFAULT, Source, find_source
+from nooch.models.preprocessing import Inputs, Preprocessing
+from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking, require_packages
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Backbone", "choose_device", "load_backbone"]
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A network without a head.
+
+    Attributes:
+        name: hub id, folder name, or ``config:NAME``.
+        identity: hash of its weights and configuration; for random weights, of configuration and
+            seed.
+        module: the torch module, on the device, in eval mode. Training it changes it in place.
+        n_features: numbers in an image's features.
+        preprocessing: what its input must be; its ``size`` is the one asked for.
+        pooling: where features come from: ``pooler`` (the model's own pooled output, flattened),
+            ``cls`` (the first token, where the model has no trained pooler), ``mean`` (over all
+            positions, where it pools nothing).
+        device: ``cpu``, ``cuda`` or ``cuda:1``.
+        channels_last: whether input and weights lie in memory with the channels innermost.
+        bf16: whether it computes in bfloat16 (autocast); features are float32 in any case.
+    """
+
+    name: str
+    identity: str
+    module: Any
+    n_features: int
+    preprocessing: Preprocessing
+    pooling: str
+    device: str
+    channels_last: bool = False
+    bf16: bool = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of its input in pixels."""
+        return self.preprocessing.size
+
+    def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
+        """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width)."""
+        return self._inputs.prepare(pixels)
+
+    def features(self, batch: Tensor) -> Tensor:
+        """Features of prepared input: float32 (m, 3, height, width) -> float32 (m, n_features).
+
+        Gradients flow.
+        """
+        import torch
+
+        kind = torch.device(self.device).type
+        with torch.autocast(kind, torch.bfloat16) if self.bf16 else contextlib.nullcontext():
+            return _pooled(self.module(batch), self.pooling).float()
+
+    def describe(self) -> dict[str, Any]:
+        """What determines the features (JSON-like)."""
+        return {
+            "name": self.name,
+            "sha256": self.identity,
+            "n_features": self.n_features,
+            "pooling": self.pooling,
+            "preprocessing": asdict(self.preprocessing),
+            "device": self.device.partition(":")[0],
+            "precision": "bf16" if self.bf16 else "fp32",
+            "channels_last": self.channels_last,
+            "versions": {name: version(name) for name in ("torch", "transformers")},
+        }
+
+    @cached_property
+    def _inputs(self) -> Inputs:
+        return Inputs(self.preprocessing, self.device, self.channels_last)
+
+
+def choose_device(device: str = "auto") -> str:
+    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+        ParameterError: no such device here.
+    """
+    require_packages()
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = device.partition(":")
+    if kind == "cpu" and not number:
+        return device
+    here = torch.cuda.device_count()
+    if kind != "cuda" or not (number or "0").isdecimal() or int(number or 0) >= here:
+        gpus = ", ".join(f"cuda:{n}" for n in range(here))
+        raise ParameterError(f"there is no device {device!r} here", allowed=f"auto, cpu{', ' if gpus else ''}{gpus}")
+    return device
+
+
+def load_backbone(
+    source: str | Path = DEFAULT,
+    *,
+    seed: int = 0,
+    size: int | tuple[int, int] | None = None,
+    device: str = "auto",
+    channels_last: bool = False,
+    bf16: bool = False,
+) -> Backbone:
+    """Load a backbone, or make one with random weights. No code that comes with a model is run.
+
+    Args:
+        source: a hub id ``owner/model``; a folder with weights as safetensors; or, for random
+            weights, ``config:NAME`` (such as ``config:resnet-50``), ``config:FOLDER`` or
+            ``config:FILE.json``. Without weights, pixels are scaled as is usual for ImageNet.
+        seed: of random weights.
+        size: of the input in pixels, or (height, width); by default the one in
+            ``preprocessor_config.json``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        channels_last: order of input and weights in memory; faster for convolutions on most
+            devices.
+        bf16: compute in bfloat16.
+
+    Raises:
+        InputError: no such model, a folder without weights, or a model that gives no features of
+            images of this size.
+        ParameterError: no such device.
+        MissingExtraError: torch or transformers is not installed.
+    """
+    source = str(source)
+    found = find_source(source)
+    preprocessing = preprocessing_of(found, size)
+    device = choose_device(device)
+    module, pooling = _pretrained(found) if found.folder is not None else (_random(found, seed), None)
+    module = placed(module, device, channels_last=channels_last)
+    identity = found.identity if found.folder is not None else _with_seed(found.identity, seed)
+    made = Backbone(found.name, identity, module, 0, preprocessing, pooling or "pooler", device, channels_last, bf16)
+    return _probed(made, source, asked=pooling is not None)
+
+
+def _with_seed(identity: str, seed: int) -> str:
+    return hashlib.sha256(f"{identity} seed {seed}".encode()).hexdigest()
+
+
+def _random(found: Source, seed: int) -> Any:
+    """A module with random weights that depend on configuration and seed alone."""
+    import torch
+    from transformers import AutoModel
+
+    with torch.random.fork_rng(devices=[]), quietly(found):
+        torch.manual_seed(seed)
+        return AutoModel.from_config(_config(found))  # type: ignore[no-untyped-call]
+
+
+def _config(found: Source) -> Any:
+    from transformers import AutoConfig
+
+    rest = {k: v for k, v in found.config.items() if k != "model_type"}
+    return AutoConfig.for_model(found.config["model_type"], **rest)
+
+
+def _pretrained(found: Source) -> tuple[Any, str | None]:
+    """The module with its weights, and how to pool where the model has no pooler of its own."""
+    from transformers import AutoModel
+
+    module, lacking = pretrained(AutoModel, found)
+    if lacking and all(name.startswith("pooler.") for name in lacking):
+        # classifiers such as ViT's carry no pooler: transformers would give it random weights
+        module.pooler = None
+        return module, "cls"
+    refuse_lacking(found, lacking)
+    return module, None
+
+
+def _pooled(output: Any, pooling: str) -> Tensor:
+    """Features (m, d) from a model's output."""
+    if pooling == "pooler":
+        flat: Tensor = output.pooler_output.flatten(1)
+        return flat
+    states: Tensor = output.last_hidden_state
+    if pooling == "cls":
+        return states[:, 0]
+    return states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
+
+
+def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
+    """With the number of features, found by running one black image; that shows too whether the
+    size is one it takes.
+    """
+    import torch
+
+    black = made.prepare(np.zeros((1, *made.size, 3), np.uint8))
+    try:
+        with torch.inference_mode(), torch.autocast(torch.device(made.device).type, enabled=False):
+            output = made.module(black)
+            pooling = made.pooling if asked or getattr(output, "pooler_output", None) is not None else "mean"
+            n_features = _pooled(output, pooling).shape[1]
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"gives no features of images of {made.size[0]} x {made.size[1]}: {reason}",
+            where=source,
+            allowed="models of images with a last_hidden_state",
+            remedy="give the size that it was trained with (`size`), or another backbone",
+        ) from error
+    return replace(made, n_features=n_features, pooling=pooling)

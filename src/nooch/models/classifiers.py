@@ -1,0 +1,126 @@
+"""Image classifiers of transformers: a task's logit from the classes that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from nooch.errors import InputError
+from nooch.models.preprocessing import Inputs
+from nooch.models.pretrained import placed, preprocessing_of, pretrained, refuse_lacking
+from nooch.models.task_maps import find_labels
+from nooch.models.task_models import Asked, TaskModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["ANSWERS", "any_class", "is_classifier", "load_classifier", "one_class"]
+
+
+def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
+    """For a softmax: the classes exclude each other, p = sum of their probabilities.
+
+    log p - log(1 - p) is logsumexp over these classes less that over the others: nothing is lost
+    where p is near 0 or 1.
+
+    Args:
+        outputs: float (m, n_classes), before the softmax.
+        inside: the classes; not all of them.
+
+    Returns:
+        Logits, float64 (m,).
+    """
+    import torch
+
+    values = outputs.double()
+    chosen = torch.zeros(values.shape[1], dtype=torch.bool, device=values.device)
+    chosen[list(inside)] = True
+    return torch.logsumexp(values[:, chosen], 1) - torch.logsumexp(values[:, ~chosen], 1)
+
+
+def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
+    """For several sigmoids: p = 1 - product of (1 - probability), classes taken as independent.
+
+    With S = sum of softplus(output), 1 - p is exp(-S), so that the logit is S + log(1 - exp(-S)).
+
+    Args:
+        outputs: float (m, n_classes), before the sigmoids.
+        inside: the classes.
+
+    Returns:
+        Logits, float64 (m,).
+    """
+    import torch
+
+    chosen = outputs.double()[:, list(inside)]
+    if chosen.shape[1] == 1:
+        return chosen[:, 0]
+    total = torch.nn.functional.softplus(chosen).sum(1)
+    return total + torch.log(-torch.expm1(-total))
+
+
+ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
+    "single_label_classification": one_class,
+    "multi_label_classification": any_class,
+}
+"""``problem_type`` of a configuration -> what its outputs mean; the first where it has none."""
+
+
+def is_classifier(asked: Asked) -> bool:
+    """Whether the configuration is that of an image classifier."""
+    listed = asked.found.config.get("architectures") or []
+    return any(str(name).endswith("ForImageClassification") for name in listed)
+
+
+def load_classifier(asked: Asked) -> TaskModel:
+    """A classifier that gives the tasks' logits.
+
+    Raises:
+        InputError: tasks without labels, weights that are missing, a ``problem_type`` that is no
+            classification.
+    """
+    found = asked.found
+    labels = _labels(asked)
+    kind = found.config.get("problem_type") or "single_label_classification"
+    if kind not in ANSWERS:
+        raise InputError(f"has the problem_type {kind}", where=found.name, allowed=", ".join(ANSWERS))
+    inside = find_labels(labels, asked.tasks, asked.words, found.name)
+    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
+    from transformers import AutoModelForImageClassification
+
+    module, lacking = pretrained(AutoModelForImageClassification, found)
+    refuse_lacking(found, lacking)
+    module = placed(module, asked.device)
+    answer = ANSWERS[kind]
+
+    def outputs(batch: Tensor) -> Tensor:
+        import torch
+
+        values = module(batch).logits
+        if values.shape[1] != len(labels):
+            raise InputError(
+                f"gives {values.shape[1]} outputs", where=found.name, allowed=f"{len(labels)}, one for each label"
+            )
+        return torch.stack([answer(values, inside[task]) for task in asked.tasks], 1)
+
+    meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
+    return TaskModel(found.name, found.identity, "classifier", asked.tasks, inputs, outputs, meaning)
+
+
+def _labels(asked: Asked) -> list[str]:
+    """Labels in the order of the outputs."""
+    given = asked.found.config.get("id2label")
+    try:
+        numbered = {int(number): str(label) for number, label in dict(given or {}).items()}
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"id2label cannot be read: {error}", where=asked.found.name, allowed="numbers and labels"
+        ) from error
+    if sorted(numbered) != list(range(len(numbered))) or not numbered:
+        raise InputError(
+            f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
+            where=asked.found.name,
+            allowed="a label for each output",
+            remedy="write id2label into config.json: without it the meaning of the outputs is unknown",
+        )
+    return [numbered[number] for number in range(len(numbered))]

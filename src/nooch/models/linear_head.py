@@ -1,0 +1,42 @@
+"""A linear layer on a network's features: how it starts, and the file that keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["HEAD_FILE", "initial_heads", "save_head"]
+
+HEAD_FILE = "head.safetensors"
+
+
+def initial_heads(seeds: Sequence[int], d: int) -> Tensor:
+    """Weights and biases of a head for each seed, float32 (d + 1, n_seeds).
+
+    Uniform in +-1 / sqrt(d), as in ``torch.nn.Linear``; a column depends on its seed and d alone.
+    """
+    import torch
+
+    columns = []
+    for seed in seeds:
+        random = torch.Generator().manual_seed(seed)
+        columns.append((torch.rand(d + 1, generator=random) * 2 - 1) / d**0.5)
+    return torch.stack(columns, dim=1)
+
+
+def save_head(head: NDArray[np.float32], folder: Path) -> None:
+    """Make a folder with a head, float32 (d + 1,), in ``head.safetensors``.
+
+    The file has ``weight`` (1, d) and ``bias`` (1,), float32.
+    """
+    from safetensors.numpy import save_file
+
+    folder.mkdir()
+    save_file({"weight": head[None, :-1].copy(), "bias": head[-1:].copy()}, folder / HEAD_FILE)

@@ -1,0 +1,77 @@
+"""Kinds of models that answer tasks, and loading one by its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nooch.errors import InputError
+from nooch.models.backbones import choose_device
+from nooch.models.classifiers import is_classifier, load_classifier
+from nooch.models.task_maps import TaskWords
+from nooch.models.task_models import Asked, TaskModel, tried
+from nooch.models.trained_networks import is_trained, load_trained
+from nooch.models.zero_shot import is_zero_shot, load_zero_shot
+
+__all__ = ["KINDS", "Kind", "load_task_model"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model.
+
+    Attributes:
+        fits: whether a source is of this kind.
+        load: the model.
+    """
+
+    fits: Callable[[Asked], bool]
+    load: Callable[[Asked], TaskModel]
+
+
+KINDS: dict[str, Kind] = {
+    # before the others: its folder is one of transformers too
+    "trained": Kind(is_trained, load_trained),
+    "classifier": Kind(is_classifier, load_classifier),
+    "zero-shot": Kind(is_zero_shot, load_zero_shot),
+}
+"""Name -> kind; the first that fits is taken."""
+
+
+def load_task_model(
+    source: str | Path,
+    tasks: Sequence[str],
+    words: Mapping[str, TaskWords] | None = None,
+    *,
+    size: int | tuple[int, int] | None = None,
+    device: str = "auto",
+) -> TaskModel:
+    """Load a trained network as one that gives a logit for each task; no code of the model is run.
+
+    Args:
+        source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
+            classifier, a model of texts and images, or a network that nooch trained and kept.
+        tasks: names.
+        words: labels (classifier) or prompts (texts and images) of the tasks, from
+            ``read_task_map``; by default those that the tasks' names give.
+        size: of the input in pixels, or (height, width); by default the one in
+            ``preprocessor_config.json``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises:
+        InputError: no such model, one that cannot answer the tasks, or that takes no images of this
+            size.
+        ParameterError: no such device or size.
+        MissingExtraError: torch or transformers is not installed.
+    """
+    asked = Asked(str(source), tuple(tasks), words, size, choose_device(device))
+    for kind in KINDS.values():
+        if kind.fits(asked):
+            return tried(kind.load(asked))
+    raise InputError(
+        f"a model of type {asked.found.config['model_type']} answers no tasks by itself",
+        where=asked.found.name,
+        allowed="an image classifier, or a model of texts and images such as CLIP",
+        remedy="train heads on its features: nooch features, then nooch bench",
+    )

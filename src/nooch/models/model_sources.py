@@ -1,0 +1,142 @@
+"""Sources of networks: a hub id, a folder with weights, or a configuration; checked before torch is
+loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from blake3 import blake3
+
+from nooch.encoders.folders import contents_hash
+from nooch.errors import InputError, MissingExtraError, some_of
+
+__all__ = ["CONFIGURATIONS", "DEFAULT", "SCRATCH", "Source", "find_source"]
+
+DEFAULT = "microsoft/resnet-50"
+SCRATCH = "config:"
+"""What stands before a configuration that is trained from scratch."""
+
+_BASIC: dict[str, Any] = {"model_type": "resnet", "layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
+_BOTTLENECK: dict[str, Any] = {"model_type": "resnet", "layer_type": "bottleneck"}
+CONFIGURATIONS = MappingProxyType(
+    {
+        "resnet-18": {**_BASIC, "depths": [2, 2, 2, 2]},
+        "resnet-34": {**_BASIC, "depths": [3, 4, 6, 3]},
+        "resnet-50": {**_BOTTLENECK, "depths": [3, 4, 6, 3]},
+        "resnet-101": {**_BOTTLENECK, "depths": [3, 4, 23, 3]},
+        "resnet-152": {**_BOTTLENECK, "depths": [3, 8, 36, 3]},
+    }
+)
+"""Configurations by name, as transformers takes them."""
+
+_WEIGHTS = ".safetensors"
+_INDEX = "model.safetensors.index.json"
+_ALLOWED = (
+    "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as .safetensors; "
+    f"for training from scratch {SCRATCH}NAME ({', '.join(CONFIGURATIONS)}), {SCRATCH}FOLDER or {SCRATCH}FILE.json"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A backbone that was found.
+
+    Attributes:
+        name: the hub id, the folder's name, or ``config:NAME``.
+        folder: of weights and configuration; None where there are no weights to load.
+        config: the configuration.
+        identity: hash of what determines it, without the seed of random weights.
+    """
+
+    name: str
+    folder: Path | None
+    config: dict[str, Any]
+    identity: str
+
+
+def find_source(source: str) -> Source:
+    """Find a backbone and make sure that it can be loaded without running code of others.
+
+    Raises:
+        InputError: no such folder, configuration or model; no weights; weights that are not
+            safetensors.
+    """
+    if source.startswith(SCRATCH):
+        return _from_configuration(source)
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        if source.startswith((".", "/", "~")) or source.count("/") != 1 or folder.exists():
+            raise InputError("is no backbone", where=source, allowed=_ALLOWED)
+        folder = _download(source)
+    config = _read_config(folder / "config.json")
+    _check_weights(folder)
+    name = source if not Path(source).expanduser().is_dir() else folder.resolve().name
+    return Source(name, folder, config, contents_hash(folder))
+
+
+def _from_configuration(source: str) -> Source:
+    name = source.removeprefix(SCRATCH)
+    path = Path(name).expanduser()
+    if name in CONFIGURATIONS:
+        config = dict(CONFIGURATIONS[name])
+    elif path.exists():
+        config = _read_config(path / "config.json" if path.is_dir() else path)
+        name = path.resolve().name
+    else:
+        raise InputError("is no configuration", where=source, allowed=_ALLOWED)
+    return Source(f"{SCRATCH}{name}", None, config, blake3(json.dumps(config, sort_keys=True).encode()).hexdigest())
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError("no such file, so this is no backbone", where=file, allowed=_ALLOWED) from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {error}", where=file, allowed="JSON") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise InputError("names no model_type", where=file, allowed="a configuration of transformers")
+    return config
+
+
+def _check_weights(folder: Path) -> None:
+    found = sorted(f.name for f in folder.glob(f"*{_WEIGHTS}"))
+    named = _shards(folder / _INDEX) if (folder / _INDEX).is_file() else found[:1]
+    if not named:
+        raise InputError(
+            f"holds no weights as {_WEIGHTS}",
+            where=folder,
+            allowed="weights as .safetensors; pickled ones can run code and are not loaded",
+            remedy=f"save the model again with model.save_pretrained(folder), or train from scratch: {SCRATCH}{folder}",
+        )
+    if missing := [name for name in named if name not in found]:
+        raise InputError(
+            f"lacks weights that {_INDEX} names: {some_of(missing)}", where=folder, remedy="copy them here"
+        )
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"cannot be read: {error}", where=index, allowed="an index of weights") from error
+
+
+def _download(repository: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
+    try:
+        return Path(snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]))
+    except Exception as error:  # the hub raises errors of several packages, and all mean that it gave no model
+        raise InputError(
+            f"backbone {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",
+            allowed=_ALLOWED,
+            remedy="give the path of a folder that holds the model, or go online once",
+        ) from error

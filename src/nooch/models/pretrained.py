@@ -1,0 +1,115 @@
+"""Loading networks of transformers: weights alone, no code that comes with them, one kind of error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from nooch.errors import InputError, MissingExtraError
+from nooch.models.image_decoding import check_size
+from nooch.models.model_sources import Source
+from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
+
+__all__ = ["placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages", "silently"]
+
+
+def require_packages(purpose: str = "a backbone") -> None:
+    """Raise MissingExtraError where torch or transformers is not installed."""
+    for package in ("torch", "transformers"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingExtraError(package, "train", purpose) from error
+
+
+def preprocessing_of(found: Source, size: int | tuple[int, int] | None = None) -> Preprocessing:
+    """What a network's pixels must be, with the size that is asked for.
+
+    Raises:
+        InputError: weights without a ``preprocessor_config.json``.
+        ParameterError: a size that is not allowed.
+    """
+    made = IMAGENET if found.folder is None else read_preprocessing(found.folder)
+    if made is None:
+        raise InputError(
+            f"has no {PREPROCESSOR}, so its input is unknown",
+            where=found.folder,
+            remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
+        )
+    return made if size is None else replace(made, size=check_size(size))
+
+
+def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
+    """A module with its weights, and the names of missing weights, which transformers initialized.
+
+    Args:
+        auto: a class of transformers such as ``AutoModel``.
+        found: where the weights are.
+
+    Raises:
+        InputError: the folder does not hold what that class can load.
+    """
+    with quietly(found):
+        module, info = auto.from_pretrained(
+            str(found.folder),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    return module, sorted(name for name in info["missing_keys"] if not name.endswith("num_batches_tracked"))
+
+
+def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
+    """A module on a device, in eval mode.
+
+    Weights that were saved in half precision are computed with in float32: exact, and the same on
+    every device. With the channels innermost in memory most devices convolve faster.
+    """
+    import torch
+
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return module.float().to(device=device, memory_format=layout).eval()
+
+
+def refuse_lacking(found: Source, lacking: list[str]) -> None:
+    """Raise an InputError where weights are missing."""
+    if lacking:
+        raise InputError(
+            f"lacks {len(lacking)} weights of the model in its config.json, such as {lacking[0]}",
+            where=found.folder,
+            remedy="save the whole model again: model.save_pretrained(folder)",
+        )
+
+
+@contextlib.contextmanager
+def quietly(found: Source) -> Iterator[None]:
+    """Without progress bars and reports; every error of transformers as one that names the model."""
+    try:
+        with silently():
+            yield
+    except Exception as error:  # loading fails with errors of several packages; all mean a model that does not fit
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"cannot be loaded: {type(error).__name__}: {reason}",
+            where=found.folder or found.name,
+            allowed="an image model that transformers itself has (no code from the folder is run)",
+        ) from error
+
+
+@contextlib.contextmanager
+def silently() -> Iterator[None]:
+    """Without the progress bars and reports of transformers."""
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,161 @@
+"""Trained networks as folders that transformers can read too: safetensors and JSON, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from nooch.data import encode_header, load_header
+from nooch.errors import FormatError, ParameterError
+from nooch.files import atomic_folder, sha256_of
+from nooch.models.backbones import load_backbone
+from nooch.models.linear_head import HEAD_FILE
+from nooch.models.networks import Network, NetworkOptions, build_network
+from nooch.models.preprocessing import PREPROCESSOR, Preprocessing
+from nooch.models.pretrained import silently
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["NETWORK_MARKER", "NetworkHeader", "load_network", "save_network"]
+
+NETWORK_MARKER = "network.json"
+_VERSION = 1
+_AGAIN = "save it again with save_network"
+
+
+class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """``network.json``.
+
+    Attributes:
+        outputs: a name for each prediction, such as a task.
+        auxiliary: outputs after them that are no predictions.
+        train: what was learned: ``all``, ``head`` or ``affine``.
+        head: SHA-256 of ``head.safetensors``.
+        about: what the caller stored with it, JSON-like.
+    """
+
+    format: str = "nooch-network"
+    version: int = _VERSION
+    outputs: list[str]
+    auxiliary: int
+    train: str
+    head: str
+    about: dict[str, Any]
+
+
+def save_network(
+    network: Network,
+    folder: str | Path,
+    outputs: Sequence[str],
+    *,
+    about: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Save a network: the backbone as ``save_pretrained`` does it, ``head.safetensors``,
+    ``preprocessor_config.json``, ``network.json``.
+
+    The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
+    parameters; those are in ``head.safetensors``.
+
+    Args:
+        network: such as ``NetworkPass.network(0)``.
+        folder: to write, whole or not at all.
+        outputs: a name for each prediction.
+        about: JSON-like, kept in ``network.json``.
+        overwrite: replace a network that is there.
+
+    Raises:
+        OutputError: the folder exists, or cannot be written.
+        ParameterError: other than K names.
+    """
+    from safetensors.torch import save_file
+
+    if len(outputs) != network.n_outputs:
+        raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=f"{network.n_outputs}, one for each")
+    with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
+        with silently():
+            network.backbone.module.save_pretrained(str(partial))
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in _small(network).items()}, partial / HEAD_FILE
+        )
+        (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
+        header = NetworkHeader(
+            outputs=list(outputs),
+            auxiliary=network.head.out_features - network.n_outputs,
+            train=network.train,
+            head=sha256_of(partial / HEAD_FILE),
+            about=dict(about or {}),
+        )
+        (partial / NETWORK_MARKER).write_bytes(encode_header(header))
+    return Path(folder)
+
+
+def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False) -> tuple[Network, NetworkHeader]:
+    """A saved network and its header; ``read_logits`` gives its predictions.
+
+    Args:
+        folder: from ``save_network``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        bf16: compute in bfloat16.
+
+    Raises:
+        FormatError: no network, of a newer version, incomplete or altered.
+        InputError: a backbone that cannot be loaded.
+    """
+    path = Path(folder)
+    header = load_header(
+        path / NETWORK_MARKER, NetworkHeader, name="network", version=_VERSION, make="save_network", again=_AGAIN
+    )
+    small = _read_head(path / HEAD_FILE, header)
+    backbone = load_backbone(path.absolute(), device=device, bf16=bf16)
+    options = NetworkOptions(train=header.train)
+    network = build_network(backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0)
+    wanted = _small(network)
+    if {n: tuple(t.shape) for n, t in wanted.items()} != {n: tuple(t.shape) for n, t in small.items()}:
+        raise FormatError("does not fit the backbone in this folder", where=path / HEAD_FILE, remedy=_AGAIN)
+    for name, value in small.items():
+        wanted[name].copy_(value)
+    network.training(False)
+    return network, header
+
+
+def _small(network: Network) -> dict[str, Tensor]:
+    """All but the backbone."""
+    return {name: value for name, value in network.moving().items() if not name.startswith("backbone.")}
+
+
+def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        content = file.read_bytes()
+        found = load(content)
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
+    if sha256_of(file) != header.head:
+        raise FormatError("was altered: its hash is another", where=file, remedy=_AGAIN)
+    return found
+
+
+def _processor(made: Preprocessing) -> bytes:
+    """``preprocessor_config.json``, as image processors have it."""
+    height, width = made.size
+    content = {
+        "do_resize": True,
+        "size": {"height": height, "width": width},
+        "resample": 2,
+        "do_center_crop": False,
+        "do_rescale": True,
+        "rescale_factor": made.factor,
+        "rescale_offset": bool(made.offset),
+        "do_normalize": True,
+        "image_mean": list(made.mean),
+        "image_std": list(made.std),
+        "do_flip_channel_order": made.flip,
+    }
+    return encode_header(content)

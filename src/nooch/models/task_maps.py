@@ -1,0 +1,233 @@
+"""Which outputs of a network answer which task: labels of a classifier, prompts for a model of
+texts and images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nooch.data import class_name
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.yaml_files import read_yaml
+
+__all__ = ["READY", "TaskWords", "find_labels", "prompts_of", "read_task_map"]
+
+READY = MappingProxyType({"imagenet": Path(__file__).with_name("imagenet.yaml")})
+"""Maps that come with nooch: COCO's classes as ImageNet's 1,000 classes."""
+
+_ALLOWED = "a list of labels or prompts for each task, or 'positive' and 'negative' with a list of prompts each"
+
+
+@dataclass(frozen=True)
+class TaskWords:
+    """What stands for a task.
+
+    Attributes:
+        positive: labels of a classifier (text, or its number), or prompts for an image where the
+            task's object is.
+        negative: prompts for an image where it is not; None for the usual one.
+    """
+
+    positive: tuple[str | int, ...]
+    negative: tuple[str | int, ...] | None = None
+
+
+def read_task_map(source: str | Path | Mapping[str, Any]) -> dict[str, TaskWords]:
+    """A map from tasks to words: a name of ``READY``, a YAML file, or a mapping of the same form.
+
+    Task names may have spaces, as in ``fire hydrant``.
+
+    Raises:
+        InputError: the file cannot be read, or has another form.
+    """
+    if isinstance(source, Mapping):
+        content, where = dict(source), "task map"
+    else:
+        path = READY.get(str(source), Path(source))
+        content, where = read_yaml(path), str(path)
+    made: dict[str, TaskWords] = {}
+    for task, words in content.items():
+        name = class_name(str(task), where)
+        if name in made:
+            raise InputError(f"names task {name} twice", where=where, allowed="each task once")
+        made[name] = _words(name, words, where)
+    if not made:
+        raise InputError("holds no task", where=where, allowed=_ALLOWED)
+    return made
+
+
+def _words(task: str, given: Any, where: str) -> TaskWords:
+    if isinstance(given, TaskWords):
+        return given
+    if not isinstance(given, dict):
+        return TaskWords(_listed(task, given, where))
+    for side in given:
+        check_one_of("side", str(side), ("positive", "negative"), owner=f"task {task} in {where}")
+    negative = given.get("negative")
+    return TaskWords(
+        _listed(task, given.get("positive"), where), None if negative is None else _listed(task, negative, where)
+    )
+
+
+def _listed(task: str, given: Any, where: str) -> tuple[str | int, ...]:
+    words = [given] if isinstance(given, str | int) else given
+    usable = isinstance(words, list | tuple) and words and all(
+        isinstance(word, str | int) and not isinstance(word, bool) and str(word).strip() for word in words
+    )  # fmt: skip
+    if not usable:
+        raise InputError(f"task {task} has {given!r}", where=where, allowed=_ALLOWED)
+    return tuple(dict.fromkeys(words))
+
+
+def find_labels(
+    labels: Sequence[str], tasks: Sequence[str], words: Mapping[str, TaskWords] | None, owner: str
+) -> dict[str, list[int]]:
+    """Which classes of a classifier stand for each task.
+
+    A label is found by its number; by its text; by one of the names that stand between its commas;
+    or by either written with other capitals or with underscores. Without words, a task is looked
+    for by its own name.
+
+    Args:
+        labels: the classifier's, in the order of its outputs.
+        tasks: the tasks.
+        words: the map; other tasks in it have no effect.
+        owner: the classifier, for errors.
+
+    Returns:
+        Task -> positions, ascending.
+
+    Raises:
+        InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
+            several labels; a task that all labels stand for. All tasks that are concerned are named
+            at once.
+    """
+    if words is None:
+        return _by_name(labels, tasks, owner)
+    if lacking := [task for task in tasks if task not in words]:
+        raise InputError(
+            f"the map has no {some_of(lacking, 12)}",
+            where="`task_map`",
+            allowed=some_of(sorted(words), 12),
+            remedy=_narrow(tasks, lacking),
+        )
+    if sided := [task for task in tasks if words[task].negative is not None]:
+        raise InputError(
+            f"{some_of(sided)} have negative prompts, but {owner} is a classifier",
+            where="`task_map`",
+            allowed="a list of the classifier's labels for each task",
+        )
+    lookup = _Lookup(labels)
+    found, wrong = {}, []
+    for task in tasks:
+        positions = {word: lookup.positions(word) for word in words[task].positive}
+        wrong += [f"{task}: {_trouble(word, at, labels)}" for word, at in positions.items() if len(at) != 1]
+        found[task] = sorted({place for at in positions.values() for place in at})
+    if wrong:
+        raise InputError(
+            f"words that are not one label of {owner}: {some_of(wrong, 12)}",
+            where="`task_map`",
+            allowed=f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}",
+        )
+    if whole := [task for task in tasks if len(found[task]) == len(labels)]:
+        raise InputError(
+            f"all {len(labels)} labels of {owner} stand for {some_of(whole)}",
+            where="`task_map`",
+            allowed="some of the labels",
+        )
+    return found
+
+
+def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[str, list[int]]:
+    lookup = _Lookup(labels)
+    found = {task: sorted(lookup.positions(task)) for task in tasks}
+    if lacking := [task for task in tasks if len(found[task]) != 1 or len(labels) == 1]:
+        ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if len(labels) in {1000, 1001} else ""
+        raise InputError(
+            f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
+            allowed=f"labels such as {some_of(labels, 8)}",
+            remedy=(
+                f"give `task_map` FILE.yaml with the labels that stand for each task{ready}; "
+                f"or {_narrow(tasks, lacking)}"
+            ),
+        )
+    return found
+
+
+def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
+    rest = [task for task in tasks if task not in lacking]
+    return f"predict the others alone: `tasks` {','.join(rest)}" if rest else "give a map of the suite's tasks"
+
+
+def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
+    several = some_of(f"{place} ({labels[place]})" for place in sorted(places))
+    return f"{word!r} is {several}" if places else f"{word!r} is none"
+
+
+class _Lookup:
+    """Labels by text, by each of their names, and both in plain spelling; the first hit counts."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._count = len(labels)
+        self._steps = [
+            (spelling, _places(labels, spelling, split=split))
+            for spelling in (str.strip, _plain)
+            for split in (False, True)
+        ]
+
+    def positions(self, word: str | int) -> set[int]:
+        if isinstance(word, int):
+            return {word} if 0 <= word < self._count else set()
+        return next((table[spelling(word)] for spelling, table in self._steps if spelling(word) in table), set())
+
+
+def _places(labels: Sequence[str], spelling: Callable[[str], str], *, split: bool) -> dict[str, set[int]]:
+    table: dict[str, set[int]] = {}
+    for place, label in enumerate(labels):
+        for part in label.split(",") if split else [label]:
+            table.setdefault(spelling(part), set()).add(place)
+    return table
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("_", " ").lower().split())
+
+
+def prompts_of(
+    tasks: Sequence[str], words: Mapping[str, TaskWords] | None
+) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Prompts of each task: those of the map, else ``a photo of a car`` against ``a photo``.
+
+    The usual negative prompt names no object: such models ignore a "without".
+
+    Raises:
+        ParameterError: a prompt that is both positive and negative for a task.
+        InputError: a map that lacks tasks.
+    """
+    made = {}
+    if words is not None and (lacking := [task for task in tasks if task not in words]):
+        raise InputError(
+            f"the map has no {some_of(lacking, 12)}",
+            where="`task_map`",
+            allowed=some_of(sorted(words), 12),
+            remedy=_narrow(tasks, lacking),
+        )
+    for task in tasks:
+        given = TaskWords((_prompt(task),)) if words is None else words[task]
+        positive, negative = tuple(map(str, given.positive)), tuple(map(str, given.negative or ("a photo",)))
+        if both := set(positive) & set(negative):
+            raise ParameterError(
+                f"prompt {min(both)!r} is positive and negative for {task}", where="`task_map`", allowed="one of them"
+            )
+        made[task] = positive, negative
+    return made
+
+
+def _prompt(task: str) -> str:
+    # COCO-Stuff marks what has several kinds
+    name = task.replace("_", " ").removesuffix("-other").removesuffix("-stuff")
+    return f"a photo of {'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

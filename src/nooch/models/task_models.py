@@ -1,0 +1,115 @@
+"""Networks of any kind that give a logit for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError
+from nooch.models.model_sources import Source, find_source
+from nooch.models.preprocessing import Inputs
+from nooch.models.task_maps import TaskWords
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Asked", "TaskModel", "tried"]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is asked of a model.
+
+    Attributes:
+        source: a hub id, or a folder.
+        tasks: the tasks, in order.
+        words: labels or prompts of tasks, or None for those that their names give.
+        size: height and width of the input in pixels, or None for the model's own.
+        device: from ``choose_device``.
+    """
+
+    source: str
+    tasks: tuple[str, ...]
+    words: Mapping[str, TaskWords] | None = None
+    size: int | tuple[int, int] | None = None
+    device: str = "cpu"
+
+    @property
+    def folder(self) -> Path:
+        """The source as a folder, which need not be there."""
+        return Path(self.source).expanduser()
+
+    @cached_property
+    def found(self) -> Source:
+        """The source as a model of transformers. Raises InputError where it is none."""
+        return find_source(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskModel:
+    """A network that answers tasks.
+
+    Attributes:
+        name: hub id, or the folder's name.
+        identity: hash of weights and configuration.
+        kind: one of ``nooch.models.model_kinds.KINDS``.
+        tasks: in the order of the logits.
+        inputs: how pixels are made ready.
+        outputs: float32 (m, 3, height, width) -> logits of the tasks, float64 (m, n_tasks), on the
+            device.
+        meaning: what stands for each task, as text.
+    """
+
+    name: str
+    identity: str
+    kind: str
+    tasks: tuple[str, ...]
+    inputs: Inputs
+    outputs: Callable[[Tensor], Tensor]
+    meaning: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of its input in pixels."""
+        return self.inputs.preprocessing.size
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return self.inputs.device
+
+    def logits(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """Logits of the tasks: uint8 (m, height, width, 3) -> float64 (m, n_tasks)."""
+        return self.outputs(self.inputs.prepare(pixels))
+
+
+def tried(model: TaskModel) -> TaskModel:
+    """The model, after it has taken one black image.
+
+    Raises:
+        InputError: it takes no images of this size, or gives another number of outputs than it has
+            labels.
+    """
+    import torch
+
+    black = np.zeros((1, *model.size, 3), np.uint8)
+    try:
+        with torch.inference_mode():
+            shape = tuple(model.logits(black).shape)
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"gives no answers for images of {model.size[0]} x {model.size[1]}: {reason}",
+            where=model.name,
+            allowed="models of images of this size",
+            remedy="give the size that it was trained with (`size`), or another model",
+        ) from error
+    if shape != (1, len(model.tasks)):
+        raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})")
+    return model

@@ -1,0 +1,48 @@
+"""Networks that nooch trained, as models that answer tasks: each output is named after its task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.models.preprocessing import Inputs
+from nooch.models.saved_networks import NETWORK_MARKER, load_network
+from nooch.models.task_models import Asked, TaskModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["is_trained", "load_trained"]
+
+
+def is_trained(asked: Asked) -> bool:
+    """Whether the source is a folder of ``save_network``."""
+    return (asked.folder / NETWORK_MARKER).is_file()
+
+
+def load_trained(asked: Asked) -> TaskModel:
+    """The network, with the outputs that are asked for.
+
+    Raises:
+        FormatError: the folder is incomplete or altered.
+        ParameterError: a task that it was not trained for, another size than it was trained with,
+            words for its tasks.
+    """
+    network, header = load_network(asked.folder, device=asked.device)
+    made = network.backbone
+    for task in asked.tasks:
+        check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")
+    if asked.words is not None:
+        raise ParameterError("its outputs are the tasks themselves", where=asked.folder, remedy="leave `task_map` out")
+    if asked.size not in {None, made.size} and (asked.size, asked.size) != made.size:
+        raise InputError(
+            f"was trained on images of {made.size[0]} x {made.size[1]}", where=asked.folder, remedy="leave `size` out"
+        )
+    places = [header.outputs.index(task) for task in asked.tasks]
+
+    def outputs(batch: Tensor) -> Tensor:
+        return network.logits(batch)[:, places].double()
+
+    inputs = Inputs(made.preprocessing, made.device, made.channels_last)
+    meaning = dict.fromkeys(asked.tasks, "output")
+    return TaskModel(asked.folder.name, header.head, "trained", asked.tasks, inputs, outputs, meaning)

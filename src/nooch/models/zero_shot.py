@@ -1,0 +1,118 @@
+"""Zero-shot models of texts and images, such as CLIP: a task's logit from positive and negative
+prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nooch.errors import InputError, some_of
+from nooch.models.model_sources import Source
+from nooch.models.preprocessing import Inputs
+from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking
+from nooch.models.task_maps import prompts_of
+from nooch.models.task_models import Asked, TaskModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["is_zero_shot", "load_zero_shot"]
+
+# models that were trained on texts of one length, filled up with padding
+_ONE_LENGTH = frozenset({"siglip"})
+_VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+
+
+def is_zero_shot(asked: Asked) -> bool:
+    """Whether the configuration has a tower for texts and one for images."""
+    return {"text_config", "vision_config"} <= asked.found.config.keys()
+
+
+def load_zero_shot(asked: Asked) -> TaskModel:
+    """A model of texts and images that gives the tasks' logits.
+
+    The similarity of an image and a prompt is their cosine times the model's own scale. A task's
+    logit is logsumexp over its positive prompts less logsumexp over its negative ones: p is the
+    softmax's share of the positive prompts.
+
+    Raises:
+        InputError: weights that are missing, no tokenizer, prompts that are too long, a model that
+            does not compare by cosine.
+    """
+    found, prompts = asked.found, prompts_of(asked.tasks, asked.words)
+    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
+    from transformers import AutoModel
+
+    module, lacking = pretrained(AutoModel, found)
+    refuse_lacking(found, lacking)
+    module = placed(module, asked.device)
+    if not all(hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")):
+        raise InputError(
+            f"a model of type {found.config['model_type']} does not compare texts and images by cosine",
+            where=found.name,
+            allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
+        )
+    texts = list(dict.fromkeys(text for sides in prompts.values() for side in sides for text in side))
+    towards = _embedded(module, found, texts, asked.device)
+    columns = {task: [[texts.index(text) for text in side] for side in sides] for task, sides in prompts.items()}
+
+    def outputs(batch: Tensor) -> Tensor:
+        import torch
+
+        images = _unit(module.get_image_features(pixel_values=batch))
+        similar = (images @ towards.T).double() * module.logit_scale.double().exp()
+        sides = [columns[task] for task in asked.tasks]
+        return torch.stack([torch.logsumexp(similar[:, p], 1) - torch.logsumexp(similar[:, n], 1) for p, n in sides], 1)
+
+    meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
+    return TaskModel(found.name, found.identity, "zero-shot", asked.tasks, inputs, outputs, meaning)
+
+
+def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> Tensor:
+    """Embeddings of length 1, float32 (n_texts, d)."""
+    import torch
+
+    tokenizer = _tokenizer(found)
+    config = module.config.text_config
+    ids = tokenizer(list(texts))["input_ids"]
+    most = int(config.max_position_embeddings)
+    if long := [text for text, numbers in zip(texts, ids, strict=True) if len(numbers) > most]:
+        raise InputError(
+            f"prompts have more than {most} tokens: {some_of(long)}", where="`task_map`", allowed="shorter prompts"
+        )
+    if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
+        raise InputError(
+            "the tokenizer does not tell prompts apart, or is not this model's",
+            where=found.folder,
+            allowed="the tokenizer that the model was trained with, and prompts in words that it knows",
+        )
+    fixed = found.config["model_type"] in _ONE_LENGTH
+    padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
+    tokens = tokenizer(list(texts), return_tensors="pt", **padding).to(device)
+    with torch.inference_mode():
+        return _unit(module.get_text_features(**tokens))
+
+
+def _tokenizer(found: Source) -> Any:
+    from transformers import AutoTokenizer
+
+    # without its vocabulary transformers makes a tokenizer that knows no word
+    if found.folder is None or not any((found.folder / name).is_file() for name in _VOCABULARIES):
+        raise InputError(
+            "holds no tokenizer",
+            where=found.folder or found.name,
+            allowed=f"one of {', '.join(_VOCABULARIES)}",
+            remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
+        )
+
+    with quietly(found):
+        return AutoTokenizer.from_pretrained(str(found.folder), local_files_only=True, trust_remote_code=False)
+
+
+def _unit(found: Any) -> Tensor:
+    """Features at length 1; newer versions of transformers give them inside an output."""
+    import torch
+
+    values: Tensor = getattr(found, "pooler_output", found)
+    return torch.nn.functional.normalize(values.float(), dim=1)

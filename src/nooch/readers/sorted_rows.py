@@ -1,0 +1,73 @@
+"""Rows on disk, sorted by image id, of which those of a range of ids are read and no others; each may carry a text.
+
+Rows are the bytes of a structured NumPy array, which is mapped to find a range; texts lie beside it in blocks. It is no Parquet
+because workers that write it start without importing Polars, which takes longer than decoding a small file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["read_ids", "read_rows", "write_rows"]
+
+_BLOCK = 1024
+"""Texts that are decoded at once."""
+
+_TEXTS = msgspec.msgpack.Decoder(list[str | None])
+
+
+def write_rows(
+    stem: Path, kind: np.dtype[Any], columns: Sequence[NDArray[Any]], texts: Sequence[str | None] | None = None
+) -> None:
+    """Write rows; those of one id stay in the order in which they came.
+
+    Args:
+        stem: path without ending.
+        kind: names and types of the columns, first ``id``.
+        columns: values (n,).
+        texts: one for each row, or None where it has none; or None for rows without texts.
+    """
+    order = np.argsort(columns[0], kind="stable")
+    rows = np.empty(len(order), kind)
+    for name, values in zip(kind.names or (), columns, strict=True):
+        rows[name] = values[order]
+    stem.with_suffix(".rows").write_bytes(rows.data)
+    if texts is not None:
+        ordered = [texts[row] for row in order.tolist()]
+        blocks = [msgspec.msgpack.encode(ordered[k : k + _BLOCK]) for k in range(0, len(ordered), _BLOCK)]
+        ends = np.cumsum([0, *map(len, blocks)])
+        stem.with_suffix(".texts").write_bytes(b"".join((ends.tobytes(), *blocks)))
+
+
+def read_ids(stem: Path, kind: np.dtype[Any]) -> NDArray[np.int64]:
+    """The ids of all rows, ascending: int64 (n,)."""
+    return np.array(np.memmap(stem.with_suffix(".rows"), kind, mode="r")["id"])
+
+
+def read_rows(
+    stem: Path, kind: np.dtype[Any], low: int | None, high: int | None
+) -> tuple[NDArray[Any], list[str | None]]:
+    """Rows with ``low <= id < high``, where None is no end, by id; and their texts (none where rows have none)."""
+    mapped = np.memmap(stem.with_suffix(".rows"), kind, mode="r")
+    ids = mapped["id"]
+    first = 0 if low is None else bisect_left(ids, low)
+    rows = np.array(mapped[first : len(ids) if high is None else bisect_left(ids, high, first)])
+    texts = stem.with_suffix(".texts")
+    return rows, _texts(texts, len(ids), first, len(rows)) if len(rows) and texts.is_file() else []
+
+
+def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
+    block, last = first // _BLOCK, (first + count - 1) // _BLOCK + 1
+    ends = np.memmap(file, np.int64, mode="r", shape=(-(-n_rows // _BLOCK) + 1,))
+    begins = (ends[block : last + 1] + ends.nbytes).tolist()
+    with file.open("rb") as content:
+        content.seek(begins[0])
+        found = [text for k in range(last - block) for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))]
+    return found[first - block * _BLOCK :][:count]

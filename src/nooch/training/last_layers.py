@@ -1,0 +1,188 @@
+"""Last layers that are fitted on fixed features after training: DFR, AFR, logistic regression."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.training.samplers import Balance, Draws, Part
+
+__all__ = ["AFR", "DFR", "LogisticRegression", "Refit", "Trained"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a last layer is fitted on.
+
+    Attributes:
+        features: float32 (m, d).
+        labels: bool (m,).
+        environments: uint8 (m,), or None where the task has none.
+        head: float32 (d + 1,), weights and bias that training ended with.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+    environments: NDArray[np.uint8] | None
+    head: NDArray[np.float32]
+
+
+class Refit(ABC):
+    """A new last layer."""
+
+    split: ClassVar[str] = "train"
+    """Whose images it is fitted on."""
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Hyperparameter -> smallest and largest value."""
+
+    def places(self, n: int, draws: Draws) -> NDArray[np.intp]:
+        """Which of the split's n images it is fitted on."""
+        del draws
+        return np.arange(n)
+
+    @abstractmethod
+    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+        """Weights and bias, float32 (d + 1,)."""
+
+
+@dataclass(frozen=True)
+class LogisticRegression(Refit):
+    """L2-regularized logistic regression on training images (Appendix A); C is scikit-learn's."""
+
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"C": (1e-9, 1e9)}
+
+    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+        """On standardized features."""
+        del draws
+        return _logistic(trained.features, trained.labels, penalty="l2", C=parameters["C"])
+
+
+@dataclass(frozen=True)
+class DFR(Refit):
+    """Deep feature reweighting (Kirichenko et al., 2023) on validation images.
+
+    L1-regularized logistic regression on subsets that have as many images of each environment: the
+    strength is chosen on one half of the validation images by the worst environment's accuracy on
+    the other, then ``subsets`` fits are averaged.
+
+    Attributes:
+        subsets: random balanced subsets.
+        strengths: values of scikit-learn's C.
+    """
+
+    split = "valid"
+    subsets: int = 10
+    strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
+
+    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+        """The mean of the fits."""
+        del parameters
+        random, groups = draws.fixed(), trained.environments
+        assert groups is not None  # noqa: S101 - checked when the grid was planned
+        chosen = self._strength(trained, groups, random)
+        fits = [self._fit(trained, groups, np.arange(len(groups)), chosen, random) for _ in range(self.subsets)]
+        return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
+
+    def _strength(self, trained: Trained, groups: NDArray[np.uint8], random: np.random.Generator) -> float:
+        """C with the best worst environment; of equals the strongest regularization."""
+        first, second = _halves(groups, random)
+        if len(np.unique(trained.labels[first])) < 2 or not len(second):
+            return self.strengths[-1]
+        found = {}
+        for strength in self.strengths:
+            head = self._fit(trained, groups, first, strength, np.random.default_rng(0))
+            right = (trained.features[second] @ head[:-1] + head[-1] > 0) == trained.labels[second]
+            found[strength] = min(right[groups[second] == group].mean() for group in np.unique(groups[second]))
+        return max(found, key=lambda strength: (found[strength], -strength))
+
+    def _fit(
+        self,
+        trained: Trained,
+        groups: NDArray[np.uint8],
+        rows: NDArray[np.intp],
+        strength: float,
+        random: np.random.Generator,
+    ) -> NDArray[np.float32]:
+        draws = Draws(int(random.integers(1 << 31)), "balanced")
+        kept = rows[np.flatnonzero(Balance("environments").counts(groups[rows], {}, draws))]
+        return _logistic(trained.features[kept], trained.labels[kept], penalty="l1", C=strength)
+
+
+@dataclass(frozen=True)
+class AFR(Refit):
+    """Automatic feature reweighting (Qiu et al., 2023) on images left out of the first stage.
+
+    Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in
+    all for each label; the squared distance to the first stage's layer costs ``lambda_``.
+
+    Attributes:
+        kept: the sampler of the first stage.
+    """
+
+    kept: Part = Part()  # noqa: RUF009 - frozen
+
+    def places(self, n: int, draws: Draws) -> NDArray[np.intp]:
+        """Those that the sampler leaves."""
+        return np.flatnonzero(self.kept.counts(np.zeros(n, np.uint8), {}, draws) == 0)
+
+    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+        """The minimum, by L-BFGS."""
+        del draws
+        from scipy.optimize import minimize
+        from scipy.special import expit
+
+        x = np.column_stack([trained.features, np.ones(len(trained.features))]).astype(np.float64)
+        y, start = trained.labels.astype(np.float64), trained.head.astype(np.float64)
+        weights = _afr_weights(x @ start, trained.labels, parameters["gamma"])
+        pull = parameters["lambda_"]
+
+        def cost(head: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            z, apart = x @ head, head - start
+            value = weights @ (np.logaddexp(0, z) - y * z) + pull * apart @ apart
+            return float(value), x.T @ (weights * (expit(z) - y)) + 2 * pull * apart
+
+        found = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+        return np.asarray(found.x, dtype=np.float32)
+
+
+def _afr_weights(logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: float) -> NDArray[np.float64]:
+    """Weights that sum to 1; to one half for each label where both are there."""
+    from scipy.special import expit
+
+    weights = np.exp(-gamma * expit(np.where(labels, logits, -logits)))
+    for label in (False, True):
+        if (labels == label).any():
+            weights[labels == label] /= weights[labels == label].sum()
+    return np.asarray(weights / weights.sum())
+
+
+def _halves(groups: NDArray[np.uint8], random: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Two halves with each group on both sides, where it has two rows."""
+    sides: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
+    for group in np.unique(groups):
+        rows = random.permutation(np.flatnonzero(groups == group))
+        for side, part in zip(sides, np.array_split(rows, 2), strict=True):
+            side.append(part)
+    first, second = (np.concatenate(side) for side in sides)
+    return first, second
+
+
+def _logistic(
+    features: NDArray[np.float32], labels: NDArray[np.bool_], *, penalty: str, **options: Any
+) -> NDArray[np.float32]:
+    """Logistic regression on standardized features; weights and bias are for the raw features."""
+    from sklearn.linear_model import LogisticRegression as Fitting
+
+    mean, std = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    scale = np.where(std > 0, std, 1.0)
+    standard = ((features - mean) / scale).astype(np.float32)
+    ratio, solver = (1.0, "liblinear") if penalty == "l1" else (0.0, "lbfgs")
+    fitting = Fitting(l1_ratio=ratio, solver=solver, max_iter=1000, random_state=0, **options)
+    fitting.fit(standard, labels)
+    weights = fitting.coef_[0] / scale
+    return np.append(weights, fitting.intercept_[0] - mean @ weights).astype(np.float32)

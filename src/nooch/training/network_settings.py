@@ -1,0 +1,202 @@
+"""Settings of fine-tuning, with the tables of optimizers and schedules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from nooch.errors import ParameterError, check_one_of
+from nooch.models.networks import NetworkOptions
+from nooch.objectives import VARIANTS
+from nooch.training.block_sgd import Descent
+from nooch.training.early_stopping import stop_rule
+
+if TYPE_CHECKING:
+    from torch.nn import Parameter
+    from torch.optim import Optimizer
+
+__all__ = ["ALL_CLASSES", "AUGMENTATIONS", "OPTIMISERS", "SCHEDULES", "TuneSettings"]
+
+AUGMENTATIONS = ("affine", "crop", "flip")
+"""Random changes of training images (paper, Appendix A)."""
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How a network is trained; the defaults are the paper's (section C.2).
+
+    Attributes:
+        optimiser: ``sgd`` or ``adam``.
+        lr: learning rate, above 0.
+        momentum: 0 up to 1, without 1; of ``adam`` the first beta.
+        weight_decay: added to the gradient times the weight, 0 and more.
+        batch: images in a step.
+        epochs: at most.
+        patience: epochs without a lower validation value before a network stops.
+        stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
+            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else
+            ``objective``.
+        variant: of the objectives, ``paper`` or ``released``.
+        schedule: ``constant``; ``step``, times ``decay`` after every ``decay_epochs``; ``cosine``,
+            down to ``decay`` times the rate in ``decay_epochs``, and constant from there.
+        decay: what the learning rate is multiplied with, 0 to 1.
+        decay_epochs: see ``schedule``.
+        augment: out of ``affine``, ``crop`` and ``flip``.
+        rotation: of ``affine``, degrees to either side at most, 0 to 180.
+        shift: of ``affine``, fraction of height and width to either side at most, 0 to 1.
+        zoom: of ``affine``, size times 1 - zoom to 1 + zoom, 0 to below 1.
+        crop: of ``crop``, least fraction of the area that is kept, above 0 up to 1.
+        train: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift for each channel
+            after each block, and the head.
+        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those that came with the
+            weights.
+        auxiliary: weight of the auxiliary outputs' mean loss, 0 and more; 0 for networks without.
+        precision: ``fp32``, or ``bf16`` (autocast; weights stay float32).
+        channels_last: whether images and weights lie in memory with the channels innermost.
+        compile: whether the network is compiled by ``torch.compile``.
+        clip: largest norm of the gradient, above 0; or None.
+        normalize: whether pixels are normalized as the backbone's image processor does, or only
+            scaled to 0 up to 1, as the released code has them; by default the former under
+            ``variant="paper"``, the latter under ``variant="released"``.
+    """
+
+    optimiser: str = "sgd"
+    lr: float = 1e-4
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    batch: int = 32
+    epochs: int = 100
+    patience: int = 3
+    stop_on: str | None = None
+    variant: str = "paper"
+    schedule: str = "constant"
+    decay: float = 0.1
+    decay_epochs: int = 10
+    augment: tuple[str, ...] = ()
+    rotation: float = 10.0
+    shift: float = 0.1
+    zoom: float = 0.1
+    crop: float = 0.5
+    train: str = "all"
+    batchnorm: str = "train"
+    auxiliary: float = 0.0
+    precision: str = "fp32"
+    channels_last: bool = False
+    compile: bool = False
+    clip: float | None = None
+    normalize: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "augment", _kinds(self.augment))
+        object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
+        for name, options in _NAMES.items():
+            check_one_of(name, getattr(self, name), options, owner="training")
+        for name, (usable, allowed) in _RANGES.items():
+            value = getattr(self, name)
+            if not usable(value):
+                raise ParameterError(f"{name} is {value!r}", where="training", allowed=allowed)
+        if self.normalize is not None and not isinstance(self.normalize, bool):
+            raise ParameterError(
+                f"normalize is {self.normalize!r}", where="training", allowed="true, false, or nothing"
+            )
+        _ = self.descent, self.network
+
+    @property
+    def descent(self) -> Descent:
+        """Learning rate, momentum and weight decay, checked."""
+        return Descent(self.lr, self.momentum, self.weight_decay)
+
+    @property
+    def network(self) -> NetworkOptions:
+        """How networks are built and compute; ``normalize`` is resolved by the variant."""
+        return NetworkOptions(
+            train=self.train,
+            batchnorm=self.batchnorm,
+            bf16=self.precision == "bf16",
+            channels_last=self.channels_last,
+            compile=self.compile,
+            normalize=self.variant != "released" if self.normalize is None else self.normalize,
+        )
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate in an epoch, counted from 0."""
+        return self.lr * SCHEDULES[self.schedule](self, epoch)
+
+
+def _kinds(given: Iterable[str]) -> tuple[str, ...]:
+    named = tuple(given.split(",")) if isinstance(given, str) else tuple(given)
+    for name in named:
+        check_one_of("augmentation", name, AUGMENTATIONS)
+    # their order has no effect: one way to write it
+    return tuple(name for name in AUGMENTATIONS if name in named)
+
+
+def _step(settings: TuneSettings, epoch: int) -> float:
+    return float(settings.decay ** (epoch // settings.decay_epochs))
+
+
+def _cosine(settings: TuneSettings, epoch: int) -> float:
+    done = min(epoch / settings.decay_epochs, 1.0)
+    return settings.decay + (1 - settings.decay) * (1 + math.cos(math.pi * done)) / 2
+
+
+SCHEDULES: dict[str, Callable[[TuneSettings, int], float]] = {
+    "constant": lambda _settings, _epoch: 1.0,
+    "step": _step,
+    "cosine": _cosine,
+}
+"""Name -> (settings, epoch from 0) -> factor on the learning rate (paper, Appendix A)."""
+
+
+def _sgd(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: bool) -> Optimizer:
+    from torch.optim import SGD
+
+    lr, momentum, decay = settings.lr, settings.momentum, settings.weight_decay
+    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay, fused=fused)
+
+
+def _adam(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: bool) -> Optimizer:
+    from torch.optim import Adam
+
+    betas = (settings.momentum, 0.999)
+    return Adam(parameters, lr=settings.lr, betas=betas, weight_decay=settings.weight_decay, fused=fused)
+
+
+OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"sgd": _sgd, "adam": _adam}
+"""Name -> (parameters, settings, fused=) -> optimiser."""
+
+_NAMES = MappingProxyType(
+    {
+        "optimiser": tuple(OPTIMISERS),
+        "variant": VARIANTS,
+        "schedule": tuple(SCHEDULES),
+        "precision": ("fp32", "bf16"),
+    }
+)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _between(low: float, high: float) -> Callable[[float], bool]:
+    return lambda value: low <= value <= high
+
+
+_COUNT = (_whole, "a whole number, 1 and more")
+_RANGES: dict[str, tuple[Callable[..., bool], str]] = {
+    **dict.fromkeys(("batch", "epochs", "patience", "decay_epochs"), _COUNT),
+    "decay": (_between(0, 1), "0 to 1"),
+    "rotation": (_between(0, 180), "0 to 180 degrees"),
+    "shift": (_between(0, 1), "0 to 1"),
+    "zoom": (lambda value: 0 <= value < 1, "0 to below 1"),
+    "crop": (lambda value: 0 < value <= 1, "above 0 up to 1"),
+    "auxiliary": (lambda value: 0 <= value < math.inf, "0 and more"),
+    "clip": (lambda value: value is None or 0 < value < math.inf, "above 0, or nothing"),
+}
+
+ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
+"""The paper's values for one network of all classes (section C.2)."""

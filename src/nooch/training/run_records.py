@@ -1,0 +1,320 @@
+"""Records of runs: a folder for each job, written whole, and checkpoints of what still trains.
+
+``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch),
+``predictions.parquet`` (valid and test) and ``done``. Times are in ``RUNS/timings.jsonl``, apart
+from what is the same in every run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import msgspec
+import numpy as np
+import polars as pl
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from nooch.data import encode_header, load_header, read_arrays, read_table
+from nooch.data.table_schema import NAMES, Column, Schema, check_columns
+from nooch.errors import FormatError, InputError, OutputError
+from nooch.files import atomic_folder, local_path, replace_file
+from nooch.training.jobs import Job
+from nooch.work_folder import locked
+
+__all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
+
+RUNS_MARKER = "runs.json"
+SCALING = "scaling.npz"
+"""In ``passes``, while jobs are trained: how features are standardized."""
+VERSION = 1
+
+_PREDICTIONS: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "split": Column(NAMES, "names of splits"),
+    "logit": Column((pl.Float64, pl.Float32), "numbers"),
+}
+
+
+class RunsHeader(msgspec.Struct, frozen=True):
+    """What a folder of runs is of.
+
+    ``data`` names and hashes what is trained on; ``passes`` lists jobs that train together.
+    """
+
+    format: str
+    version: int
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    jobs: dict[str, Job]
+    passes: list[list[str]]
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """``config.json`` of a job: what was trained, its best epoch and what it stopped with.
+
+    ``environments`` are the mean losses of the validation images of each environment at the best
+    epoch (null where there are none); ``diverged`` says that no epoch had a finite validation
+    value: there are no predictions then. ``nll`` is the plain loss of the predictions on the
+    validation images, ``constant_nll`` that of the best constant answer there, the entropy of the
+    labels; null where a job has diverged, and in records of older versions.
+    """
+
+    id: str
+    job: Job
+    settings: dict[str, Any]
+    data: dict[str, Any]
+    sees: list[str]
+    best_epoch: int
+    epochs: int
+    diverged: bool
+    environments: list[float | None]
+    nll: float | None = None
+    constant_nll: float | None = None
+
+    @property
+    def worse_than_constant(self) -> bool | None:
+        """Whether the validation loss is above the best constant's; None where it is not known."""
+        return None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
+
+
+def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """Differences in words; a setting that is not recorded is ``none``, as in older versions."""
+
+    def value(values: Mapping[str, Any], name: str) -> str:
+        return str(values.get(name, "none"))
+
+    both = (_flat(there), _flat(here))
+    names = sorted(set().union(*both))
+    return [
+        f"{name} is {value(both[0], name)} there, {value(both[1], name)} here"
+        for name in names
+        if both[0].get(name) != both[1].get(name)
+    ]
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    # a backbone is described at length: its hash is enough to tell two apart
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    return {**plain, **values.get("descent", {})}
+
+
+class RunsFolder:
+    """A folder of runs.
+
+    Args:
+        path: the folder.
+        header: what it is of.
+    """
+
+    def __init__(self, path: Path, header: RunsHeader) -> None:
+        self.path, self.header = path, header
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunsFolder:
+        """An existing folder.
+
+        Raises FormatError where there is none, or it is of a newer version.
+        """
+        path = Path(path)
+        header = load_header(
+            path / RUNS_MARKER,
+            RunsHeader,
+            name="runs",
+            version=VERSION,
+            make="make one with nooch bench",
+            again="start again",
+        )
+        return cls(path, header)
+
+    @classmethod
+    def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
+        """A new folder, or the one that was started with the same configuration.
+
+        Raises:
+            OutputError: the folder holds something else, or runs of another configuration.
+        """
+        path = local_path(path)
+        # as it will be read: JSON knows no tuples
+        header = msgspec.json.decode(encode_header(header), type=RunsHeader)
+        if (path / RUNS_MARKER).is_file():
+            found = cls.open(path)
+            if (found.header.data, found.header.settings, set(found.header.jobs)) != (
+                header.data,
+                header.settings,
+                set(header.jobs),
+            ):
+                other = _differing(found.header.data, header.data) + _differing(found.header.settings, header.settings)
+                raise OutputError(
+                    "holds runs of another configuration, dataset, suite or features"
+                    + (f": {'; '.join(other)}" if other else ""),
+                    where=path,
+                    remedy="choose another folder, or resume with the configuration that it was started with",
+                )
+            return found
+        try:
+            if path.exists() and any(path.iterdir()):
+                raise OutputError(f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder")
+            (path / "jobs").mkdir(parents=True, exist_ok=True)
+            (path / "passes").mkdir(exist_ok=True)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
+        # the composition of passes is decided once: a head's last bits depend on the other heads of
+        # its pass
+        replace_file(path / RUNS_MARKER, encode_header(header))
+        return cls(path, header)
+
+    def is_done(self, job: str) -> bool:
+        """Whether a job's folder exists; it is written whole or not at all."""
+        return (self.path / "jobs" / job / "done").is_file()
+
+    def done(self) -> list[str]:
+        """Jobs that are done, in the order of the header."""
+        return [job for job in self.header.jobs if self.is_done(job)]
+
+    def write_job(
+        self,
+        record: JobRecord,
+        history: Iterable[Mapping[str, float | None]],
+        predictions: pl.DataFrame | None,
+        weights: Callable[[Path], None] = lambda _folder: None,
+    ) -> None:
+        """Write a job's folder, whole; ``weights`` writes what was learned into its argument."""
+        with atomic_folder(self.path / "jobs" / record.id, overwrite=True, marker="config.json") as partial:
+            (partial / "config.json").write_bytes(encode_header(record))
+            lines = [json.dumps(line, separators=(",", ":")) for line in history]
+            (partial / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            if predictions is not None:
+                predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
+            weights(partial / "weights")
+            (partial / "done").write_bytes(b"")
+
+    def read_job(self, job: str) -> JobRecord:
+        """A job's record. Raises FormatError where it cannot be read."""
+        file = self.path / "jobs" / job / "config.json"
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=JobRecord)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise FormatError(
+                f"cannot be read: {error}", where=file, remedy="delete the job's folder; it is made again"
+            ) from error
+
+    def predictions(self, job: str) -> pl.DataFrame:
+        """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
+        file = self.path / "jobs" / job / "predictions.parquet"
+        frame = check_columns(read_table(file), _PREDICTIONS, file, "delete the job's folder; it is made again")
+        return frame.select(list(_PREDICTIONS))
+
+    def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
+        """State of the pass of some jobs, or None where it has none that is whole."""
+        file = self._state(names)
+        if not file.is_file():
+            return None
+        try:
+            return read_arrays(file, "arrays of a pass")
+        except InputError:
+            # only a file that was not written by replacing can be broken; the pass restarts
+            return None
+
+    def progress_of(self, names: Sequence[str]) -> tuple[int, int] | None:
+        """Epochs of a pass and jobs in it that have stopped, or None where it has no state; nothing
+        else is read of that.
+        """
+        try:
+            with np.load(self._state(names), allow_pickle=False) as arrays:
+                return int(arrays["epoch"]), int(arrays["stopped"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+
+    def save_checkpoint(self, names: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """State of the pass of some jobs, replacing the one before."""
+        replace_file(self._state(names), arrays_as_bytes(arrays))
+
+    def drop_checkpoint(self, names: Sequence[str]) -> None:
+        """Remove the state of a pass whose jobs are all done, and leftovers of killed processes."""
+        state = self._state(names)
+        for file in (state, *state.parent.glob(f".{state.name}.partial-*")):
+            file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Held by the one process that has passes trained, however many workers it has.
+
+        Raises:
+            OutputError: another process holds it, or it cannot be written.
+        """
+        lock = self.path / "passes" / "held.lock"
+        with locked(lock, "training these runs", self.path, remedy="wait for it; see nooch status"):
+            yield
+
+    @contextlib.contextmanager
+    def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
+        """Held by the one process that trains a pass; others wait for it, and then find its
+        checkpoint or its end.
+
+        So a job that a killed bench has left in a queue meets that of the bench that resumes.
+
+        Args:
+            names: the pass.
+            tell: called with a message if this process waits.
+        """
+        lock = FileLock(self._state(names).with_suffix(".lock"))
+        try:
+            held = lock.acquire(timeout=0)
+        except Timeout:
+            tell("another process trains this pass: waiting for it")
+            held = lock.acquire(poll_interval=1.0)
+        with held:
+            yield
+
+    def tidy(self) -> None:
+        """Remove what was needed for training: all jobs are done."""
+        for names in self.header.passes:
+            self.drop_checkpoint(names)
+        (self.path / "passes" / SCALING).unlink(missing_ok=True)
+        for lock in (self.path / "passes").glob("*.lock"):
+            lock.unlink(missing_ok=True)
+
+    def _state(self, names: Sequence[str]) -> Path:
+        # by its jobs: another division into passes takes no state for its own
+        return self.path / "passes" / f"{sha256(' '.join(names).encode()).hexdigest()[:16]}.npz"
+
+    def note_time(self, what: str, seconds: float, **more: Any) -> None:
+        """A line in ``timings.jsonl``."""
+        line = {"what": what, "seconds": round(seconds, 3), "at": round(time.time()), **more}
+        with (self.path / "timings.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as the content of an ``.npz`` file, for ``nooch.data.read_arrays``."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False) -> list[list[str]]:
+    """Jobs that can train together, in passes of at most ``most``.
+
+    Args:
+        jobs: name -> job.
+        most: jobs in a pass.
+        weighted: whether rows that are taken more or less often have weights, so that jobs with
+            other draws share an order; else jobs share a pass that take the very same rows.
+        by_task: whether tasks have training images of their own, so that a pass has one task.
+    """
+    shared: dict[Any, list[str]] = {}
+    for name, job in jobs.items():
+        alike = job.shares if weighted else job.takes
+        shared.setdefault((alike, job.task if by_task else None), []).append(name)
+    return [names[start : start + most] for names in shared.values() for start in range(0, len(names), most)]

@@ -1,0 +1,164 @@
+"""Samplers: how often each training row is taken in an epoch.
+
+Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of
+rows, a row keeps its place and its loss is multiplied by that number (divided by the mean): the
+expected step is the same, the batch is not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Balance", "Draws", "Part", "Redraw", "Sampler", "in_order", "row_weights"]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Random streams of one job's draws. They belong to the order of rows: they differ between
+    jobs, and not between seeds.
+
+    Attributes:
+        order: seed of the order of rows.
+        name: what draws.
+        epoch: from 0.
+    """
+
+    order: int
+    name: str
+    epoch: int = 0
+
+    def fixed(self) -> np.random.Generator:
+        """The same in every epoch."""
+        return np.random.default_rng([self.order, 1, crc32(self.name.encode())])
+
+    def of_epoch(self) -> np.random.Generator:
+        """Another one in each epoch."""
+        return np.random.default_rng([self.order, 2, crc32(self.name.encode()), self.epoch])
+
+
+class Sampler(ABC):
+    """How often each of n training rows is taken in an epoch."""
+
+    by: ClassVar[str | None] = None
+    """What groups are of: ``labels``, ``environments``, or None where it does not look at groups.
+    """
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Hyperparameter -> smallest and largest value; any number from 0 on by default."""
+
+    @abstractmethod
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """How often each row is taken, int64 (n,); ``groups`` (n,) are labels or environments."""
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """Average counts of rows of groups ``of``, relative to the mean row: float32 (len(of),)."""
+        del groups, parameters
+        return np.ones(len(of), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Redraw(Sampler):
+    """n draws with replacement, the chance of a row proportional to (1 / w)^alpha, w the frequency
+    of its group (Eq. 3).
+
+    Attributes:
+        by: ``labels`` or ``environments``.
+    """
+
+    by: str  # type: ignore[misc]
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """Of a multinomial draw, another one in each epoch."""
+        random = draws.of_epoch()
+        drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
+        counts = np.zeros(len(groups), dtype=np.int64)
+        for group, number in enumerate(drawn):
+            rows = np.flatnonzero(groups == group)
+            if number:
+                counts[rows] = np.bincount(random.integers(0, len(rows), number), minlength=len(rows))
+        return counts
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """By group; 0 for groups that training does not have."""
+        return _expected(groups, parameters["alpha"], of)
+
+
+@dataclass(frozen=True)
+class Balance(Sampler):
+    """As many rows of each group as the rarest has, fixed (SUBY, SUBG; Idrissi et al., 2022).
+
+    Attributes:
+        by: ``labels`` or ``environments``.
+    """
+
+    by: str  # type: ignore[misc]
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """1 for rows that are kept, else 0."""
+        del parameters
+        random, present = draws.fixed(), np.unique(groups)
+        least = min(int((groups == group).sum()) for group in present)
+        kept = np.concatenate([random.permutation(np.flatnonzero(groups == group))[:least] for group in present])
+        return np.bincount(kept, minlength=len(groups))
+
+    def expected(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """Every group weighs the same, as when redrawing with alpha = 1."""
+        del parameters
+        return _expected(groups, 1.0, of)
+
+
+@dataclass(frozen=True)
+class Part(Sampler):
+    """A part of the rows, always the same ones; the others are left for a later stage.
+
+    Attributes:
+        share: of the rows that are taken.
+    """
+
+    share: float = 0.8
+
+    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+        """1 for rows that are taken, else 0."""
+        del parameters
+        taken = draws.fixed().permutation(len(groups))[: max(1, round(self.share * len(groups)))]
+        return np.bincount(taken, minlength=len(groups))
+
+
+def row_weights(counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Counts as weights of rows with mean 1, float32 (n,)."""
+    return np.asarray(counts / counts.mean(), dtype=np.float32)
+
+
+def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray[np.intp]:
+    """Rows of an epoch in random order: each ``counts`` times, or n rows once each."""
+    rows = counts if isinstance(counts, int) else np.repeat(np.arange(len(counts)), counts)
+    return np.random.default_rng([order, 0, epoch]).permutation(rows)
+
+
+def _chances(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
+    """Chance of each group at each draw."""
+    counts = np.bincount(groups).astype(np.float64)
+    with np.errstate(divide="ignore"):
+        mass = np.where(counts > 0, counts * (len(groups) / np.maximum(counts, 1)) ** alpha, 0.0)
+    return np.asarray(mass / mass.sum())
+
+
+def _expected(groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]) -> NDArray[np.float32]:
+    counts = np.bincount(groups, minlength=int(of.max(initial=0)) + 1)
+    chance = np.zeros(len(counts))
+    found = _chances(groups, alpha)
+    chance[: len(found)] = found
+    weights = chance * len(groups) / np.maximum(counts, 1)
+    return np.asarray(weights[of], dtype=np.float32)

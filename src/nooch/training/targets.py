@@ -1,0 +1,167 @@
+"""Targets of networks: labels, objective, weights of rows and outputs; checked before training
+starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, ParameterError, some_of
+from nooch.objectives import ERM, Objective
+from nooch.training.network_settings import TuneSettings
+
+__all__ = ["Target", "check_rows", "check_targets"]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One network to train.
+
+    Attributes:
+        name: how errors call it; different for all networks that train together.
+        labels: 0 to 1, float32 (n_images, K), in the dataset's order.
+        objective: made for K heads on the device where it trains; copied, so that its state is the
+            network's own.
+        seed: of the head, of random weights, and of what the network draws itself (dropout).
+        environments: uint8 (n_images, K), for objectives that need them.
+        weights: of the K outputs in the total loss, and in the value that decides when to stop; 1 /
+            K each by default.
+        auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
+            with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
+            stop, and are no predictions (paper, Appendix A).
+        row_weights: float (n_images,), what rows' losses are multiplied with, for ERM and
+            objectives that derive from it.
+        valid_weights: float (n_valid,), likewise of the validation images in their order, for the
+            value that decides when to stop; then that is the weighted mean loss, for any objective.
+    """
+
+    name: str
+    labels: NDArray[np.float32]
+    objective: Objective
+    seed: int = 0
+    environments: NDArray[np.uint8] | None = None
+    weights: tuple[float, ...] | None = None
+    auxiliary: NDArray[np.float32] | None = None
+    row_weights: NDArray[np.floating[Any]] | None = None
+    valid_weights: NDArray[np.floating[Any]] | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """K."""
+        return int(self.labels.shape[-1])
+
+    @property
+    def n_auxiliary(self) -> int:
+        """A."""
+        return 0 if self.auxiliary is None else int(self.auxiliary.shape[1])
+
+    @property
+    def output_weights(self) -> tuple[float, ...]:
+        """Weights of the K outputs."""
+        return self.weights or (1 / self.n_outputs,) * self.n_outputs
+
+
+def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
+    """Raise an InputError unless there are rows of train and valid, all images of the dataset."""
+    for split in ("train", "valid"):
+        found = np.asarray(rows.get(split, ()))
+        if not len(found):
+            raise InputError(
+                f"there are no images in split {split}",
+                allowed="one image and more in train and in valid",
+                remedy="import the dataset with `split` 70/10/20",
+            )
+        if found.min() < 0 or found.max() >= n_images:
+            raise InputError(f"rows of {split} reach {found.min()} and {found.max()}", allowed=f"0 to {n_images - 1}")
+
+
+def check_targets(
+    targets: Sequence[Target], rows: Mapping[str, NDArray[np.intp]], n_images: int, settings: TuneSettings
+) -> None:
+    """Raise what is wrong with networks to train, before the first of them is made.
+
+    Raises:
+        ParameterError: no network, names that are not different, shapes that do not fit, weights
+            without a mean loss, auxiliary labels without a weight or the other way round, an
+            objective that lacks its environments.
+        InputError: labels that are not 0 to 1, or of one kind alone in training.
+    """
+    names = [target.name for target in targets]
+    if not names or len(set(names)) != len(names):
+        raise ParameterError(f"networks {some_of(names)}", allowed="different names, one at least")
+    for target in targets:
+        for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
+            if shape != wanted:
+                raise ParameterError(f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}")
+        _check_labels(target, rows["train"])
+        _check_weights(target, settings)
+        _check_environments(target)
+
+
+def _shapes(target: Target, n_images: int, n_valid: int) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """What has which shape, and which it should have."""
+    k = target.n_outputs if target.labels.ndim == 2 else 1
+    wanted = {
+        "labels": (n_images, k),
+        "environments": (n_images, k),
+        "auxiliary": (n_images, target.n_auxiliary) if target.auxiliary is not None else (),
+        "row_weights": (n_images,),
+        "valid_weights": (n_valid,),
+    }
+    given = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
+    found = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
+    return [
+        *found,
+        ("weights", np.shape(target.output_weights), (k,)),
+        ("the objective's heads", (target.objective.counts.classes.shape[1],), (k,)),
+    ]
+
+
+def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
+    for what, values in (("labels", target.labels), ("auxiliary labels", target.auxiliary)):
+        if values is None:
+            continue
+        # NaN fails too
+        if not bool(((values >= 0) & (values <= 1)).all()):
+            raise InputError(f"{what} are not all 0 to 1", where=target.name, allowed="0 to 1")
+        mine = values[train]
+        if bool((mine.min(axis=0) == mine.max(axis=0)).all()):
+            raise InputError(
+                f"all {len(train)} training images have the same {what}",
+                where=target.name,
+                allowed="images with and without what is learned",
+                remedy="another split, or another task",
+            )
+
+
+def _check_weights(target: Target, settings: TuneSettings) -> None:
+    if target.row_weights is not None and not isinstance(target.objective, ERM):
+        raise ParameterError(
+            f"rows have weights, and the objective is {target.objective.name}",
+            where=target.name,
+            allowed="weights of rows with a mean loss: erm, label-reweight, environment-reweight",
+        )
+    if (target.n_auxiliary > 0) != (settings.auxiliary > 0):
+        raise ParameterError(
+            f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}",
+            where=target.name,
+            allowed="both, or neither",
+            remedy="give auxiliary labels and a weight above 0 (auxiliary: 0.1)",
+        )
+
+
+def _check_environments(target: Target) -> None:
+    if target.objective.needs_environments and target.environments is None:
+        raise ParameterError(f"{target.objective.name} needs environments", where=target.name)
+    known = len(target.objective.counts.environments)
+    if target.objective.needs_environments and target.environments is not None:
+        largest = int(target.environments.max())
+        if largest >= known:
+            raise ParameterError(
+                f"environment {largest} with counts of {known}", where=target.name, allowed=f"0 to {known - 1}"
+            )

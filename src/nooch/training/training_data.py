@@ -1,0 +1,161 @@
+"""Data of jobs: rows, labels and environments, and how a method samples, mixes and weighs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.objectives import Objective, TrainingCounts
+from nooch.training.jobs import Job
+from nooch.training.last_layers import Trained
+from nooch.training.mixtures import Mixture
+from nooch.training.samplers import row_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Outputs", "TrainingData", "counts_of", "expected_of", "mixture_of", "objective_of", "refitted"]
+
+Outputs = Mapping[str, NDArray[np.floating[Any]]]
+"""Split -> logits of its images, float (m,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Inputs with labels and environments.
+
+    Attributes:
+        inputs: rows of frozen features, float (n, d), array or memory map; or of pixels.
+        rows: split -> int (m,), rows of ``inputs``.
+        labels: task -> bool (n,).
+        environments: task -> uint8 (n,), 0 to C - 1; tasks without environments are missing.
+    """
+
+    inputs: Any
+    rows: Mapping[str, NDArray[np.intp]]
+    labels: Mapping[str, NDArray[np.bool_]]
+    environments: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+
+    @cached_property
+    def n_environments(self) -> int:
+        """C."""
+        return max((int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1)
+
+    def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
+        """Labels or environments of a split's images, uint8 (m,); zeros where it is by nothing, or
+        by what the task does not have.
+        """
+        rows = self.rows[split]
+        if by is None or (by == "environments" and task not in self.environments):
+            return np.zeros(len(rows), dtype=np.uint8)
+        values = self.labels[task] if by == "labels" else self.environments[task]
+        return np.asarray(values[rows], dtype=np.uint8)
+
+
+def counts_of(data: TrainingData, job: Job, epoch: int, first: Outputs | None = None) -> NDArray[np.int64] | None:
+    """How often each training row is taken in an epoch, int64 (n_train,), or None for once each.
+
+    Args:
+        data: what is trained on.
+        job: the job.
+        epoch: from 0.
+        first: outputs of its first stage, where its method has one.
+    """
+    kind, parameters = job.kind, dict(job.parameters)
+    if kind.first is not None:
+        assert first is not None  # noqa: S101 - the first stage comes before
+        return kind.first.counts(data.groups(job.task, "labels", "train") > 0, first["train"], parameters)
+    if kind.sampler is None:
+        return None
+    return kind.sampler.counts(data.groups(job.task, kind.sampler.by, "train"), parameters, job.draws(epoch))
+
+
+def expected_of(data: TrainingData, job: Job, first: Outputs | None = None) -> NDArray[np.float32] | None:
+    """How often validation images would be taken on average, float32 (n_valid,) with the mean row
+    of training at 1, or None.
+    """
+    kind, parameters = job.kind, dict(job.parameters)
+    if kind.first is not None:
+        assert first is not None  # noqa: S101 - as above
+        return row_weights(kind.first.counts(data.groups(job.task, "labels", "valid") > 0, first["valid"], parameters))
+    if kind.sampler is None:
+        return None
+    train, valid = (data.groups(job.task, kind.sampler.by, split) for split in ("train", "valid"))
+    return kind.sampler.expected(train, parameters, valid)
+
+
+def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
+    """With what the training rows are mixed in an epoch, if with anything: the same for all jobs
+    that share a pass.
+    """
+    mixing = job.kind.mixing
+    if mixing is None:
+        return None
+    train = data.rows["train"]
+    environments = data.environments.get(job.task)
+    # what does not look at the task has one stream for all tasks
+    random = np.random.default_rng([job.order, 3, epoch])
+    return mixing(
+        data.labels[job.task][train],
+        None if environments is None else environments[train],
+        dict(job.parameters),
+        random,
+    )
+
+
+def objective_of(data: TrainingData, jobs: Sequence[Job], variant: str, device: str = "cpu") -> Objective:
+    """The objective of jobs whose methods minimize the same, a head for each."""
+    import torch
+
+    def counts(by: str, n: int) -> Tensor:
+        of_task = {task: _counts(data, task, by, n) for task in {job.task for job in jobs}}
+        columns = [of_task[job.task] for job in jobs]
+        return torch.tensor(np.array(columns).T, dtype=torch.float32, device=device)
+
+    kind = jobs[0].kind.objective_class
+    given = [dict(job.parameters) | dict(job.kind.fixed) for job in jobs]
+    values = {
+        name: torch.tensor([g[name] for g in given], dtype=torch.float32, device=device)
+        for name in kind.ranges
+        if name in given[0]
+    }
+    return kind(
+        TrainingCounts(counts("labels", 2), counts("environments", data.n_environments)), variant=variant, **values
+    )
+
+
+def _counts(data: TrainingData, task: str, by: str, n: int) -> NDArray[np.int64]:
+    if by == "environments" and task not in data.environments:
+        return np.ones(n, dtype=np.int64)
+    return np.bincount(data.groups(task, by, "train"), minlength=n)
+
+
+def refitted(
+    data: TrainingData,
+    job: Job,
+    head: NDArray[np.float32],
+    features: Callable[[NDArray[np.intp]], NDArray[np.float32]],
+) -> NDArray[np.float32]:
+    """The head after its method's last stage, float32 (d + 1,); as it was where there is none.
+
+    Args:
+        data: what was trained on.
+        job: the job.
+        head: weights and bias, float32 (d + 1,).
+        features: rows -> features of the trained network, float32 (m, d).
+    """
+    refit = job.kind.refit
+    if refit is None:
+        return head
+    places = refit.places(len(data.rows[refit.split]), job.draws())
+    rows = data.rows[refit.split][places]
+    environments = data.environments.get(job.task)
+    trained = Trained(
+        features(rows), data.labels[job.task][rows], None if environments is None else environments[rows], head
+    )
+    return refit(trained, dict(job.parameters), job.draws())

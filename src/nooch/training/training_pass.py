@@ -1,0 +1,133 @@
+"""A pass: heads or networks that train together, with the best epoch of each, early stopping,
+history and state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.training.jobs import Settings
+from nooch.training.network_state import Arrays
+
+__all__ = ["TrainingPass"]
+
+_MEASURES = ("train", "valid", "nll")
+
+
+class TrainingPass(ABC):
+    """Models that train together; one call of ``step`` is an epoch of all that have not stopped.
+
+    A model stops after ``settings.patience`` epochs without a lower validation value, or after
+    ``settings.epochs`` epochs. Its result is that of its best epoch. ``state_dict`` holds all that
+    changes: after ``load_state_dict`` a pass resumes as if it had never stopped.
+
+    Args:
+        count: models.
+        settings: of the training.
+
+    Attributes:
+        epoch: epochs that are done.
+        active: the models that still train, int (n_active,).
+        best: ``value`` and ``epoch`` of each model's best epoch; infinity and 0 where no epoch had
+            a finite validation value.
+        history: for each epoch ``train``, ``valid`` and ``nll`` of each model, float64 (count,),
+            NaN where it has stopped. ``train`` is the mean over steps of its objective, ``valid``
+            the value that decides when to stop, ``nll`` the plain validation loss.
+    """
+
+    def __init__(self, count: int, settings: Settings) -> None:
+        self._count, self._limits = count, settings
+        self.epoch = 0
+        self.active: NDArray[np.intp] = np.arange(count)
+        self.best = {"value": np.full(count, np.inf), "epoch": np.zeros(count, dtype=np.int64)}
+        self.history: list[dict[str, NDArray[np.float64]]] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether every model has stopped."""
+        return not len(self.active) or self.epoch >= self._limits.epochs
+
+    @property
+    def n_stopped(self) -> int:
+        """Models that have stopped."""
+        return self._count - len(self.active)
+
+    @property
+    def best_epochs(self) -> NDArray[np.int64]:
+        """Of each model, from 1; 0 where it diverged: no epoch had a finite validation value."""
+        return self.best["epoch"]
+
+    def step(self) -> dict[str, NDArray[np.float64]]:
+        """Train an epoch; returns what it appends to ``history``."""
+        record = {name: np.full(self._count, np.nan) for name in _MEASURES}
+        record["train"][self.active] = self._train()
+        self.epoch += 1
+        record["valid"][self.active], record["nll"][self.active] = self._validate()
+        self.history.append(record)
+        self._judge(record["valid"][self.active])
+        return record
+
+    def _judge(self, values: NDArray[np.float64]) -> None:
+        """Keep the models that are better than ever; stop those that have not been for too long."""
+        # NaN is not lower
+        better = values < self.best["value"][self.active]
+        chosen = self.active[better]
+        self.best["value"][chosen], self.best["epoch"][chosen] = values[better], self.epoch
+        self._keep_best(better)
+        waited = self.epoch - self.best["epoch"][self.active]
+        stopping = (waited >= self._limits.patience) | (self.epoch >= self._limits.epochs)
+        if stopping.any():
+            self._stop(stopping)
+            self.active = self.active[~stopping]
+
+    def state_dict(self) -> Arrays:
+        """All that changes, as arrays."""
+        history = {name: [record[name] for record in self.history] for name in _MEASURES}
+        return {
+            "epoch": np.array(self.epoch),
+            "stopped": np.array(self.n_stopped),
+            "active": self.active,
+            **{f"best_{name}": values.copy() for name, values in self.best.items()},
+            **{f"history_{n}": np.array(v).reshape(-1, self._count) for n, v in history.items()},
+            **self._state(),
+        }
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Resume from what ``state_dict`` gave for the same models.
+
+        Raises:
+            FormatError: it is the state of other networks.
+        """
+        self.epoch, self.active = int(arrays["epoch"]), arrays["active"].copy()
+        self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
+        self.history = [{name: arrays[f"history_{name}"][epoch] for name in _MEASURES} for epoch in range(self.epoch)]
+        self._load_state(arrays)
+
+    @abstractmethod
+    def _train(self) -> NDArray[np.float64]:
+        """Train the active models for an epoch; their mean losses, (n_active,)."""
+
+    @abstractmethod
+    def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of the active models: the value that decides when to stop, the plain loss; (n_active,)."""
+
+    @abstractmethod
+    def _keep_best(self, better: NDArray[np.bool_]) -> None:
+        """Keep the weights of those active models that are better than ever, bool (n_active,)."""
+
+    @abstractmethod
+    def _stop(self, stopping: NDArray[np.bool_]) -> None:
+        """Release what only training needs of active models, bool (n_active,)."""
+
+    @abstractmethod
+    def _state(self) -> Arrays:
+        """What changes besides the attributes of every pass."""
+
+    @abstractmethod
+    def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore what ``_state`` gave; the attributes of every pass are restored."""

@@ -1,0 +1,231 @@
+"""Frozen features: those of a plain forward pass, the same bytes every time, kept after a kill."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from image_folders import image_dataset, smooth, tiny_resnet
+from refusals import fails
+from waiting import HANGS
+
+from nooch.caches import features
+from nooch.caches.features import FeatureOptions, extract_features, load_features
+from nooch.caches.pixels import PixelCache, build_pixels
+from nooch.errors import FormatError, InputError, NoochError, OutputError, ParameterError
+from nooch.models.backbones import load_backbone
+from nooch.readers.label_maps import read_label_maps
+
+torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+
+
+N = 23
+
+
+@pytest.fixture
+def data(tmp_path):
+    return image_dataset(tmp_path, N)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tiny_resnet(tmp_path / "resnet")
+
+
+@pytest.fixture
+def backbone(folder):
+    return load_backbone(str(folder), device="cpu")
+
+
+@pytest.fixture
+def pixels(data, tmp_path):
+    return build_pixels(data, tmp_path / "px", size=32)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Eight images in a block, in batches of four."""
+    monkeypatch.setattr(features, "_BLOCK", 8)
+
+
+def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_path):
+    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=5), pixels=pixels)
+    module = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        expected = module(backbone.prepare(pixels.matrix().copy())).pooler_output.flatten(1).numpy()
+    assert made.matrix().dtype == np.float32
+    assert made.matrix().shape == (N, 16) == (len(made), made.n_features)
+    # sums in another order, of numbers up to a few units
+    assert np.allclose(made.matrix(), expected, rtol=1e-5, atol=1e-5)
+    assert made.header.made["backbone"]["sha256"] == backbone.identity
+    assert made.header.made["pixels"]["cache"] == pixels.identity
+    assert {f.name for f in (tmp_path / "f").iterdir()} == {"features.json", "features.npy", "images.parquet"}
+
+
+def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, pixels, tmp_path):
+    seen = []
+    a = extract_features(
+        data,
+        backbone,
+        tmp_path / "a",
+        FeatureOptions(batch=4, readers=2),
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    b = extract_features(data, backbone, tmp_path / "b", FeatureOptions(batch=4), pixels=pixels)
+    c = extract_features(data, backbone, tmp_path / "c", FeatureOptions(batch=4, readers=1))
+    for name in ("features.npy", "features.json", "images.parquet"):
+        assert (a.folder / name).read_bytes() == (c.folder / name).read_bytes(), name
+    assert np.array_equal(a.matrix(), b.matrix())
+    assert a.identity == b.identity
+    assert seen == [(done, N) for done in (*range(0, N, 4), N)]
+
+
+def test_half(data, backbone, pixels, tmp_path):
+    whole = extract_features(data, backbone, tmp_path / "a", pixels=pixels)
+    half = extract_features(data, backbone, tmp_path / "b", FeatureOptions(half=True), pixels=pixels)
+    assert half.matrix().dtype == np.float16
+    assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
+    large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
+    fails(
+        lambda: extract_features(data, large, tmp_path / "c", FeatureOptions(half=True), pixels=pixels),
+        "not finite float16",
+        "rows 0, 1",
+    )
+    assert not (tmp_path / "c").exists()
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from image_folders import image_dataset
+from nooch.caches import features
+from nooch.models.backbones import load_backbone
+features._BLOCK = 8
+def progress(done, total):
+    if done > 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+folder = Path({folder!r})
+backbone = load_backbone(str(folder / "resnet"), device="cpu")
+options = features.FeatureOptions(batch=4, codec="pil")
+features.extract_features(image_dataset(folder, 23), backbone, folder / "f", options, progress=progress)
+"""
+
+
+def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
+    code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
+    assert (tmp_path / ".f.building").is_dir()
+    sizes, original = [], features._forward
+    monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))
+    extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
+    assert sizes == [4, 4, 4, 3]
+    extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
+    assert (tmp_path / "f" / "features.npy").read_bytes() == (tmp_path / "whole" / "features.npy").read_bytes()
+    assert (tmp_path / "f" / "features.json").read_bytes() == (tmp_path / "whole" / "features.json").read_bytes()
+    assert not (tmp_path / ".f.building").exists()
+
+
+def test_other_weights_do_not_go_on_with_what_was_left(data, backbone, tmp_path, monkeypatch):
+    def stop(done, total):
+        if done > 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4), progress=stop)
+    other = load_backbone(str(tiny_resnet(tmp_path / "other", seed=5)), device="cpu")
+    assert other.identity != backbone.identity
+    made = extract_features(data, other, tmp_path / "f", FeatureOptions(batch=4))
+    assert np.array_equal(
+        made.matrix(), extract_features(data, other, tmp_path / "g", FeatureOptions(batch=4)).matrix()
+    )
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+def test_a_part_of_the_dataset_finds_its_rows(backbone, tmp_path, text_ids):
+    data = image_dataset(tmp_path, 7, text_ids=text_ids)
+    whole = extract_features(data, backbone, tmp_path / "f")
+    part = load_features(tmp_path / "f", data.select(rows=np.array([0, 3, 6])))
+    assert np.array_equal(part.matrix(), whole.matrix()[[0, 3, 6]])
+    assert np.array_equal(part.batch(np.array([2, 1])), whole.matrix()[[6, 3]])
+    # and a cache of all images serves the part
+    pixels = build_pixels(data, tmp_path / "px", size=32)
+    some = data.select(rows=np.array([0, 3, 6]))
+    made = extract_features(some, backbone, tmp_path / "g", pixels=PixelCache.load(pixels.folder, some))
+    assert np.abs(made.matrix() - part.matrix()).max() < 1e-6
+    larger = image_dataset(tmp_path, 9, text_ids=text_ids)
+    fails(lambda: load_features(tmp_path / "f", larger), "no features of 2 of 9 images")
+
+
+def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
+    made = extract_features(data, backbone, tmp_path / "f", pixels=pixels)
+    file = made.folder / "features.npy"
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 8
+    file.write_bytes(content)
+    fails(lambda: load_features(made.folder, data), "was altered", "nooch features", kind=FormatError)
+    header = json.loads((made.folder / "features.json").read_bytes())
+    (made.folder / "features.json").write_text(json.dumps({**header, "format": "nooch-pixels"}))
+    fails(lambda: load_features(made.folder, data), "nooch-features", kind=FormatError)
+
+
+def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "_forward", lambda *_: pytest.fail("the model was run"))
+    out = tmp_path / "f"
+    fails(lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)), "batch of 0", kind=ParameterError)
+    other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
+    fails(
+        lambda: extract_features(data, other, out, pixels=pixels), "pixels of 32 x 32", "40 x 40", kind=ParameterError
+    )
+    part = data.select(rows=np.arange(4))
+    fails(lambda: extract_features(part, backbone, out, pixels=pixels), "of 23 images", kind=ParameterError)
+    (tmp_path / "images" / "004.jpg").unlink()
+    fails(lambda: extract_features(data, backbone, out), "1 of 23 images are not there: 4 (004.jpg)")
+    out.mkdir()
+    smooth(4, 64, 48).save(tmp_path / "images" / "004.jpg")
+    fails(lambda: extract_features(data, backbone, out), "exists already", kind=OutputError)
+
+
+def test_a_broken_image_is_named(data, backbone, tmp_path):
+    (tmp_path / "images" / "004.jpg").write_bytes(b"no image")
+    fails(
+        lambda: extract_features(data, backbone, tmp_path / "f"), "1 images cannot be read", "004.jpg", kind=InputError
+    )
+    assert not (tmp_path / "f").exists()
+
+
+def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkeypatch):
+    def full(_backbone, _pixels):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(features, "_forward", full)
+    fails(
+        lambda: extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=16)),
+        "out of memory while extracting features with batches of 16", "--batch 8", kind=NoochError,
+    )  # fmt: skip
+
+
+def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
+    root, weights = shared_data / "msrc-v2", shared_data / "backbones" / "mobilenet_v1_0.75_224"
+    whole = read_label_maps(root / "labels", root / "classes.txt", void=[0], images=root / "images")
+    data = whole.select(rows=np.arange(0, len(whole), 30))
+    backbone = load_backbone(str(weights), device="cpu", channels_last=True)
+    pixels = build_pixels(data, tmp_path / "px", size=224)
+    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=8), pixels=pixels)
+    module = transformers.AutoModel.from_pretrained(weights).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(weights)
+    images = processor(list(pixels.matrix()), do_resize=False, do_center_crop=False, return_tensors="pt")[
+        "pixel_values"
+    ]
+    plain = torch.from_numpy(pixels.matrix().copy()).permute(0, 3, 1, 2).float().mul(1 / 255).sub(0.5).div(0.5)
+    assert (images - plain).abs().max() < 1e-6
+    with torch.inference_mode():
+        expected = module(plain).pooler_output.numpy()
+    assert expected.shape == (len(data), 768)
+    # sums in another order, of numbers up to a few units
+    assert np.allclose(made.matrix(), expected, rtol=1e-5, atol=1e-5)

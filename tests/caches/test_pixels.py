@@ -1,0 +1,311 @@
+"""The pixel cache: the pictures that Pillow gives, made once, kept after a kill, refused where it does not fit."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from image_folders import image_dataset, smooth
+from PIL import Image
+from refusals import fails
+from scipy.sparse import csr_array
+from waiting import HANGS
+
+from nooch.caches import array_store, pixels
+from nooch.caches.pixels import PixelCache, build_pixels
+from nooch.data import Dataset
+from nooch.engines import LocalEngine
+from nooch.errors import FormatError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.files import sha256_of
+from nooch.models import image_decoding
+from nooch.readers.label_maps import read_label_maps
+
+FAST = image_decoding.choose_codec() == "fast"
+CODECS = [
+    "pil",
+    pytest.param(
+        "fast", marks=pytest.mark.skipif(not FAST, reason="simplejpeg or torch is not installed (nooch[pixels])")
+    ),
+]
+
+
+def _plain(path, size):
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB").resize((size[1], size[0]), Image.Resampling.BILINEAR))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Three images of 24 x 20 in a block."""
+    monkeypatch.setattr(pixels, "_BLOCK", 3 * 24 * 20 * 3)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return image_dataset(tmp_path, 11)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_pixels_are_those_of_pillow(data, tmp_path, codec, small_blocks):
+    cache = build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec)
+    assert cache.array.shape == (11, 24, 20, 3)
+    assert cache.array.dtype == np.uint8
+    expected = np.stack([_plain(tmp_path / "images" / n, (24, 20)) for n in data.images["file_name"]])
+    apart = np.abs(expected.astype(int) - cache.array)
+    assert apart.max() <= (0 if codec == "pil" else 1)
+    assert apart.mean() < 0.1
+    rows = np.array([7, 0, 7])
+    out = np.empty((3, 24, 20, 3), np.uint8)
+    assert np.array_equal(cache.batch(rows, out), cache.array[rows])
+    assert np.array_equal(cache.batch(rows), out)
+    assert cache.size == (24, 20)
+    assert cache.matrix() is cache.array
+    assert {f.name for f in (tmp_path / "px").iterdir()} == {"images.parquet", "pixels.json", "pixels.npy"}
+    assert not list(tmp_path.glob(".px*"))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_kind_of_image_file(tmp_path, codec):
+    picture = smooth(0, 60, 40)
+    folder = tmp_path / "images"
+    folder.mkdir()
+    palette = Image.new("P", (60, 40), 1)
+    palette.putpalette([255, 0, 0, 0, 200, 30])
+    palette.save(folder / "palette.png", transparency=bytes([0, 128]))
+    rotated = Image.Exif()
+    rotated[0x0112] = 6
+    picture.save(folder / "rotated.jpg", exif=rotated)
+    picture.convert("L").save(folder / "grey.jpg")
+    picture.convert("CMYK").save(folder / "cmyk.jpg")
+    picture.convert("RGBA").save(folder / "alpha.png")
+    picture.resize((1200, 900)).save(folder / "large.jpg", quality=95)
+    # named as a JPEG, which it is not
+    picture.save(buffer := io.BytesIO(), "PNG")
+    (folder / "other.jpg").write_bytes(buffer.getvalue())
+    names = sorted(f.name for f in folder.iterdir())
+    frame = pl.DataFrame({"image_id": names, "file_name": names})
+    data = Dataset.build(frame, ["car"], csr_array((len(names), 1)), image_root=str(folder))
+    cache = build_pixels(data, tmp_path / "px", size=32, codec=codec)
+    for row, name in enumerate(names):
+        with Image.open(folder / name) as opened:
+            plain = opened.convert("RGBA" if opened.mode == "P" else opened.mode).convert("RGB")
+        apart = np.abs(np.asarray(plain.resize((32, 32), Image.Resampling.BILINEAR)).astype(int) - cache.array[row])
+        # a large JPEG is reduced while it is decoded
+        assert apart.mean() < (1.5 if name == "large.jpg" else 0.1), name
+
+
+def test_processes_and_one_process_give_the_same_bytes(data, tmp_path, small_blocks):
+    seen = []
+    build_pixels(
+        data, tmp_path / "a", size=(24, 20), map=LocalEngine(2).map, progress=lambda d, t: seen.append((d, t))
+    )  # fmt: skip
+    build_pixels(data, tmp_path / "b", size=(24, 20))
+    for name in ("pixels.npy", "pixels.json", "images.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    assert seen == [(0, 11), (3, 11), (6, 11), (9, 11), (11, 11)]
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from image_folders import image_dataset
+from nooch.caches import pixels
+pixels._BLOCK = 3 * 24 * 20 * 3
+def progress(done, total):
+    if done >= 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+folder = Path({folder!r})
+pixels.build_pixels(image_dataset(folder, 11), folder / "px", size=(24, 20), codec="pil", progress=progress)
+"""
+
+
+def _kill_half_way(tmp_path):
+    code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
+    assert not (tmp_path / "px").exists()
+    return tmp_path / ".px.building"
+
+
+def test_after_a_kill_it_goes_on(data, tmp_path, small_blocks, monkeypatch):
+    work = _kill_half_way(tmp_path)
+    # a line that the kill cut short, and a block that was damaged since
+    with (work / "blocks.jsonl").open("a") as file:
+        file.write("[2, ")
+    with (work / "pixels.npy").open("r+b") as file:
+        file.seek(128)
+        file.write(b"damaged")
+    made, original = [], pixels._make
+    monkeypatch.setattr(pixels, "_make", lambda part: made.append(part.number) or original(part))
+    build_pixels(data, tmp_path / "px", size=(24, 20), codec="pil")
+    assert made == [0, 2, 3]
+    build_pixels(data, tmp_path / "whole", size=(24, 20), codec="pil")
+    for name in ("pixels.npy", "pixels.json", "images.parquet"):
+        assert (tmp_path / "px" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    assert not work.exists()
+
+
+def test_what_a_kill_left_is_of_no_use_for_another_size(data, tmp_path, small_blocks):
+    _kill_half_way(tmp_path)
+    cache = build_pixels(data, tmp_path / "px", size=(20, 24), codec="pil")
+    assert np.array_equal(cache.array[0], _plain(tmp_path / "images" / "000.jpg", (20, 24)))
+
+
+def test_two_processes_do_not_make_the_same(data, tmp_path):
+    with array_store.making(
+        tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4
+    ) as unfinished:
+        fails(lambda: build_pixels(data, tmp_path / "px", size=8), "another process", kind=OutputError)
+        for number in unfinished.todo:
+            block = np.zeros((11, 1), np.uint8)[unfinished.rows(number)]
+            unfinished.record(number, array_store.write_block(unfinished.place(number), block))
+    assert (tmp_path / "px" / "pixels.json").is_file()
+
+
+def test_what_lacks_a_block_gets_no_name(data, tmp_path):
+    making = array_store.making(tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4)
+    with pytest.raises(NoochError, match="3 blocks are missing"), making:
+        pass
+    assert not (tmp_path / "px").exists()
+
+
+def test_missing_images_are_all_found_before_any_is_decoded(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(pixels, "_make", lambda part: pytest.fail("an image was decoded"))
+    (tmp_path / "images" / "004.jpg").unlink()
+    (tmp_path / "images" / "009.jpg").unlink()
+    fails(
+        lambda: build_pixels(data, tmp_path / "px", size=8), "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
+    )  # fmt: skip
+    assert not list(tmp_path.glob("*px*"))
+    fails(lambda: build_pixels(replace(data, image_root=None), tmp_path / "px"), "records no folder of images")
+    fails(lambda: build_pixels(data, tmp_path / "px", images=tmp_path / "no"), "no such folder of images", helps=False)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
+    outside = tmp_path / "secret.jpg"
+    smooth(1, 64, 48).save(outside)
+    (tmp_path / "images" / "003.jpg").unlink()
+    (tmp_path / "images" / "003.jpg").symlink_to(outside)
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "1 of 11 images are not there: 3 (003.jpg)", "links")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_broken_images_are_named_together(data, tmp_path, codec, small_blocks):
+    folder = tmp_path / "images"
+    (folder / "001.jpg").write_bytes(b"no image")
+    (folder / "008.jpg").write_bytes((folder / "008.jpg").read_bytes()[:400])
+    text = fails(lambda: build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec), "2 images cannot be read")
+    assert "001.jpg: cannot identify" in text
+    assert "008.jpg: " in text
+    assert "<_io" not in text
+    assert not (tmp_path / "px").exists()
+    # mended, only their blocks are made
+    for name, seed in (("001.jpg", 1), ("008.jpg", 8)):
+        smooth(seed, 64, 48).save(folder / name, quality=92)
+    seen = []
+    build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec, progress=lambda done, _: seen.append(done))
+    assert seen == [5, 8, 11]
+
+
+def test_an_altered_cache_is_refused(data, tmp_path):
+    folder = build_pixels(data, tmp_path / "px", size=8).folder
+    with (folder / "pixels.npy").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    fails(lambda: PixelCache.load(folder, data), "was altered", kind=FormatError)
+    assert len(PixelCache.load(folder, data, verify=False)) == 11
+    with (folder / "pixels.npy").open("r+b") as file:
+        file.truncate(500)
+    fails(lambda: PixelCache.load(folder, data, verify=False), "cannot be read", kind=FormatError)
+    np.save(folder / "pixels.npy", np.zeros((11, 8, 8), np.uint8))
+    fails(lambda: PixelCache.load(folder, data, verify=False), "shape (11, 8, 8)", kind=FormatError)
+
+
+def test_images_and_header_are_checked(data, tmp_path):
+    folder = build_pixels(data, tmp_path / "px", size=8).folder
+    header = json.loads((folder / "pixels.json").read_bytes())
+    data.images.head(3).select("image_id", "file_name").write_parquet(folder / "images.parquet")
+    fails(lambda: PixelCache.load(folder, data), "images.parquet is missing or altered", kind=FormatError)
+    header["version"] = 9
+    (folder / "pixels.json").write_text(json.dumps(header))
+    fails(lambda: PixelCache.load(folder, data), "nooch-pixels version 9", kind=FormatError)
+    fails(lambda: PixelCache.load(tmp_path, data), "is no pixels", "nooch pixels", kind=FormatError)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda t: t.drop("image_id"), "has no column image_id"),
+        (lambda t: t.drop("file_name"), "has no column file_name"),
+        (lambda t: t.with_columns(pl.col("image_id").cast(pl.Float64)), "column image_id is Float64"),
+        (lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)), "column image_id holds 1, 1, 1"),
+    ],
+)
+def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word):
+    folder = build_pixels(data, tmp_path / "px", size=8).folder
+    change(pl.read_parquet(folder / "images.parquet")).write_parquet(folder / "images.parquet")
+    header = json.loads((folder / "pixels.json").read_bytes())
+    (folder / "pixels.json").write_text(json.dumps({**header, "images": sha256_of(folder / "images.parquet")}))
+    fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch pixels", kind=FormatError)
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+def test_a_part_of_the_dataset_finds_its_rows(tmp_path, text_ids):
+    data = image_dataset(tmp_path, 9, text_ids=text_ids)
+    whole = build_pixels(data, tmp_path / "px", size=8)
+    part = data.select(rows=np.array([1, 4, 8]))
+    cache = PixelCache.load(tmp_path / "px", part)
+    assert len(cache) == 3
+    assert np.array_equal(cache.matrix(), whole.array[[1, 4, 8]])
+    assert np.array_equal(cache.batch(np.array([2, 0])), whole.array[[8, 1]])
+    for rows in ([3], [-1]):
+        fails(lambda rows=rows: cache.batch(np.array(rows)), "0 to 2", kind=ParameterError)
+
+
+def test_images_that_it_does_not_have(data, tmp_path):
+    build_pixels(data.select(rows=np.arange(9)), tmp_path / "px", size=8)
+    fails(lambda: PixelCache.load(tmp_path / "px", data), "no pixels of 2 of 11 images: 9, 10")
+    # the same ids may mean other images
+    renamed = replace(data, images=data.images.with_columns(file_name=pl.lit("x/") + pl.col("file_name")))
+    fails(lambda: PixelCache.load(tmp_path / "px", renamed.select(rows=np.arange(2))), "no pixels of 2 of 2")
+
+
+def test_parameters_and_places(data, tmp_path, monkeypatch):
+    fails(lambda: build_pixels(data, tmp_path / "px", size=0), "size 0 x 0", kind=ParameterError)
+    fails(lambda: build_pixels(data, tmp_path / "px", codec="quick"), "'quick' is no codec", kind=ParameterError)
+    (tmp_path / "there").mkdir()
+    fails(lambda: build_pixels(data, tmp_path / "there", size=8), "exists already", kind=OutputError)
+    build_pixels(data, tmp_path / "there", size=8, overwrite=True)
+    assert build_pixels(data, tmp_path / "there", size=9, overwrite=True).size == (9, 9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "are free", kind=OutputError)
+    fails(lambda: build_pixels(data.select(rows=np.arange(0)), tmp_path / "px"), "has no images", helps=False)
+
+
+def test_without_the_fast_packages(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_decoding.importlib.util, "find_spec", lambda name: None)
+    assert image_decoding.choose_codec() == "pil"
+    text = fails(lambda: build_pixels(data, tmp_path / "px", codec="fast"), "simplejpeg", kind=MissingExtraError)
+    assert "pip install 'nooch[pixels]'" in text
+
+
+def test_real_photographs(shared_data, tmp_path):
+    root = shared_data / "msrc-v2"
+    data = read_label_maps(root / "labels", root / "classes.txt", void=[0], images=root / "images")
+    part = data.select(rows=np.arange(0, len(data), 20))
+    made = {c: build_pixels(part, tmp_path / c, codec=c) for c in ("pil", "auto")}
+    expected = np.stack([_plain(root / "images" / n, (321, 321)) for n in part.images["file_name"]])
+    assert np.array_equal(made["pil"].array, expected)
+    apart = np.abs(expected.astype(int) - made["auto"].array)
+    assert apart.max() <= 1
+    assert apart.mean() < 0.05

@@ -1,0 +1,65 @@
+"""Messages of the library name parameters; the command line shows them as they are typed."""
+
+import sys
+
+import pytest
+import typer
+
+from nooch.cli.main import app
+from nooch.cli.output import note, print_json, speak_for, with_flags
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """A message as a command shows it."""
+    speak_for(typer.main.get_command(app))
+
+    def of(words, text):
+        monkeypatch.setattr(sys, "argv", ["nooch", *words.split()])
+        return with_flags(text)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "expected"),
+    [
+        ("import coco out", "or without `part_size`", "or without --part-size"),
+        # options with other names than their parameters
+        ("import table f out", "give `class_column` and `area_column`", "give --class and --area"),
+        ("predict suite", "give `task_map` FILE.yaml", "give --map FILE.yaml"),
+        ("bench dataset", "`set` batch=8", "--set batch=8"),
+        ("download coco-stuff root", "name with `source` a folder", "name with --from a folder"),
+        # an argument of this command is an option of another
+        ("export suite", "give `suite` again, or `dataset` DATASET", "give SUITE again, or --dataset DATASET"),
+        ("results runs", "give `suite` SUITE", "give --suite SUITE"),
+        # what another command takes
+        ("embed data", "import with `captions`, or give `encoder`", "import with --captions, or give --encoder"),
+        ("", "`fail_if` auc", "--fail-if auc"),
+    ],
+)
+def test_parameters_are_shown_as_they_are_typed(shown, words, text, expected):
+    assert shown(words, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["`nothing` of nooch", "Object missing required field `images`", "at `$.images[3].id`", "`A B`", "no word"]
+)
+def test_other_words_stay(shown, text):
+    assert shown("import coco out", text) == text
+
+
+def test_notes_are_shown_so_on_both_outputs(shown, capsys):
+    shown("export suite", "")
+    note("`licence` TEXT")
+    print_json({"notes": ["`licence` TEXT"], "name": "`licence`"})
+    printed = capsys.readouterr()
+    assert "note: --licence TEXT" in printed.err
+    assert '"--licence TEXT"' in printed.out
+    assert '"`licence`"' in printed.out
+
+
+def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):
+    done = run_cli("scenes", tmp_path)
+    assert done.code == 2
+    assert "choose another path, or give --overwrite" in done.err

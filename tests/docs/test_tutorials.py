@@ -1,0 +1,111 @@
+"""The tutorials, executed: the fenced blocks of a page in order, and the output that it prints."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.md"))
+FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+TOLERANCE = 0.1
+"""Of decimals, which depend on the CPU; whole numbers must be the same."""
+
+
+@dataclass
+class Page:
+    """A tutorial that is run in ``folder``: blocks of ``bash`` and ``python``."""
+
+    folder: Path
+    environment: dict[str, str]
+    names: dict
+
+    def run(self, language: str, text: str) -> str:
+        """Run a block; return what it writes to standard output."""
+        if language == "python":
+            return self.run_python(text)
+        assert language == "bash"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def run_python(self, text: str) -> str:
+        """Run Python in this process; names are those of the blocks before."""
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(text, "tutorial", "exec"), self.names)
+        return output.getvalue()
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    nooch = commands / "nooch"
+    nooch.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nooch "$@"\n')
+    nooch.chmod(0o755)
+    folder = tmp_path / "tutorial"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    search = f"{commands}{os.pathsep}{os.environ['PATH']}"
+    return Page(folder, {**os.environ, "PATH": search, "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, {})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_blocks_run_and_print_what_the_page_says(path, page):
+    output = ""
+    for language, title, text in FENCE.findall(path.read_text(encoding="utf-8")):
+        if title:
+            (page.folder / title).write_text(text, encoding="utf-8")
+        elif language == "text":
+            assert_printed(text, output)
+        else:
+            output = page.run(language, text)
+
+
+def assert_printed(expected: str, output: str) -> None:
+    """Compare words; ``...`` stands for any number of them."""
+    words, position = output.split(), 0
+    for part in re.split(r"\.\.\.(?:\s|$)", expected):
+        wanted = part.split()
+        starts = range(position, len(words) - len(wanted) + 1)
+        start = next((at for at in starts if all(map(same, wanted, words[at:]))), None)
+        assert start is not None, f"not printed:\n{part}\nprinted:\n{output}"
+        position = start + len(wanted)
+
+
+def same(wanted: str, word: str) -> bool:
+    with contextlib.suppress(ValueError):
+        if "." in wanted:
+            return abs(float(wanted) - float(word)) <= TOLERANCE
+    return wanted == word
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "printed"),
+    [
+        ("a 1 b", "a  1\nb", True),
+        ("a ... c", "a x y c", True),
+        ("... 0.52", "z 0.5", True),
+        ("0.92", "0.5", False),
+        ("12", "13", False),
+        ("a c", "a b c", False),
+        ("b ... a", "a b", False),
+    ],
+)
+def test_output_is_compared(expected, output, printed):
+    refused = pytest.raises(AssertionError, match="not printed")
+    with contextlib.nullcontext() if printed else refused:
+        assert_printed(expected, output)

@@ -1,0 +1,105 @@
+"""Task maps: which labels and prompts stand for a task, and clear words where none does."""
+
+import json
+
+import pytest
+from answering import LABELS
+from refusals import fails
+
+from nooch.errors import ParameterError
+from nooch.models.task_maps import TaskWords, find_labels, prompts_of, read_task_map
+
+TWO = (*LABELS, "crane, a bird", "crane, a machine")
+
+
+def test_labels_by_number_text_name_and_spelling():
+    words = {
+        "a": [0], "b": ["sports car, sport car"], "c": ["sport car"], "d": ["SPORTS_car"], "e": ["Cardigan"], "f": ["cardigan"],
+        "g": ["car", 3], "h": "water bird",
+    }  # fmt: skip
+    found = find_labels(LABELS, list(words), read_task_map(words), "it")
+    assert found == {"a": [0], "b": [0], "c": [0], "d": [0], "e": [1], "f": [2], "g": [3, 5], "h": [4]}
+
+
+def test_tasks_by_their_own_names():
+    assert find_labels(LABELS, ["water_bird", "car", "street"], None, "it") == {
+        "water_bird": [4],
+        "car": [5],
+        "street": [3],
+    }
+    text = fails(
+        lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"), "fire_hydrant, crane", "`task_map`"
+    )
+    assert "`tasks` car" in text
+    assert "imagenet" not in text
+    many = [f"label {i}" for i in range(1000)]
+    fails(lambda: find_labels(many, ["car"], None, "it"), "`task_map` imagenet")
+    fails(lambda: find_labels(["car"], ["car"], None, "it"), "called car")
+
+
+def test_words_that_do_not_fit():
+    def refused(words, *parts, tasks=None):
+        fails(lambda: find_labels(TWO, tasks or list(words), read_task_map(words), "it"), *parts)
+
+    refused(
+        {"car": ["sport car", "no car", 9], "b": ["Crane"]},
+        "car: 'no car' is none",
+        "car: 9 is none",
+        "b: 'Crane' is 6 (crane, a bird)",
+        "7 (crane, a machine)",
+    )
+    refused({"car": list(range(8))}, "all 8 labels", "stand for car")
+    refused({"car": {"positive": ["car"], "negative": ["street"]}}, "car have negative prompts", "is a classifier")
+    refused({"car": ["car"]}, "the map has no bus, cow", "`tasks` car", tasks=["car", "bus", "cow"])
+
+
+def test_a_map_from_a_file(tmp_path):
+    file = tmp_path / "map.yaml"
+    file.write_text("fire hydrant: [a, 3]\ncar: b\nbus: {positive: [c], negative: d}\n")
+    assert read_task_map(file) == {
+        "fire_hydrant": TaskWords(("a", 3)), "car": TaskWords(("b",)), "bus": TaskWords(("c",), ("d",)),
+    }  # fmt: skip
+    for text, said in (
+        ("car: []", "task car has []"), ("car: [true]", "task car"), ("car: 1.5", "task car"), ("car: ['']", "task car"), ("", "holds no task"),
+        ("car: {negative: a}", "task car has None"), ("fire_hydrant: a\nfire hydrant: b", "names task fire_hydrant twice"), ("- a", "holds a list"),
+    ):  # fmt: skip
+        file.write_text(text)
+        fails(lambda: read_task_map(file), said)
+    file.write_text("car: {positve: a}")
+    fails(lambda: read_task_map(file), "positve", "positive", kind=ParameterError)
+    fails(lambda: read_task_map(tmp_path / "no.yaml"), "cannot be read")
+    file.write_text("car: !!python/object/apply:os.system ['true']")
+    fails(lambda: read_task_map(file), "cannot be read")
+
+
+def test_prompts():
+    assert prompts_of(["fire_hydrant", "airplane", "sky-other"], None) == {
+        "fire_hydrant": (("a photo of a fire hydrant",), ("a photo",)),
+        "airplane": (("a photo of an airplane",), ("a photo",)),
+        "sky-other": (("a photo of a sky",), ("a photo",)),
+    }
+    words = read_task_map({"car": ["x", "y"], "bus": {"positive": "x", "negative": ["y", "z"]}})
+    assert prompts_of(["car", "bus"], words) == {"car": (("x", "y"), ("a photo",)), "bus": (("x",), ("y", "z"))}
+    fails(lambda: prompts_of(["car", "tie"], words), "the map has no tie")
+    both = read_task_map({"car": {"positive": ["x"], "negative": ["x"]}})
+    fails(lambda: prompts_of(["car"], both), "positive and negative", kind=ParameterError)
+
+
+def test_the_ready_map_fits_imagenet(shared_data):
+    config = json.loads((shared_data / "backbones" / "mobilenet_v1_0.75_224" / "config.json").read_bytes())
+    labels = [config["id2label"][str(i)] for i in range(1000)]
+    words = read_task_map("imagenet")
+    found = find_labels(labels, list(words), words, "ImageNet")
+    assert len(found["dog"]) == 118
+    assert found["airplane"] == found["aeroplane"]
+    names = {c["name"] for c in json.loads((shared_data / "nooch-published" / "cocostuff_classes.json").read_bytes())}
+    assert len(names & set(found)) >= 60
+    assert set(found) - names == {"aeroplane", "motorbike", "pottedplant", "sofa", "diningtable", "tvmonitor"}
+    # no class stands for two of COCO's
+    taken = [place for task in set(found) & names for place in found[task]]
+    assert len(taken) == len(set(taken))
+
+
+@pytest.mark.parametrize("task", ["kite", "fire_hydrant", "person"])
+def test_what_imagenet_lacks_is_not_in_the_ready_map(task):
+    assert task not in read_task_map("imagenet")

@@ -1,0 +1,87 @@
+"""The validation value that decides when to stop: three rules, on all objectives."""
+
+import numpy as np
+import pytest
+from refusals import fails
+from shortcuts import finished, jobs_of, shortcut
+
+from nooch.errors import ParameterError
+from nooch.objectives import losses
+from nooch.training.early_stopping import STOP_ON, stop_rule, validation_value
+from nooch.training.head_pass import HeadPass
+from nooch.training.jobs import ProbeSettings
+from nooch.training.methods import METHODS, PAPER_METHODS
+from nooch.training.network_settings import TuneSettings
+from nooch.training.training_data import objective_of
+
+torch = pytest.importorskip("torch")
+
+SMALL = shortcut(n_train=200, n_other=90)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].mixing is None])
+def test_batches_are_those_of_a_loop(method):
+    """Means of the objective over minibatches of 32, 32 and 26 images, by their number; plain where rows are drawn."""
+    settings = ProbeSettings(epochs=2, stop_on="batches")
+    job = jobs_of([method])[-1]
+    trained = after_an_epoch(job, settings)
+    rows = SMALL.rows["valid"]
+    y = torch.from_numpy(SMALL.labels["car"][rows]).float()[:, None]
+    c = torch.from_numpy(SMALL.environments["car"][rows]).long()[:, None]
+    objective = objective_of(SMALL, [job], "paper")
+    if hasattr(objective, "q"):
+        objective.q = trained.heads.groups[0].objective.q
+    z = torch.from_numpy(trained.current("valid")).T
+    total = 0.0
+    for start in range(0, len(rows), 32):
+        part = slice(start, start + 32)
+        drawn = job.kind.sampler is not None or job.kind.first is not None
+        value = losses(z[part], y[part]).mean() if drawn else objective.measure(z[part], y[part], c[part])
+        total += float(value) * len(z[part])
+    assert trained.history[-1]["valid"][0] == pytest.approx(total / len(rows), rel=1e-4)
+    assert len(rows) % 32
+
+
+def after_an_epoch(job, settings):
+    trained = HeadPass(SMALL, [job], settings)
+    trained.step()
+    return trained
+
+
+def test_rules_differ_where_they_should():
+    # without adjustments, which are the larger part of GDRO's value
+    jobs = jobs_of({name: {"K": 0} if name == "gdro" else None for name in PAPER_METHODS})
+    found = {rule: finished(SMALL, jobs, ProbeSettings(epochs=1, stop_on=rule)) for rule in STOP_ON}
+    values = {rule: trained.history[0]["valid"] for rule, trained in found.items()}
+    apart = set()
+    for number, job in enumerate(found["nll"].jobs):
+        own, batches, plain = (values[rule][number] for rule in ("objective", "batches", "nll"))
+        if job.method == "erm":
+            assert own == pytest.approx(plain)
+        if job.method == "erm" or job.method.endswith("undersample"):
+            assert batches == pytest.approx(plain)
+        if batches != pytest.approx(own, rel=1e-3):
+            apart.add(job.method)
+    # of GDRO, CVaR and IRM, no means over images, a split is no mean of its batches
+    assert apart == {"gdro", "cvar", "irm", "label-undersample", "environment-undersample"}
+
+
+@pytest.mark.parametrize("kind", [ProbeSettings, TuneSettings])
+def test_released_stops_on_batches(kind):
+    assert kind().stop_on == "objective"
+    assert kind(variant="released").stop_on == "batches"
+    assert kind(variant="released", stop_on="objective").stop_on == "objective"
+    assert kind(stop_on="batches").stop_on == "batches"
+    fails(lambda: kind(stop_on="auc"), "auc", "batches", kind=ParameterError)
+    assert stop_rule(None, "paper") == "objective"
+
+
+def test_weights_of_drawn_rows():
+    z, y = torch.tensor([[2.0], [-1.0]]), torch.tensor([[1.0], [1.0]])
+    c, times = torch.zeros(2, 1, dtype=torch.int64), torch.tensor([[2.0], [0.0]])
+    objective = objective_of(SMALL, jobs_of(["erm"]), "paper")
+    plain = losses(z, y)
+    values = {rule: validation_value(rule, objective, (z, y, c), times, 1).item() for rule in STOP_ON}
+    assert values["objective"] == pytest.approx(float(plain[0]))
+    assert values["batches"] == values["nll"] == pytest.approx(float(plain.mean()))
+    assert np.isfinite(list(values.values())).all()
