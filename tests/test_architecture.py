@@ -166,7 +166,7 @@ FLAGS = {flag for command in _commands_of(typer.main.get_command(app)) for one i
 # these still name flags
 FLAGGED = {
     "encoders.captions", "readers.coco", "readers.coco_layout", "readers.coco_reading", "readers.image_files",
-    "readers.label_maps", "readers.maps", "readers.table_layouts", "readers.table_ranges", "readers.table_rows", "readers.voc",
+    "readers.label_maps", "readers.maps", "readers.voc",
     "readers.yolo", "study.embedding", "study.finding", "study.report_shades", "study.shard_sums",
 }  # fmt: skip
 BELOW = [path for path in MODULES if _room(_name(path)) != "cli" and _name(path).removeprefix("nooch.") not in FLAGGED]
