@@ -107,9 +107,7 @@ class CocoReading:
             words += [self.stuff_map_values, listed_digest(list_maps(Path(self.stuff_maps)))]
         return words
 
-    def scan(
-        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
-    ) -> ScannedCoco:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         del part_size  # rows are sorted by image id, so that those of any part are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
