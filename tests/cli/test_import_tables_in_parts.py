@@ -5,8 +5,7 @@ import pytest
 from coco_files import write
 
 from nooch.cli import import_steps
-from nooch.data import load_dataset
-from nooch.data.shards import open_shards
+from nooch.data import load_dataset, open_dataset
 
 LONG = ["--id", "id", "--class", "class", "--area", "area"]
 WIDE = ["--id", "id", "--label", "a0,a1", "--attributes", "place"]
@@ -36,7 +35,7 @@ def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, tables, s
     assert two.json == one.json | {"dataset": str(tables / "parts")}
     assert two.err == one.err
     assert one.json["attributes"] == ["place"]
-    assert len(open_shards(tables / "parts")) == 3
+    assert open_dataset(tables / "parts").n_parts == 3
     a, b = load_dataset(tables / "whole"), load_dataset(tables / "parts")
     assert a.fingerprint == b.fingerprint
     assert a.provenance == b.provenance

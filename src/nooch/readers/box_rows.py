@@ -12,7 +12,7 @@ import polars as pl
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
-from nooch.readers.image_rows import ImageRows, Parse, listed_digest, parse_files, write_rows
+from nooch.readers.image_rows import ImageRows, Parse, files_below, listed_digest, parse_files, write_rows
 from nooch.readers.reading import Counter, ImageListing, Job
 
 __all__ = [
@@ -133,17 +133,17 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
     return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
 
 
-def listed_files(files: Sequence[Path]) -> pl.DataFrame:
-    """Files that are called after their images, as rows of ``FoundBoxes``."""
-    columns = {"stem": [file.stem for file in files], "file": [str(file) for file in files]}
+def listed_files(files: Sequence[str]) -> pl.DataFrame:
+    """Files that are called after their images, as ``BoxFiles.listed``."""
+    columns = {"stem": [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files], "file": list(files)}
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
-def files_of(folder: Path, ending: str) -> list[Path]:
+def files_of(folder: Path, ending: str) -> list[str]:
     """The files below a folder with an ending, sorted. Raises InputError where there is no such folder or file."""
     if not folder.is_dir():
         raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
-    files = sorted(p for p in folder.rglob(f"*{ending}") if p.is_file())
+    files = files_below(folder, lambda name: name.endswith(ending))
     if not files:
         raise InputError(f"holds no {ending} file", where=folder)
     return files

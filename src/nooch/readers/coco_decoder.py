@@ -88,25 +88,26 @@ class Document(Generic[K]):
             self._refuse_whole()
         return found
 
-    def cuts(self) -> list[Cut]:
+    def cuts(self, key: str) -> list[Cut]:
         """Places that seem to be between elements of the array that begins here, about a slice apart, or behind its last."""
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             return []
         # elements mostly begin with the same key, and objects within them with another one
-        key = _FIRST_KEY.match(self._content, array.end())
-        patterns = [re.compile(_BETWEEN % re.escape(text)) for text in ([key[1]] if key else []) + [b""]]
+        first = _FIRST_KEY.match(self._content, array.end())
+        patterns = [re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]]
         cuts, behind, length = list[Cut](), array.end(), len(self._content)
         for target in range(behind + self._size, length, self._size):
             tries = (pattern.search(self._content, max(target, behind), target + _NEAR) for pattern in patterns)
             if found := next(filter(None, tries), None):
                 behind = found.end()
                 cuts.append((found.start() + 1, behind))
-        # a small array ends before the first cut, others mostly end behind the last
-        last = _LAST.search(self._content, behind)
-        first = _LAST.search(self._content, array.end(), cuts[0][0]) if cuts else None
-        ends = [[(found.start() + 1, found.end())] if found else [] for found in (first, last)]
-        return [*ends[0], *cuts, *ends[1]]
+        # where the array mostly ends: of images, which are few and flat, often before the first cut
+        if key == "images" and cuts and (found := _LAST.search(self._content, array.end(), cuts[0][0])):
+            cuts.insert(0, (found.start() + 1, found.end()))
+        elif found := _LAST.search(self._content, behind):
+            cuts.append((found.start() + 1, found.end()))
+        return cuts
 
     def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
         """Start and end of each slice of the array that begins here."""
@@ -132,7 +133,7 @@ class Document(Generic[K]):
             except DECODE_ERRORS:
                 return None
 
-        for _, _, found in self.elements(key, self.cuts(), pairs):
+        for _, _, found in self.elements(key, self.cuts(key), pairs):
             yield from found
 
     def elements(

@@ -312,7 +312,7 @@ class _Scan:
         with opened(self._path) as content:
             document = Document(content, self._path, self._kind, self._size)
             for key in document.arrays():
-                cuts = document.cuts()
+                cuts = document.cuts(key)
                 if key == "images":
                     # that annotations are found, and read with them by workers, its end is looked for here
                     self._waiting.append((key, copy(document), cuts))
@@ -336,7 +336,8 @@ class _Scan:
         self._waiting.clear()
 
     def _slice(self, key: str, start: int, stop: int) -> Slice:
-        stem = self._stem.with_name(f"{self._stem.name}-{start:x}-{stop:x}")
+        # images may lie where annotations were looked for in vain
+        stem = self._stem.with_name(f"{self._stem.name}-{key}-{start:x}-{stop:x}")
         return Slice(self._role, self.source.path, stem, key, start, stop)
 
     def _attempt(self, key: str, start: int, stop: int) -> Rows | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from nooch.data import ImageId
 from nooch.errors import InputError
 from nooch.readers.reading import Counter, Job, in_range
 
-__all__ = ["ImageRows", "Parse", "listed_digest", "parse_files", "row_ends", "write_rows"]
+__all__ = ["ImageRows", "Parse", "files_below", "listed_digest", "parse_files", "row_ends", "write_rows"]
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers."""
@@ -50,6 +51,16 @@ class ImageRows:
 
     def _files(self) -> Iterator[Path]:
         return (_batch_file(self.folder, number) for number in range(self.batches))
+
+
+def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
+    """Paths of the files below a folder whose names are wanted, sorted; links to folders are not followed."""
+    return sorted(
+        path
+        for place, _, names in os.walk(folder)
+        for name in names
+        if is_wanted(name) and os.path.isfile(path := f"{place}/{name}")  # noqa: PTH113 - a Path for each is slow
+    )
 
 
 def parse_files(
@@ -120,7 +131,7 @@ def listed_digest(listed: pl.DataFrame) -> str:
     digest = blake3()
     for row in listed.iter_rows(named=True):
         try:
-            stat = None if row["file"] is None else Path(row["file"]).stat()
+            stat = None if row["file"] is None else os.stat(row["file"])  # noqa: PTH116 - a Path for each is slow
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", where=row["file"]) from error
         about = None if stat is None else (stat.st_size, stat.st_mtime_ns)

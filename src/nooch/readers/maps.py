@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from scipy.sparse import csr_array
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
-from nooch.readers.image_rows import ImageRows, parse_files, row_ends
+from nooch.readers.image_rows import ImageRows, files_below, parse_files, row_ends
 from nooch.readers.opening import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.readers.reading import Counter
 
@@ -56,12 +57,15 @@ def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
     Raises:
         InputError: there is none, or there are two for an image.
     """
-    files = sorted(
-        str(p) for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.stem.endswith(suffix) and p.is_file()
-    )
+
+    def is_map(name: str) -> bool:
+        stem, ending = os.path.splitext(name)  # noqa: PTH122 - a Path for each is slow
+        return ending.lower() in _ENDINGS and stem.endswith(suffix)
+
+    files = files_below(folder, is_map)
     if not files:
         raise InputError("holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}")
-    stems = [Path(file).stem.removesuffix(suffix) for file in files]
+    stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
     ids = identifiers(stems)
     if ids.n_unique() != len(ids):
         raise InputError(

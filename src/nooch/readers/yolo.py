@@ -39,7 +39,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
         notes += [f"the splits of {file.name} have no effect: none of them is below {source}"] if data.entries else []
     else:
         names = _class_list(file)
-    files = [f for f in files_of(source, ".txt") if not f.samefile(file)]
+    files = [f for f in files_of(source, ".txt") if not file.samefile(f)]
     if images is None and next(list_images(source), None) is not None:
         images = source
     notes += ["no folder of images was given: images without a label file are left out"] if images is None else []

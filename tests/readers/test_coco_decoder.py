@@ -1,0 +1,294 @@
+"""COCO documents are decoded slice by slice, with the result of decoding them whole, wherever they are cut."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from coco_files import areas_of, collections, image, naive_areas, write
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from refusals import fails
+
+from nooch.engines import LocalEngine
+from nooch.errors import InputError
+from nooch.readers import coco_decoder
+from nooch.readers.coco import CocoReading
+from nooch.readers.coco_decoder import Document, drop, opened
+from nooch.readers.coco_structure import refused
+from nooch.readers.reading import read
+
+# what could be taken for a boundary or for a member: inner objects, lists of them, text that looks like them
+AWKWARD = st.sampled_from(
+    ["}, {", '},{"n":1', '"annotations": [', "}]", "]}", '\\"}, {\\"', "{}", "[", "a", "", "é", "\\", "images"]
+)
+VALUES = st.recursive(
+    AWKWARD | st.integers() | st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(AWKWARD, inner, max_size=2),
+)
+LOOKALIKES = st.lists(st.fixed_dictionaries({"n": st.just(7)}), max_size=3)
+INNER = VALUES | LOOKALIKES | st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
+
+
+class _Element(msgspec.Struct):
+    n: int
+
+
+class _Any(msgspec.Struct):
+    images: list[_Element]
+    annotations: list[_Element]
+    categories: list[dict] | None = None
+
+
+def _json(draw, value):
+    """JSON in some spacing."""
+    spaced = {"indent": draw(st.sampled_from([None, 0, 1]))} if draw(st.booleans()) else {"separators": (",", ":")}
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), **spaced)
+
+
+@st.composite
+def documents(draw):
+    """The text of a document: members in any order, some of them twice, some keys with escapes."""
+    elements = st.lists(INNER, max_size=6).map(lambda more: [{"n": n, "m": m} for n, m in enumerate(more)])
+    reordered = elements.map(lambda found: [{"m": e["m"], "n": e["n"]} if e["n"] % 2 else e for e in found])
+    members = [(key, draw(elements | reordered)) for key in ("images", "annotations")]
+    members += [("categories", draw(st.lists(st.fixed_dictionaries({"id": INNER}), max_size=2) | st.none()))]
+    members += [
+        (draw(AWKWARD.filter(lambda key: key != "images")), draw(INNER)) for _ in range(draw(st.integers(0, 2)))
+    ]
+    members += draw(st.lists(st.sampled_from(members), max_size=2))
+    texts = [
+        f"{_json(draw, key)}{draw(_SPACES)}:{draw(_SPACES)}{_json(draw, value)}"
+        for key, value in draw(st.permutations(members))
+    ]
+    text = draw(_SPACES) + "{" + ",".join(f"{draw(_SPACES)}{t}{draw(_SPACES)}" for t in texts) + "}" + draw(_SPACES)
+    return (text.replace('"images"', '"im\\u0061ges"') if draw(st.booleans()) else text).encode()
+
+
+_SPACES = st.sampled_from(["", "", " ", "\r\n\t"])
+
+
+def _walked(text, size):
+    """Elements and other members by a walk in slices of a size."""
+    found = {}
+    document = Document(text, Path("x.json"), _Any, size)
+    for key in document.arrays():
+        found[key] = [(element.n, msgspec.json.decode(raw, type=_Element)) for element, raw in document.records(key)]
+        found[key] = [n for n, again in found[key] if again.n == n]
+    return found | {"categories": document.rest().categories}
+
+
+def _whole(text):
+    """The same by decoding the whole."""
+    try:
+        found = msgspec.json.decode(text, type=_Any)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refused(error, str(error), Path("x.json")) from error
+    return {
+        "images": [element.n for element in found.images],
+        "annotations": [element.n for element in found.annotations],
+        "categories": found.categories,
+    }
+
+
+@settings(deadline=None, max_examples=150)
+@given(documents(), st.integers(1, 90))
+def test_every_element_is_found_once_wherever_arrays_are_cut(text, size):
+    found = _walked(text, size)
+    assert found == _whole(text)
+    content = json.loads(text)
+    assert found["annotations"] == [element["n"] for element in content["annotations"]]
+    assert found["images"] == [element["n"] for element in content["images"]]
+    assert found["categories"] == content["categories"]
+
+
+def _said(act):
+    try:
+        return act()
+    except InputError as error:
+        return str(error)
+
+
+DAMAGE = st.sampled_from(
+    [b"", b",", b"}", b"]", b"{", b'"', b"\x0b", b"[", b"1", b":", b"\\", b"tru", b"\xff", b'"n":"a"', b"5"]
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(documents(), st.integers(1, 90), st.data())
+def test_a_damaged_document_is_refused_in_the_words_for_the_whole(text, size, data):
+    start = data.draw(st.integers(0, len(text)))
+    damaged = text[:start] + data.draw(DAMAGE) + text[start + data.draw(st.integers(0, 2)) :]
+    if data.draw(st.booleans()):
+        damaged = damaged[: data.draw(st.integers(0, len(damaged)))]
+    assert _said(lambda: _walked(damaged, size)) == _said(lambda: _whole(damaged))
+
+
+def _plain(n):
+    """As most files are: objects within elements begin with another key than elements do."""
+    elements = [{"n": k, "segmentation": {"counts": [1, 2], "more": [{"x": 1}, {"x": 2}]}} for k in range(n)]
+    return json.dumps({"images": [{"n": 1}], "annotations": elements, "categories": [{"id": 1}]}).encode()
+
+
+def test_plain_arrays_are_cut_right_at_once():
+    text, tried = _plain(1000), []
+    document = Document(text, Path("x.json"), _Any, 500)
+    for key in document.arrays():
+        tried.clear()
+
+        def attempt(start, stop):
+            tried.append((start, stop))
+            return document.decoded(_Element, start, stop)
+
+        cuts = document.cuts(key)
+        slices = [*document.slices(cuts)]
+        list(document.elements(key, cuts, attempt))
+    document.rest()
+    assert key == "annotations"
+    # but for the end of the last element, where a list of objects ends too
+    assert tried[: len(slices)] == slices
+    assert 100 < len(tried) <= len(slices) + 1
+
+
+def test_an_element_that_is_longer_than_slices_takes_linear_time():
+    inner = [{"n": n} for n in range(3000)]
+    text = json.dumps({"images": [], "annotations": [{"n": 1}, {"n": 2, "inner": inner}, {"n": 3}]}).encode()
+    document, decoded = Document(text, Path("x.json"), _Any, 100), []
+    for key in document.arrays():
+
+        def attempt(start, stop):
+            decoded.append(stop - start)
+            return document.decoded(_Element, start, stop)
+
+        numbers = [e.n for _, _, found in document.elements(key, document.cuts(key), attempt) for e in found]
+    assert numbers == [1, 2, 3]
+    assert sum(decoded) < 5 * len(text)
+
+
+def test_bytes_of_text_that_is_not_wanted_do_not_matter():
+    text = b'{"x\xff": "\xff", "annotations": [{"n": 1, "m\xff": "\xff"}], "images": []}'
+    assert _walked(text, 10) == _whole(text) == {"annotations": [1], "images": [], "categories": None}
+
+
+def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
+    """Pages of a mapped file count as memory of the process."""
+    given, path = [], write(tmp_path / "a.json", _plain(5000))
+    monkeypatch.setattr(
+        coco_decoder, "drop", lambda content, start, end: given.append((start, end)) or drop(content, start, end)
+    )
+    with opened(path) as content:
+        document = Document(content, path, _Any, 4096)
+        for key in document.arrays():
+            assert sum(1 for _ in document.records(key)) == (1 if key == "images" else 5000)
+    assert sum(end - start for start, end in given) > 0.99 * path.stat().st_size
+
+
+# whole files
+
+
+@st.composite
+def sources(draw):
+    """Documents by role, and their text: members in any order, elements with awkward values, masks in place of areas."""
+    contents = draw(collections())
+    every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
+    for file in (file for files in contents.values() for file in files):
+        for annotation in file["annotations"]:
+            annotation["attributes"] = draw(INNER)
+            entry = every[annotation["image_id"]]
+            if draw(st.integers(0, 3)) == 0:
+                height, width, area = entry["height"], entry["width"], min(int(annotation["area"]), 16)
+                annotation["segmentation"] = {"counts": [height * width - area, area], "size": [height, width]}
+                annotation["area"] = None if draw(st.booleans()) else float(area)
+                annotation["pixels"] = area
+        file["more"] = draw(INNER)
+    if draw(st.booleans()):
+        listed = [*every.values(), image(2**62 + 1)]
+        said = st.fixed_dictionaries({"image_id": st.sampled_from([i["id"] for i in listed]), "caption": AWKWARD})
+        contents["captions"] = [{"images": listed, "annotations": draw(st.lists(said, max_size=9))}]
+    texts = {
+        role: [_json(draw, {key: file[key] for key in draw(st.permutations(sorted(file)))}) for file in files]
+        for role, files in contents.items()
+    }
+    return contents, texts
+
+
+@settings(deadline=None, max_examples=40)
+@given(sources(), st.integers(1, 400))
+def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
+    contents, texts = sample
+    with tempfile.TemporaryDirectory() as folder:
+        files = {
+            role: [write(Path(folder, f"{role}{n}.json"), text) for n, text in enumerate(listed)]
+            for role, listed in texts.items()
+        }
+        data = read(CocoReading(**files, slice_size=size))
+    documents = [file for role in ("things", "stuff") for file in contents[role]]
+    for annotation in (a for file in documents for a in file["annotations"] if a["area"] is None):
+        annotation["area"] = annotation["pixels"]
+    expected, found = naive_areas(documents), areas_of(data)
+    assert {i: set(classes) for i, classes in found.items()} == {i: set(classes) for i, classes in expected.items()}
+    for i, classes in expected.items():
+        assert found[i] == pytest.approx(classes, abs=1e-12, rel=1e-12)
+    listed = {i["id"]: (i["file_name"], i["width"], i["height"]) for file in documents for i in file["images"]}
+    rows = data.images.select("image_id", "file_name", "width", "height").rows()
+    assert rows == [(number, *listed[number]) for number in sorted(listed)]
+    if "captions" in contents:
+        said = [
+            (a["image_id"], a["caption"]) for a in contents["captions"][0]["annotations"] if a["image_id"] in listed
+        ]
+        assert data.captions.rows() == sorted(said, key=lambda row: row[0])
+
+
+@settings(deadline=None, max_examples=40)
+@given(sources(), st.data())
+@example(
+    (
+        {"things": [], "stuff": []},
+        {"things": ['{"images":[{"id":1}],"annotations":[{"image_id":1,"category_id":true}]}']},
+    ),
+    None,
+)
+def test_a_damaged_file_is_refused_in_the_same_words_wherever_it_is_cut(sample, data):
+    (text, *_), sizes = sample[1]["things"], (1, 40, 1 << 20)
+    content = text.encode()
+    if data is not None:
+        start = data.draw(st.integers(0, len(content)))
+        content = content[:start] + data.draw(DAMAGE) + content[start + 1 :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder, "things.json"), content)
+        said = [_said(lambda s=size: read(CocoReading([path], slice_size=s)).fingerprint) for size in sizes]
+    assert len(set(said)) == 1
+
+
+def test_records_are_counted_over_the_whole_array(tmp_path):
+    images = [{"id": i * 3, "width": 10, "height": 8} for i in range(300)]
+    polygon = [[1, 1, 5, 1, 5, 5]]
+
+    def told(change, *words, helps=True):
+        annotations = [
+            {"image_id": k % 300 * 3, "category_id": 1, "segmentation": polygon}
+            | ({} if k % 5 == 0 else {"area": k / 7})
+            for k in range(600)
+        ]
+        document = {
+            "images": [dict(i) for i in images],
+            "annotations": annotations,
+            "categories": [{"id": 1, "name": "cat"}],
+        }
+        change(document)
+        path = write(tmp_path / "instances.json", document)
+        for size in (300, 1 << 20):
+            for map_ in (map, LocalEngine(2).map):
+                fails(lambda s=size, m=map_: read(CocoReading([path], slice_size=s), map=m), *words, helps=helps)
+
+    told(lambda d: d["annotations"][431].update(area=-1), "annotation 431 (counted from 0) has area -1")
+    told(
+        lambda d: [d["annotations"][k].update(segmentation=None, area=None) for k in (431, 430, 200)],
+        "annotation 200 (counted from 0) has no area",
+    )
+    told(lambda d: d["annotations"][431].update(image_id=7), "are not listed: 7", "annotation 431")
+    told(lambda d: d["annotations"][599].pop("image_id"), "$.annotations[599]")
+    told(lambda d: d["annotations"][430].update(image_id=2**70), "64 bits")
+    told(lambda d: d["images"][298].update(width="1"), "$.images[298].width")
+    told(lambda d: d["images"][299].update(id=0), "image ids occur more than once: 0", helps=False)
