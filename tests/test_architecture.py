@@ -165,7 +165,7 @@ FLAGS = {flag for command in _commands_of(typer.main.get_command(app)) for one i
 
 # these still name flags
 FLAGGED = {
-    "data.splits", "encoders.captions", "readers.coco", "readers.coco_layout", "readers.coco_reading", "readers.image_files",
+    "data.splits", "encoders.captions", "readers.image_files",
     "readers.label_maps", "readers.maps", "readers.table_layouts", "readers.table_ranges", "readers.table_rows", "readers.voc",
     "readers.yolo", "study.embedding", "study.finding", "study.report_shades", "study.shard_sums",
 }  # fmt: skip

@@ -84,9 +84,9 @@ class CocoReading:
     def check(self, plan: SplitPlan | None) -> None:
         """Raises a ParameterError for parameters that do not fit, and for groups by what is no column and no pattern."""
         if not self.things and not self.stuff:
-            raise ParameterError("no annotation file was given", allowed="--things, --stuff, or both")
+            raise ParameterError("no annotation file was given", allowed="`things`, `stuff`, or both")
         if self.stuff and self.stuff_maps is not None:
-            raise ParameterError("--stuff and --stuff-maps exclude each other: each gives the areas of stuff")
+            raise ParameterError("`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff")
         map_values(self.stuff_map_values)
         if plan is not None and plan.group is not None:
             import polars as pl
@@ -107,9 +107,7 @@ class CocoReading:
             words += [self.stuff_map_values, listed_digest(list_maps(Path(self.stuff_maps)))]
         return words
 
-    def scan(
-        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
-    ) -> ScannedCoco:
+    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         del part_size  # rows are sorted by image id, so that those of any part are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
