@@ -14,10 +14,8 @@ from scipy.sparse import csr_array
 
 from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
-from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.coverage import no_exceptions
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.published.as_suite import read_labels
 from nooch.report.site.rows import SplitImages
@@ -90,8 +88,8 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
     }
     whole = find(data, criteria, match="ce", allow_unannotated=True)
     save_suite(whole, folder / "whole")
-    save_shards(divide(data, min(parts, len(data))), folder / "parts")
-    assert open_shards(folder / "parts").header.fingerprint == data.fingerprint
+    save_dataset(divide(data, min(parts, len(data))), folder / "parts")
+    assert open_dataset(folder / "parts").header.fingerprint == data.fingerprint
     again = load_dataset(folder / "parts")
     assert again.fingerprint == data.fingerprint
     assert again.kinds == data.kinds
@@ -279,8 +277,8 @@ def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_pa
     for number, data in enumerate([everything, *partly, *stated]):
         save_dataset(data, tmp_path / f"{number}")
         assert load_dataset(tmp_path / f"{number}").fingerprint == data.fingerprint
-        save_shards(divide(data, 2), tmp_path / f"parts{number}")
-        assert open_shards(tmp_path / f"parts{number}").header.fingerprint == data.fingerprint
+        save_dataset(divide(data, 2), tmp_path / f"parts{number}")
+        assert open_dataset(tmp_path / f"parts{number}").header.fingerprint == data.fingerprint
 
 
 def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
@@ -293,7 +291,7 @@ def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
     old = load_dataset(tmp_path / "d")
     assert old.fingerprint == plain.fingerprint == header["fingerprint"]
     assert old.gaps is None
-    assert open_shards(tmp_path / "d").load(0).fingerprint == plain.fingerprint
+    assert open_dataset(tmp_path / "d").part(0).fingerprint == plain.fingerprint
 
 
 def test_losses_are_swept_over_known_labels_alone():
@@ -342,11 +340,11 @@ def test_parts_say_the_same_of_what_was_annotated(tmp_path):
         (stated, "has other exceptions than part 0"),
         (of_kind, "has other kinds of classes than part 0"),
     ):
-        fails(lambda other=other: save_shards([first, other], tmp_path / "d"), InputError, text)
-    save_shards([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
+        fails(lambda other=other: save_dataset([first, other], tmp_path / "d"), InputError, text)
+    save_dataset([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
     again = load_dataset(tmp_path / "d")
     assert again.unknown_labels("a").tolist() == [False, True]
-    assert open_shards(tmp_path / "d").load(1).unknown_labels("a").tolist() == [True]
+    assert open_dataset(tmp_path / "d").part(1).unknown_labels("a").tolist() == [True]
 
 
 def test_a_fit_that_was_altered_is_none():

@@ -13,9 +13,7 @@ from oracles import dataset_of
 from nooch import cli
 from nooch.challenge import load_suite
 from nooch.cli.parsing import dataset_place
-from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide, open_shards
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 
 FIND = ("--cues", "Y=A", "--tasks", "Y", "--format", "json")
 
@@ -33,7 +31,7 @@ def folder(tmp_path):
     captions = pl.DataFrame({"image_id": data.images["image_id"], "caption": texts})
     data = Dataset.build(data.images, data.classes, data.areas, captions)
     save_dataset(data, tmp_path / "whole")
-    save_shards(divide(data, 3), tmp_path / "parts")
+    save_dataset(divide(data, 3), tmp_path / "parts")
     return tmp_path
 
 
@@ -114,7 +112,7 @@ def test_find_in_parts_embeds_first(folder, run_cli):
     assert done.json["sets"] == whole.json["sets"]
     for file in ("challenge_sets.parquet",):
         assert (folder / "one" / file).read_bytes() == (folder / "two" / file).read_bytes()
-    assert open_shards(folder / "parts").embeddings == ("lexical-256",)
+    assert open_dataset(folder / "parts").embedding_names == ("lexical-256",)
     # a file is divided; it is there for the next time
     values = np.random.default_rng(0).normal(size=(90, 3))
     np.savez(folder / "clip.npz", image_ids=load_dataset(folder / "parts").image_ids, embeddings=values)
@@ -123,7 +121,7 @@ def test_find_in_parts_embeds_first(folder, run_cli):
     two = run_cli("find", folder / "parts", *gist, "--engine", "local:2", "--out", folder / "four")
     assert two.code == 0, two.err
     assert two.json["sets"] == one.json["sets"]
-    assert set(open_shards(folder / "parts").embeddings) == {"lexical-256", "file-clip"}
+    assert set(open_dataset(folder / "parts").embeddings) == {"lexical-256", "file-clip"}
 
 
 def test_embed_in_workers_and_without(folder, run_cli):
@@ -135,10 +133,10 @@ def test_embed_in_workers_and_without(folder, run_cli):
     found, expected = (load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole"))
     assert np.array_equal(found, expected)
     # a dataset in parts that is read in one piece keeps its parts
-    save_shards(divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer")
+    save_dataset(divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer")
     gist = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", *FIND]
     assert run_cli("find", folder / "fewer", *gist, "--out", folder / "suite").code == 0
-    assert open_shards(folder / "fewer").load(1).embeddings["lexical-256"].shape[0] == 40
+    assert open_dataset(folder / "fewer").part(1).embeddings["lexical-256"].shape[0] == 40
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from waiting import HANGS, until
 from nooch.benching.bench_config import read_config
 from nooch.cli import benching
 from nooch.criteria import CE
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, save_dataset
 from nooch.engines import ENGINES, base
 from nooch.engines import slurm as slurm_engine
 from nooch.errors import OutputError
@@ -128,7 +127,7 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
 
 
 def test_a_find_in_parts(flag, run_cli, tmp_path):
-    save_shards(divide(small_dataset(), 3), tmp_path / "parts")
+    save_dataset(divide(small_dataset(), 3), tmp_path / "parts")
     words = ["find", tmp_path / "parts", "--tasks", "car,bowl", "--alpha", "0.001", "--out"]
     assert run_cli(*words, tmp_path / "here").code == 0
     done = run_cli(*words, tmp_path / "there", "--engine", flag)

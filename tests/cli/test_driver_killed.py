@@ -19,8 +19,7 @@ from own_criteria import LINES
 from small_world import N_JOBS, bench_words, contents, make_world, small_dataset
 from waiting import HANGS, has_ended, until
 
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, save_dataset
 
 KILLS = int(os.environ.get("NOOCH_TEST_KILLS", "3"))
 SEED = int(os.environ.get("NOOCH_TEST_SEED", "0"))
@@ -82,7 +81,7 @@ def kept_every_time():
 
 
 def test_a_find_in_parts(tmp_path):
-    save_shards(divide(small_dataset(16 * SHARDS), SHARDS), tmp_path / "parts")
+    save_dataset(divide(small_dataset(16 * SHARDS), SHARDS), tmp_path / "parts")
     words = [*NOOCH, "find", tmp_path / "parts", "--criterion", "own_criteria:Counted", "--tasks", "car,bowl"]
     lines = {name: tmp_path / f"{name}.txt" for name in ("undisturbed", "killed")}
     environment = {name: {**os.environ, LINES: str(file), "PYTHONPATH": TESTS} for name, file in lines.items()}

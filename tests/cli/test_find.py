@@ -11,9 +11,7 @@ import pytest
 from generate_annotations import generate
 
 from nooch.challenge import load_suite
-from nooch.data import load_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, load_dataset, save_dataset
 
 TASKS = "car,bowl,cow"
 
@@ -408,7 +406,7 @@ def test_version_and_help(run_cli):
 def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
     assert run_cli("embed", dataset, "--encoder", "lexical").code == 0
     (name,) = load_dataset(dataset).embeddings
-    save_shards(divide(load_dataset(dataset), 3), tmp_path / "parts")
+    save_dataset(divide(load_dataset(dataset), 3), tmp_path / "parts")
     assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint
     words = ["--criterion", "ce", "--criterion", "gist", "--encoder", name, "--match", "ce", "--tasks", TASKS]
     for folder, engine in ((dataset, []), (tmp_path / "parts", []), (tmp_path / "parts", ["--engine", "local:2"])):

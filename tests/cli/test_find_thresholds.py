@@ -6,9 +6,7 @@ import pytest
 from small_world import small_dataset
 
 from nooch.challenge import load_suite
-from nooch.data import save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, save_dataset
 
 TABLE = "task,positive,negative\ncar,0.3,0.1\nbowl,0.05,-0.2\n"
 
@@ -19,7 +17,7 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     data = small_dataset()
     save_dataset(data, folder / "dataset")
-    save_shards(divide(data, 3), folder / "parts")
+    save_dataset(divide(data, 3), folder / "parts")
     (folder / "tau.csv").write_text(TABLE)
     return folder
 

@@ -6,9 +6,7 @@ import pytest
 from full_disk import full_disk
 from oracles import dataset_of
 
-from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import Dataset, divide, load_dataset, save_dataset
 
 FIND = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", "--cues", "Y=A", "--tasks", "Y"]
 
@@ -22,7 +20,7 @@ def folder(tmp_path):
     captions = pl.DataFrame({"image_id": data.images["image_id"], "caption": texts})
     data = Dataset.build(data.images, data.classes, data.areas, captions)
     save_dataset(data, tmp_path / "whole")
-    save_shards(divide(data, 3), tmp_path / "parts")
+    save_dataset(divide(data, 3), tmp_path / "parts")
     return tmp_path
 
 

@@ -9,13 +9,12 @@ import pytest
 from small_world import small_dataset
 
 from nooch.cli.watching import logs_of, read_status, watched
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import divide, save_dataset
 
 
 @pytest.fixture
 def parts(tmp_path):
-    return save_shards(divide(small_dataset(60), 3), tmp_path / "parts")
+    return save_dataset(divide(small_dataset(60), 3), tmp_path / "parts")
 
 
 def find(parts, *more):

@@ -12,9 +12,7 @@ from refusals import fails
 from nooch.challenge import load_suite
 from nooch.cli.criteria import Options
 from nooch.criteria import Summable
-from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.shard_writing import save_shards
-from nooch.data.shards import divide
+from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.errors import ParameterError
 
 DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
@@ -36,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     )
     data = Dataset.build(data.images.with_columns(hour=hours), data.classes, data.areas, captions)
     save_dataset(data, tmp_path / "whole")
-    save_shards(divide(data, 5), tmp_path / "parts")
+    save_dataset(divide(data, 5), tmp_path / "parts")
     return tmp_path
 
 

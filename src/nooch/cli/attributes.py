@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import DatasetArgument, split_names
+from nooch.cli.parsing import DatasetArgument, OverwriteOption, split_names
 from nooch.files import DATASET_MARKER, Place, check_output
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_attributes_command(
     out: Path = typer.Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
     id: str = typer.Option("image_id", "--id", help="Column of image ids."),
     columns: str = typer.Option(None, "--columns", help="Columns to take, by commas; by default all others."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Add columns of a table to a dataset, for --criterion attribute and --criterion scores."""

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetArgument, split_names
+from nooch.cli.parsing import (
+    DatasetArgument,
+    EngineOption,
+    OverwriteOption,
+    SettingsOption,
+    SuiteArgument,
+    split_names,
+)
 from nooch.cli.watching import logs_of
 from nooch.cli.wording import counted, duration, human_size
 from nooch.engines import engine as engine_of
@@ -32,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def bench_command(
     dataset: Place = DatasetArgument,
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder."),
+    suite: Path = SuiteArgument,
     out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
     features: Path = typer.Option(None, "--features", help="Folder of nooch features: heads are trained on them."),
     embedding: str = typer.Option(None, "--embedding", help="An embedding of the dataset, instead of features."),
@@ -41,15 +48,13 @@ def bench_command(
         None, "--backbone", help="With --pixels: hub id, folder, or config:NAME from scratch."
     ),
     config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
-    set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
+    set_: list[str] = SettingsOption,
     method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
     device: str = typer.Option(
         "auto",
         help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those that there are.",
     ),
-    engine: str = typer.Option(
-        None, "--engine", help="Where passes are trained: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; else here."
-    ),
+    engine: str = EngineOption,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
@@ -179,13 +184,13 @@ def _plan(
 
 def collect_command(
     runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."),
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite that was trained for."),
+    suite: Path = SuiteArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write: scores.parquet and selected.csv."),
     rules: str = typer.Option(
         "worst-hard", help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle."
     ),
     bootstrap: int = typer.Option(0, min=0, help="Resamples for intervals of the scores."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Score the jobs that are done, and choose each method's hyperparameters on the validation split."""

@@ -7,7 +7,14 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetArgument, parse_pairs
+from nooch.cli.parsing import (
+    DatasetArgument,
+    DeviceOption,
+    OverwriteOption,
+    SettingsOption,
+    TaskSelectionOption,
+    parse_pairs,
+)
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
@@ -38,12 +45,12 @@ def classes_command(
     pixels: Path = typer.Option(..., "--pixels", help="Folder of nooch pixels."),
     out: Path = typer.Option(..., "--out", help="Folder to write: predictions, network, metrics."),
     backbone: str = typer.Option(None, "--backbone", help="Hub id, folder, or config:NAME from scratch."),
-    tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
+    tasks: str = TaskSelectionOption,
     config: Path = typer.Option(None, "--config", help="YAML file: optimiser, lr, batch, augment, ..."),
-    set_: list[str] = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several."),
+    set_: list[str] = SettingsOption,
     seed: int = typer.Option(0, min=0, help="Of initialisation and order."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a folder that exists."),
+    device: str = DeviceOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Train one network with an output for each class (by default as the paper: Adam, 1e-3, batch 16)."""
@@ -86,7 +93,7 @@ def losses_command(
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Mean loss of each class on all images, positives, negatives, and the hard ones of each."""
@@ -151,7 +158,7 @@ def select_command(
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Choose the tasks where hard images are hardest: the largest NLL(hard) - NLL(all)."""

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from nooch.cli.output import console, note, print_json, progress, table
-from nooch.cli.parsing import StrictOption, SuiteArgument, dataset_place, split_names
+from nooch.cli.parsing import (
+    CriterionOption,
+    DatasetOption,
+    OverwriteOption,
+    ResamplesSeedOption,
+    ScaleOption,
+    StrictOption,
+    SuiteArgument,
+    TasksOption,
+    split_names,
+)
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -49,14 +59,14 @@ def evaluate_command(
     bootstrap: int = typer.Option(
         0, min=0, help="Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one: Wilson's."
     ),
-    seed: int = typer.Option(0, min=0, help="Seed of the resamples."),
+    seed: int = ResamplesSeedOption,
     fail_if: list[str] = typer.Option(
         [], "--fail-if", help='Exit code 1 if this holds or is undefined anywhere, such as "auc@hard[ce,car]<0.85".'
     ),
     junit: Path = typer.Option(None, "--junit", help="JUnit XML of --fail-if."),
-    scale: str = typer.Option(None, help="logit or probability: what the values of a wide table are."),
-    criterion: list[str] = typer.Option([], "--criterion", help="Criteria to score; all by default."),
-    tasks: str = typer.Option(None, help="Tasks to score, separated by commas; those predicted by default."),
+    scale: str = ScaleOption,
+    criterion: list[str] = CriterionOption,
+    tasks: str = TasksOption,
     metrics: str = typer.Option(None, help="Metrics to take and show; by default all are taken, AUC and NLL shown."),
     average: list[str] = typer.Option(
         [],
@@ -64,20 +74,14 @@ def evaluate_command(
         help="Average over hard and easy under uniform, a split's shares, or NAME:hard_positive=0.1,...",
     ),
     by: str = typer.Option(None, help="Attribute columns of the dataset by whose values scores are given too."),
-    dataset: Place = typer.Option(
-        None,
-        "--dataset",
-        metavar="DATASET",
-        help="Dataset folder or address, for --by, where it is no longer where it was.",
-        parser=dataset_place,
-    ),
+    dataset: Place = DatasetOption,
     baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
     ignore_unknown: bool = typer.Option(
         False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
     ),
     strict: bool = StrictOption,
     threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How scores are printed."),
 ) -> None:
     """Score predictions on a suite: hard against easy, with counts, intervals and differences between runs."""

@@ -8,7 +8,15 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json
-from nooch.cli.parsing import DatasetOption, SuiteArgument, split_names
+from nooch.cli.parsing import (
+    CriterionOption,
+    DatasetOption,
+    OverwriteOption,
+    SplitsOption,
+    SuiteArgument,
+    TasksOption,
+    split_names,
+)
 from nooch.files import Place
 
 __all__ = ["register"]
@@ -26,9 +34,9 @@ def export_command(
         ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."
     ),
     dataset: Place = DatasetOption,
-    criterion: list[str] = typer.Option([], "--criterion", help="Criterion of the suite; all by default. Repeatable."),
-    tasks: str = typer.Option(None, help="Tasks separated by commas; all by default."),
-    splits: str = typer.Option(None, help="Splits separated by commas; all by default."),
+    criterion: list[str] = CriterionOption,
+    tasks: str = TasksOption,
+    splits: str = SplitsOption,
     licence: list[str] = typer.Option(
         [], "--licence", help="A licence of the data that the annotations do not record. Repeatable."
     ),
@@ -50,7 +58,7 @@ def export_command(
     ),
     scale: str = typer.Option(None, help="table: logit or probability, what a wide table of predictions holds."),
     images: Path = typer.Option(None, "--images", help="table: folder that is put before the image paths."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an earlier export."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Write challenge sets in another tool's format, with the licences of the data."""

@@ -11,8 +11,15 @@ import typer
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
 from nooch.cli.parsing import (
     AnnotationsOption,
+    BootstrapOption,
+    DatasetOption,
+    DpiOption,
     ImagesOption,
     MethodsOption,
+    OverwriteOption,
+    ResamplesSeedOption,
+    RuleOption,
+    ScaleOption,
     SuiteArgument,
     dataset_place,
     parse_grid,
@@ -69,7 +76,7 @@ def figure_command(
     methods: str = MethodsOption,
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
-    rule: str = typer.Option("worst-hard", help="Of runs: which hyperparameters, as for nooch collect."),
+    rule: str = RuleOption,
     method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),
     criteria: str = typer.Option(
         None, "--criteria", help="KIND=NAME,...: which criterion stands for ce or gist in results."
@@ -78,12 +85,12 @@ def figure_command(
     beta: str = typer.Option(None, help="fig12, fig13: likewise."),
     tau: str = typer.Option(None, help="fig11, fig14: likewise."),
     embedding: str = typer.Option(None, help="fig11, fig14: embedding of the dataset; the only one by default."),
-    scale: str = typer.Option(None, help="logit or probability: what a wide table of predictions holds."),
-    bootstrap: int = typer.Option(1000, min=0, help="Resamples for the intervals of predictions."),
-    seed: int = typer.Option(0, min=0, help="Seed of the resamples."),
+    scale: str = ScaleOption,
+    bootstrap: int = BootstrapOption,
+    seed: int = ResamplesSeedOption,
     formats: str = typer.Option("svg,pdf,png", help="Formats, separated by commas."),
-    dpi: int = typer.Option(200, min=10, max=2400, help="Pixels for an inch, of PNG."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    dpi: int = DpiOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep, and write their data."""
@@ -146,9 +153,7 @@ def _dataset(place: Place, suite: Suite | None, folder: Path | None) -> Dataset 
 def gallery_command(
     suite: Path = SuiteArgument,
     task: list[str] = typer.Option(..., "--task", help="Task to show; repeat for several."),
-    dataset: Place = typer.Option(
-        None, "--dataset", metavar="DATASET", help="Dataset, where it is no longer where it was.", parser=dataset_place
-    ),
+    dataset: Place = DatasetOption,
     split: str = typer.Option("test", help="Split whose images are shown."),
     criterion: str = typer.Option(None, help="Criterion whose sets are shown; the suite's first by default."),
     n: int = typer.Option(4, "--n", min=1, help="Images of each side."),
@@ -158,8 +163,8 @@ def gallery_command(
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
     out: Path = typer.Option(None, "--out", help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
-    dpi: int = typer.Option(200, min=10, max=2400, help="Pixels for an inch."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    dpi: int = DpiOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """One picture of a task's hard positives and hard negatives, with their cues shaded."""

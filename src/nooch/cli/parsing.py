@@ -15,14 +15,30 @@ from nooch.files import Place, place
 __all__ = [
     "AllowUnannotatedOption",
     "AnnotationsOption",
+    "BatchOption",
+    "BootstrapOption",
+    "CodecOption",
+    "CriterionOption",
     "DatasetArgument",
     "DatasetOption",
+    "DeviceOption",
+    "DpiOption",
+    "EngineOption",
     "ImagesOption",
     "MethodsOption",
+    "OverwriteOption",
     "Precision",
     "PrecisionOption",
+    "ProcessesOption",
+    "ResamplesSeedOption",
+    "RuleOption",
+    "ScaleOption",
+    "SettingsOption",
+    "SplitsOption",
     "StrictOption",
     "SuiteArgument",
+    "TaskSelectionOption",
+    "TasksOption",
     "dataset_place",
     "parse_cues",
     "parse_grid",
@@ -74,6 +90,36 @@ StrictOption: Any = typer.Option(
     "--strict",
     help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
 )
+OverwriteOption: Any = typer.Option(False, "--overwrite", help="Replace an earlier output; nothing else is replaced.")
+EngineOption: Any = typer.Option(
+    None, "--engine", help="Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process."
+)
+ProcessesOption: Any = typer.Option(
+    None, "--processes", min=1, help="Parallel processes or readers; by default one for each CPU."
+)
+DeviceOption: Any = typer.Option("auto", "--device", help="auto, cpu, cuda or cuda:N.")
+BatchOption: Any = typer.Option(32, "--batch", min=1, help="Images in a batch.")
+CodecOption: Any = typer.Option(
+    "auto",
+    "--codec",
+    help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is there.",
+)
+SettingsOption: Any = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several.")
+TaskSelectionOption: Any = typer.Option(
+    "all", "--tasks", help="all, nooch (the paper's 12), or classes separated by commas."
+)
+TasksOption: Any = typer.Option(
+    None, "--tasks", help="Tasks, separated by commas; by default all that there is data for."
+)
+SplitsOption: Any = typer.Option(None, "--splits", help="Splits, separated by commas; by default all of the suite.")
+CriterionOption: Any = typer.Option(
+    [], "--criterion", help="Criterion of the suite; by default all. Repeat for several."
+)
+RuleOption: Any = typer.Option("worst-hard", "--rule", help="Which hyperparameters of runs: as for nooch collect.")
+ScaleOption: Any = typer.Option(None, "--scale", help="logit or probability: what a wide table of predictions holds.")
+BootstrapOption: Any = typer.Option(1000, "--bootstrap", min=0, help="Resamples for intervals; 0 for none.")
+ResamplesSeedOption: Any = typer.Option(0, "--seed", min=0, help="Seed of the resamples.")
+DpiOption: Any = typer.Option(200, "--dpi", min=10, max=2400, help="Pixels for an inch, of PNG.")
 AllowUnannotatedOption: Any = typer.Option(
     False,
     "--allow-unannotated",

@@ -7,7 +7,18 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, print_json, progress
-from nooch.cli.parsing import SuiteArgument, dataset_place, split_names
+from nooch.cli.parsing import (
+    BatchOption,
+    CodecOption,
+    DatasetOption,
+    DeviceOption,
+    OverwriteOption,
+    ProcessesOption,
+    SplitsOption,
+    SuiteArgument,
+    TasksOption,
+    split_names,
+)
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
@@ -31,22 +42,16 @@ def predict_command(
         "--map",
         help="YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By default tasks' names.",
     ),
-    dataset: Place = typer.Option(
-        None,
-        "--dataset",
-        metavar="DATASET",
-        help="Dataset folder or address, with file names, where it is no longer where it was.",
-        parser=dataset_place,
-    ),
-    tasks: str = typer.Option(None, help="Tasks, separated by commas; by default all that have a challenge set."),
-    splits: str = typer.Option(None, help="Splits, separated by commas; by default all of the suite."),
+    dataset: Place = DatasetOption,
+    tasks: str = TasksOption,
+    splits: str = SplitsOption,
     size: int = typer.Option(None, min=1, help="Height and width in pixels; by default the model's own."),
-    batch: int = typer.Option(32, min=1, help="Images in a batch."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    batch: int = BatchOption,
+    device: str = DeviceOption,
     run: str = typer.Option(None, "--run", help="Name of the run; by default the model's."),
-    codec: str = typer.Option("auto", "--codec", help="How images are decoded: fast, pil, or auto."),
-    processes: int = typer.Option(None, "--processes", min=1, help="Parallel readers; all processors by default."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    codec: str = CodecOption,
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier, for nooch evaluate."""

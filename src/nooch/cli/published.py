@@ -7,6 +7,9 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json
+from nooch.cli.parsing import (
+    OverwriteOption,
+)
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -29,7 +32,7 @@ def published(
         " Without labels the suite holds hard images alone.",
     ),
     out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as the suite nooch-coco."""

@@ -7,7 +7,17 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress
-from nooch.cli.parsing import AnnotationsOption, DatasetOption, ImagesOption, MethodsOption, SuiteArgument, split_names
+from nooch.cli.parsing import (
+    AnnotationsOption,
+    BootstrapOption,
+    DatasetOption,
+    ImagesOption,
+    MethodsOption,
+    OverwriteOption,
+    RuleOption,
+    SuiteArgument,
+    split_names,
+)
 from nooch.errors import ParameterError
 from nooch.files import Place
 
@@ -35,15 +45,15 @@ def report_command(
     methods: str = MethodsOption,
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
-    rule: str = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect."),
+    rule: str = RuleOption,
     split: str = typer.Option(None, help="Split of results and examples; test by default."),
-    bootstrap: int = typer.Option(1000, min=0, help="Resamples of the intervals; 0 for none."),
+    bootstrap: int = BootstrapOption,
     thumbnails: int = typer.Option(200, min=0, help="Pictures for each task and split, beside those of the examples."),
     all_thumbnails: bool = typer.Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
     ),
     examples: int = typer.Option(8, min=1, help="Images in each group of examples."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a report that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """A static site of a suite: counts, images, results, criteria, examples; it opens from disk and asks no other host."""

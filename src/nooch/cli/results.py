@@ -11,7 +11,13 @@ import typer
 
 from nooch.cli.evaluating import ScoreFormat
 from nooch.cli.output import console, note, print_json, progress, table
-from nooch.cli.parsing import StrictOption, parse_pairs, split_names
+from nooch.cli.parsing import (
+    OverwriteOption,
+    ResamplesSeedOption,
+    StrictOption,
+    parse_pairs,
+    split_names,
+)
 from nooch.errors import ParameterError, check_one_of
 from nooch.shared_types import Progress
 
@@ -82,9 +88,9 @@ def results_command(
     ),
     paired: str = typer.Option(None, help="Paired bootstrap against this method, or all for every pair."),
     bootstrap: int = typer.Option(1000, min=1, help="Resamples of --paired."),
-    seed: int = typer.Option(0, min=0, help="Seed of the resamples."),
+    seed: int = ResamplesSeedOption,
     out: list[Path] = typer.Option([], "--out", help="File: .md, .tex, .csv, .parquet or .json; repeat for several."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How tables are printed."),
 ) -> None:
     """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages over tasks."""

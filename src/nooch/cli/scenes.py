@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import split_names
+from nooch.cli.parsing import CriterionOption, OverwriteOption, TasksOption, split_names
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
 
@@ -31,7 +31,7 @@ def scenes_command(
     config: Path = typer.Option(None, help="YAML file of another world; --print-config prints the default one."),
     print_config: bool = typer.Option(False, "--print-config", help="Print the default world and stop."),
     workers: int = typer.Option(None, "--workers", min=1, help="Parallel processes; all processors by default."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a folder of scenes that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Draw scenes whose context is known, as COCO-format annotations and JPEGs."""
@@ -68,13 +68,13 @@ _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
 def find_score_command(
     suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder found in generated scenes."),
     truth: Path = typer.Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
-    criterion: list[str] = typer.Option([], "--criterion", help="Criteria to score; all by default."),
-    tasks: str = typer.Option(None, help="Tasks to score, separated by commas; all that have a truth by default."),
+    criterion: list[str] = CriterionOption,
+    tasks: str = TasksOption,
     split: str = typer.Option(None, help="Splits to score, separated by commas; all of the suite by default."),
     out: Path = typer.Option(
         None, "--out", help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds."
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Score challenge sets against the truth of generated scenes: precision, recall and AUC of each criterion."""

@@ -11,8 +11,10 @@ from nooch.cli.output import Format, FormatOption, console, note, print_json, pr
 from nooch.cli.parsing import (
     AllowUnannotatedOption,
     DatasetArgument,
+    OverwriteOption,
     Precision,
     PrecisionOption,
+    TaskSelectionOption,
     parse_grid,
     split_names,
 )
@@ -39,10 +41,10 @@ def sweep_command(
         None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
     ),
     precision: Precision = PrecisionOption,
-    tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
+    tasks: str = TaskSelectionOption,
     splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
     allow_unannotated: bool = AllowUnannotatedOption,
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a sweep folder that exists."),
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""

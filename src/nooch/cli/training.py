@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, print_json, progress
-from nooch.cli.parsing import DatasetArgument
+from nooch.cli.parsing import (
+    BatchOption,
+    CodecOption,
+    DatasetArgument,
+    DeviceOption,
+    ImagesOption,
+    OverwriteOption,
+    ProcessesOption,
+)
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
 __all__ = ["register"]
-
-Images: Any = typer.Option(None, "--images", help="Folder of images, where it is not the one that the dataset records.")
-Codec: Any = typer.Option(
-    "auto",
-    "--codec",
-    help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is there.",
-)
-Overwrite: Any = typer.Option(False, "--overwrite", help="Replace what was made before.")
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +33,10 @@ def pixels_command(
     dataset: Place = DatasetArgument,
     out: Path = typer.Option(..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."),
     size: int = typer.Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
-    images: Path = Images,
-    codec: str = Codec,
-    processes: int = typer.Option(None, "--processes", min=1, help="Parallel processes; all processors by default."),
-    overwrite: bool = Overwrite,
+    images: Path = ImagesOption,
+    codec: str = CodecOption,
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Decode and resize every image once; run again, it goes on where it was stopped."""
@@ -90,18 +89,18 @@ def features_command(
     pixels: Path = typer.Option(
         None, help="Pixel cache of the dataset; otherwise images are decoded for this pass alone."
     ),
-    images: Path = Images,
+    images: Path = ImagesOption,
     size: int = typer.Option(
         None, min=1, help="Height and width in pixels; by default those of --pixels, else the backbone's own."
     ),
-    batch: int = typer.Option(32, min=1, help="Images in a batch."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    batch: int = BatchOption,
+    device: str = DeviceOption,
     half: bool = typer.Option(False, "--half", help="Keep float16 numbers, half the size."),
     bf16: bool = typer.Option(False, "--bf16", help="Compute in bfloat16."),
     seed: int = typer.Option(0, help="Seed of random weights (config:NAME)."),
-    codec: str = Codec,
-    processes: int = typer.Option(None, "--processes", min=1, help="Parallel readers; all processors by default."),
-    overwrite: bool = Overwrite,
+    codec: str = CodecOption,
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Features of every image from a frozen backbone; run again, it goes on where it was stopped."""

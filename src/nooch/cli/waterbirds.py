@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from nooch.cli.output import Format, FormatOption, console, note, print_json, progress, table
-from nooch.cli.parsing import DatasetOption
+from nooch.cli.parsing import DatasetOption, OverwriteOption, ProcessesOption
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
@@ -40,8 +40,8 @@ def make_command(
         None, "--metadata", help="A metadata.csv that says which bird goes where, instead of a draw."
     ),
     quality: int = typer.Option(95, help="Quality of the JPEG files, 1 to 95."),
-    processes: int = typer.Option(None, "--processes", min=1, help="Parallel processes; all processors by default."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a folder that was made so before."),
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Put CUB's birds, cut out along their masks, on backgrounds of Places."""
