@@ -112,7 +112,7 @@ def test_find_in_parts_embeds_first(folder, run_cli):
     assert done.json["sets"] == whole.json["sets"]
     for file in ("challenge_sets.parquet",):
         assert (folder / "one" / file).read_bytes() == (folder / "two" / file).read_bytes()
-    assert open_dataset(folder / "parts").embeddings == ("lexical-256",)
+    assert open_dataset(folder / "parts").embedding_names == ("lexical-256",)
     # a file is divided; it is there for the next time
     values = np.random.default_rng(0).normal(size=(90, 3))
     np.savez(folder / "clip.npz", image_ids=load_dataset(folder / "parts").image_ids, embeddings=values)
