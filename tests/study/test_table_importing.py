@@ -446,3 +446,22 @@ def test_a_part_file_may_have_a_column_without_values(tmp_path):
     frame[1:].with_columns(n=None).write_parquet(tmp_path / "t" / "b.parquet")
     data = _imported(TableReading(tmp_path / "t", Columns("id"), TableOfImages(["y"])), tmp_path, 2)
     assert data.images["n"].to_list() == [0.5, None]
+
+
+def test_workers_may_run_in_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "t.csv", "id,y\n1,0\n2,1\n3,1\n")
+    (tmp_path / "elsewhere").mkdir()
+
+    def mapping(function, items):
+        for item in items:
+            with monkeypatch.context() as moved:
+                moved.chdir(tmp_path / "elsewhere")
+                yield function(item)
+
+    out = (tmp_path / "out").absolute()
+    import_dataset(TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, map=mapping)
+    import_dataset(
+        TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, part_size=1, map=mapping, overwrite=True
+    )
+    assert load_dataset(out).labels("y").tolist() == [False, True, True]

@@ -30,23 +30,25 @@ class TableFiles:
     """Files of the same columns, which make up one table.
 
     Attributes:
-        files: at least one, absolute.
+        files: at least one, absolute, since workers may run in other folders.
+        given: the files as errors name them.
         schema: columns and types.
     """
 
     files: Sequence[Path]
+    given: Sequence[Path]
     schema: Schema
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """The result of an action on the rows. Raises InputError, which names the file, where it cannot be read."""
-        scans = {file: _scan(file, self.schema) for file in self.files}
+        scans = {given: _scan(file, self.schema) for file, given in zip(self.files, self.given, strict=True)}
         # relaxed: a file may have a column without any value, and so without a type
         try:
-            return table_told(self.files[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed")))
+            return table_told(self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed")))
         except InputError:
             if len(scans) > 1:
-                for file, rows in scans.items():
-                    table_told(file, partial(act, rows))
+                for given, rows in scans.items():
+                    table_told(given, partial(act, rows))
             raise
 
 

@@ -21,7 +21,7 @@ from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
 from nooch.readers.reading import Counter, ImageListing, Job, as_given, in_range
-from nooch.readers.table_files import TableFiles, common_schema, file_schema
+from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (
     Columns,
     Layout,
@@ -85,29 +85,28 @@ class TableReading:
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
         count = Counter(map, progress)
-        with as_given(self.given()):
-            files = [file.absolute() for _, file in self.files()]
-            schemas = [
-                _schema_of(content) for content in count.done([_SchemaJob(folder, n, f) for n, f in enumerate(files)])
-            ]
-            table = TableFiles(files, common_schema(schemas, self.path))
-            names = list(table.schema)
-            check_columns(self.columns, names, self.path)
-            self.layout.check(names, self.path)
-            check_id_kind(table.schema[self.columns.id], self.columns, self.path)
-            self.columns.kept(names, self.layout.columns, self.path)
-            look = _LookJob(folder, 0, table, self.columns.id, self._watched())
-            sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
-            found, *sha256 = count.done([look, *sums])
-            classes = self.layout.classes(self._checked(found), self.path)
-            scanned = ScannedTable(self, folder, table, found.has_number_ids, classes, sha256[0] if sums else None)
-            if part_size is None or len(ids := scanned.ids()) <= part_size:
-                return scanned
-            return scanned.divided(ids, part_size, count)
+        given = [file for _, file in self.files()]
+        files = [file.absolute() for file in given]
+        with as_given((str(file), name) for file, name in zip(files, given, strict=True)):
+            schemas = count.done([_SchemaJob(folder, number, file) for number, file in enumerate(files)])
+        table = TableFiles(files, given, common_schema([_schema_of(content) for content in schemas], self.path))
+        self._check_columns(table.schema)
+        look = _LookJob(folder, 0, table, self.columns.id, self._watched())
+        sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
+        found, *sha256 = count.done([look, *sums])
+        classes = self.layout.classes(self._checked(found), self.path)
+        scanned = ScannedTable(self, folder, table, found.has_number_ids, classes, sha256[0] if sums else None)
+        if part_size is None or len(ids := scanned.ids()) <= part_size:
+            return scanned
+        return scanned.divided(ids, part_size, count)
 
-    def given(self) -> list[tuple[str, Path]]:
-        """Paths as they are read, and as they were given."""
-        return [(str(file.absolute()), file) for _, file in self.files()]
+    def _check_columns(self, schema: Schema) -> None:
+        """Raise where columns are missing, or cannot be what they are said to be."""
+        names = list(schema)
+        check_columns(self.columns, names, self.path)
+        self.layout.check(names, self.path)
+        check_id_kind(schema[self.columns.id], self.columns, self.path)
+        self.columns.kept(names, self.layout.columns, self.path)
 
     def _watched(self) -> list[str]:
         """Columns of which all values must be known."""
@@ -172,8 +171,7 @@ class ScannedTable:
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high``. Raises InputError for rows that are refused."""
         reading = self.reading
-        with as_given(reading.given()):
-            table = self._rows(low, high)
+        table = self._rows(low, high)
         rows = Rows(table.drop(_ID, _ROW), table[_ID].alias("image_id"), table[_ROW].to_numpy(), self._ids(low, high))
         index = None if images is None else images.index(_wanted(rows, reading.columns.file_name))
         return put_together(rows, reading.columns, reading.layout, reading.path, index, self.known)
@@ -377,5 +375,5 @@ def _arrow_bytes(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _schema_of(content: bytes) -> dict[str, pl.DataType]:
+def _schema_of(content: bytes) -> Schema:
     return dict(pl.read_ipc(io.BytesIO(content)).schema)
