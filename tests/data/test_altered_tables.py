@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from nooch.training.records import RunsFolder
 from refusals import fails
 from scipy.sparse import csr_array
 
@@ -18,6 +17,7 @@ from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.errors import FormatError
 from nooch.files import sha256_of
 from nooch.study.finding import find
+from nooch.training.run_records import RunsFolder
 
 
 def _data():
