@@ -2,7 +2,7 @@
 
     python benchmarks/bench_table_import.py [--rows 2000000] [--factors 1,10] [--part 50000] [--processes 2] [--kinds parquet,csv] [--json FILE]
 
-In parts (``--part-size``) against in one piece, as typed in a shell, start included. There are ten rows an image, anywhere
+In parts (``--part-size``) against in one part, as typed in a shell, start included. There are ten rows an image, anywhere
 in the file. Memory is the peak over all processes, looked at every 20 ms. Files are removed after use.
 """
 
@@ -64,13 +64,13 @@ def measured(command: list[str]) -> tuple[float, Memory]:
 
 
 def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds and memory of each way of importing."""
+    """Seconds and memory of an import in parts and in one."""
     out = HERE / "data" / "table-import-out"
     words = [sys.executable, "-m", "nooch", "import", "table", str(file), str(out), "--id", "id", "--class", "class"]
     words += ["--area", "area", "--split", "70/10/20", "--overwrite"]
     ways = {
         "in parts": ["--part-size", str(options.part), "--engine", f"local:{options.processes}"],
-        "in one piece": [],
+        "in one part": [],
     }
     found: dict[str, Any] = {"file": file.name, "gigabytes": file.stat().st_size / 1e9}
     for way in options.ways.split(","):
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=50_000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--kinds", default="parquet,csv")
-    parser.add_argument("--ways", default="in parts,in one piece")
+    parser.add_argument("--ways", default="in parts,in one part")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures = []

@@ -168,7 +168,7 @@ WIDE = {
     "an empty file": ("", {}, "cannot be read: empty"),
     "a ragged file": ("id,y\n1,1,1\n", {}, "cannot be read"),
     "no id": ("id,y\n1,1\n,0\n", {}, "1 rows have no id"),
-    "a repeated id": ("id,y\n1,1\n2,1\n1,0\n", {}, "image ids occur more than once: 1", "--class"),
+    "a repeated id": ("id,y\n1,1\n2,1\n1,0\n", {}, "image ids occur more than once: 1", "`class_column`"),
     "ids that become the same": ("id,y\na/1,1\na/1,1\n", {}, "image ids occur more than once: a/1"),
     "ids with fractions": ("id,y\n1.5,1\n", {}, "column id holds Float64", "integers or text"),
     "ids of 65 bits": ("id,y\n18446744073709551616,1\n", {}, "more than 64 bits", "so that they are text"),
@@ -178,7 +178,7 @@ WIDE = {
     "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {}, "label y holds fractions, NaN, infinity"),
     "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"}, "split values night are not known", "`split_values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"}, "split values None are not known"),
-    "a column called split": ("id,y,split\n1,1,train\n", {}, "columns split have a name that nooch uses", "--split-column"),
+    "a column called split": ("id,y,split\n1,1,train\n", {}, "columns split have a name that nooch uses", "`split_column`"),
     "a column called image_id": ("id,y,image_id\n1,1,7\n", {}, "columns image_id have a name that nooch uses"),
     "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "file names lead out", "relative paths"),
     "a path upwards": ("id,y,p\n1,1,a/../../b\n", {"file_name": "p"}, "file names lead out of the image folder: a/../../b"),
@@ -209,7 +209,7 @@ def test_sizes_that_are_refused(tmp_path):
 
 def test_arguments_that_are_refused(tmp_path):
     fails(
-        lambda: _wide(tmp_path, "id,y\n1,1\n", []), "no label column was given", "id, y", "--label", kind=ParameterError
+        lambda: _wide(tmp_path, "id,y\n1,1\n", []), "no label column was given", "id, y", "`label`", kind=ParameterError
     )
     fails(lambda: _wide(tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
     text = "id,y,s\n1,1,0\n"
@@ -221,7 +221,12 @@ def test_arguments_that_are_refused(tmp_path):
 def test_labels_that_are_lists_are_refused(tmp_path):
     for value in ('["a"]', '{"a": 1}'):
         path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
-        fails(lambda p=path: read_table_of_images(p, Columns("id"), ["y"]), "t.jsonl", "label y holds lists", "--class")
+        fails(
+            lambda p=path: read_table_of_images(p, Columns("id"), ["y"]),
+            "t.jsonl",
+            "label y holds lists",
+            "`class_column`",
+        )
 
 
 @pytest.mark.parametrize(
@@ -324,7 +329,7 @@ LONG = {
     "attributes that differ": (
         "id,class,area,place\n1,a,0.5,sea\n1,b,0.5,land\n",
         "images have different attributes in different rows: 1",
-        "--attributes",
+        "`attributes`",
     ),
 }
 

@@ -56,7 +56,7 @@ class TableOfImages:
     def check(self, names: Sequence[str], path: Path) -> None:
         """Raise where there is no label."""
         if not self.labels:
-            raise ParameterError("no label column was given", allowed=", ".join(names), remedy="give --label")
+            raise ParameterError("no label column was given", allowed=", ".join(names), remedy="give `label`")
         for label in self.labels:
             check_one_of("column", label, names, owner=str(path))
 
@@ -66,7 +66,7 @@ class TableOfImages:
             raise InputError(
                 f"image ids occur more than once: {some_of(twice)}",
                 where=path,
-                remedy="for a row of each (image, class), name the class column with --class",
+                remedy="for a row of each (image, class), name the class column with `class_column`",
             )
 
     def classes(self, seen: Seen, path: Path) -> list[_Class]:
@@ -108,7 +108,7 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
             f"label {label} holds lists or records",
             where=path,
             allowed="one value in each row",
-            remedy="give a long table with a row for each (image, class), and --class",
+            remedy="give a long table with a row for each (image, class), and `class_column`",
         )
     # beyond 2^53 a float is no exact number
     if distinct.dtype.is_float() and not ((distinct == distinct.round()) & (distinct.abs() <= 2**53)).all():
@@ -162,7 +162,7 @@ class LongTable:
                 f"images have different attributes in different rows: {some_of(twice)}",
                 where=path,
                 allowed="the same attributes in every row of an image",
-                remedy="keep the columns that belong to images with --attributes",
+                remedy="keep the columns that belong to images with `attributes`",
             )
 
     def classes(self, seen: Seen, path: Path) -> list[str]:

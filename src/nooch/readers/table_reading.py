@@ -7,6 +7,7 @@ import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -281,24 +282,46 @@ class _LookJob(Job):
 
     def make(self) -> _Found:
         """Raises InputError."""
-        counted = list(dict.fromkeys([self.id, *self.watched]))
-        about, ids, *values = self.table.read(
-            lambda rows: pl.collect_all(
-                [
-                    rows.select(pl.len().alias(_ROW), *(pl.col(name).null_count() for name in counted)),
-                    *(rows.select(pl.col(name).unique()) for name in (self.id, *self.watched)),
-                ],
-                engine="streaming",
-            )
-        )
-        distinct = ids[self.id].drop_nulls()
+        seen = {name: _Distinct() for name in dict.fromkeys([self.id, *self.watched])}
+        self.table.read(lambda rows: _look(seen, rows.select(*seen)))
+        distinct = seen[self.id].values().drop_nulls()
         numbers = distinct.cast(pl.Int64, strict=False) if _are_numbers(distinct) else None
         has_long = numbers is not None and numbers.null_count() > 0
         images = distinct if numbers is None else numbers.unique()
         images.sort().alias("image_id").to_frame().write_parquet(_ids_file(self.folder), row_group_size=_SLICE)
-        rows, *nulls = about.row(0)
-        contents = {name: _arrow_bytes(frame) for name, frame in zip(self.watched, values, strict=True)}
-        return _Found(rows, dict(zip(counted, nulls, strict=True)), contents, has_long, numbers is not None)
+        nulls = {name: column.nulls for name, column in seen.items()}
+        values = {name: _arrow_bytes(seen[name].values().to_frame()) for name in self.watched}
+        return _Found(seen[self.id].rows, nulls, values, has_long, numbers is not None)
+
+
+class _Distinct:
+    """What a column holds, a batch of rows after another: polars would hold several times the distinct values."""
+
+    def __init__(self) -> None:
+        self.rows = self.nulls = 0
+        self._found: list[pl.Series] = []
+        self._most = _SLICE
+
+    def add(self, column: pl.Series) -> None:
+        """Take in a batch."""
+        self.rows += len(column)
+        self.nulls += column.null_count()
+        self._found.append(column.unique())
+        if sum(map(len, self._found)) > self._most:
+            self._most = 2 * len(self.values()) + _SLICE
+
+    def values(self) -> pl.Series:
+        """The distinct values, null among them, in any order."""
+        self._found = [pl.concat(self._found).unique()]
+        return self._found[0]
+
+
+def _look(seen: Mapping[str, _Distinct], rows: pl.LazyFrame) -> None:
+    batches = rows.collect_batches(chunk_size=_SLICE // 16, maintain_order=False, engine="streaming")
+    # an empty table has no batch
+    for batch in chain([pl.DataFrame(schema=rows.collect_schema())], batches):
+        for column in batch:
+            seen[column.name].add(column)
 
 
 def _are_numbers(ids: pl.Series) -> bool:

@@ -1,10 +1,8 @@
-"""``nooch import table ... --part-size`` as a user types it."""
+"""``nooch import table`` as a user types it, in one part and in several."""
 
 import polars as pl
 import pytest
-from coco_files import write
 
-from nooch.cli import import_steps
 from nooch.data import load_dataset, open_dataset
 
 LONG = ["--id", "id", "--class", "class", "--area", "area"]
@@ -27,7 +25,7 @@ def tables(tmp_path):
 
 
 @pytest.mark.parametrize(("source", "words"), [("long", LONG), ("wide.parquet", WIDE)])
-def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, tables, source, words):
+def test_parts_and_engines_do_not_change_what_is_printed_and_held(run_cli, tables, source, words):
     words = ["import", "table", tables / source, *words, "--split", "60/20/20", "--group", "place", "--format", "json"]
     one = run_cli(*words[:3], tables / "whole", *words[3:])
     two = run_cli(*words[:3], tables / "parts", *words[3:], "--part-size", 20, "--engine", "local:2")
@@ -49,11 +47,11 @@ def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, tables, s
 def test_what_cannot_be_done_is_refused(run_cli, tables):
     before = sorted(tables.iterdir())
     for more, message in (
-        (["--engine", "local:2"], "give --part-size too"),
-        (["--processes", 2], "give --part-size too"),
         (["--part-size", 0], "--part-size"),
         (["--part-size", 9, "--split", "60/20/20", "--group", "plac"], "matches no part of"),
         (["--part-size", 9, "--images", tables / "none"], "no such folder of images"),
+        (["--attributes", "split"], "'split' is no column"),
+        (["--part-size", 9, "--attributes", "image_id"], "'image_id' is no column"),
     ):
         done = run_cli("import", "table", tables / "long", tables / "out", *LONG, *more)
         assert done.code == 2
@@ -62,16 +60,8 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
         assert sorted(tables.iterdir()) == before
 
 
-def test_large_tables_in_one_piece_bring_a_hint(run_cli, tables, monkeypatch):
-    write(tables / "long" / "readme.md", "x")
-    monkeypatch.setattr(import_steps, "_MANY", 1000)
-    done = run_cli("import", "table", tables / "long", tables / "a", *LONG)
-    assert "--part-size 125000 merges them in parts" in " ".join(done.err.split())
-
-
-def test_boxes_are_not_read_in_parts(run_cli, tmp_path):
-    done = run_cli("import", "boxes", tmp_path, tmp_path / "out", "--format", "voc", "--part-size", 9)
-    assert done.code == 2
-    assert "files of boxes cannot be read in parts" in " ".join(done.err.split())
-    assert "nooch import table --class --area" in " ".join(done.err.split())
-    assert list(tmp_path.iterdir()) == []
+def test_remedies_are_options(run_cli, tables):
+    done = run_cli("import", "table", tables / "long", tables / "out", "--id", "id", "--label", "class")
+    assert "name the class column with --class" in " ".join(done.err.split())
+    done = run_cli("import", "table", tables / "long", tables / "out", *LONG, "--attributes", "place,area")
+    assert "keep the columns that belong to images with --attributes" in " ".join(done.err.split())
