@@ -2,7 +2,7 @@
 
     python benchmarks/bench_import_scale.py [--images 40000] [--factors 1,10] [--part 20000] [--processes 2] [--keep] [--json FILE]
 
-In parts (``--part-size``) against in one piece, as typed in a shell, start included; and against reading the bytes once.
+In several parts (``--part-size``) against in one, as typed in a shell, start included; and against reading the bytes once.
 Files are made from one generated set: every copy has the ids ``factor * id + copy``, so that the images of any part lie all
 over a file. Memory is the peak over all processes, looked at every 20 ms. Files are removed after use (10 times 40,000
 images are 3.7 GB); 80 times are left to try by hand.
@@ -92,7 +92,7 @@ def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         *(w for role, file in files.items() for w in (f"--{role}", file)),
     ]
     found: dict[str, Any] = {"gigabytes": sum(Path(file).stat().st_size for file in files.values()) / 1e9}
-    ways = {"in parts": ["--part-size", str(options.part)], "in one piece": []}
+    ways = {"in several parts": ["--part-size", str(options.part)], "in one part": []}
     for way in options.ways.split(","):
         seconds, memory = measured([*words, *ways[way]])
         found[way] = {"seconds": seconds, "memory": memory, "fingerprint": read_header(out).fingerprint}
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--factors", default="1,10")
     parser.add_argument("--part", type=int, default=20_000)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--ways", default="in parts,in one piece")
+    parser.add_argument("--ways", default="in several parts,in one part")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
