@@ -163,16 +163,7 @@ def _texts(path: Path) -> list[str]:
 FLAGS = {flag for command in _commands_of(typer.main.get_command(app)) for one in command.params for flag in one.opts}
 
 
-# these still name flags
-FLAGGED = {
-    "encoders.captions", "readers.coco", "readers.coco_layout", "readers.coco_reading", "readers.image_files",
-    "readers.label_maps", "readers.maps", "readers.voc",
-    "readers.yolo", "study.embedding", "study.finding", "study.report_shades", "study.shard_sums",
-}  # fmt: skip
-BELOW = [path for path in MODULES if _room(_name(path)) != "cli" and _name(path).removeprefix("nooch.") not in FLAGGED]
-
-
-@pytest.mark.parametrize("path", BELOW, ids=_name)
+@pytest.mark.parametrize("path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name)
 def test_only_the_command_line_knows_flags(path):
     """Messages name parameters in backticks, which the command line shows as flags; --flag=value is of other programs."""
     for text in _texts(path):

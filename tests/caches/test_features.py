@@ -206,7 +206,7 @@ def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkey
     monkeypatch.setattr(features, "_forward", full)
     fails(
         lambda: extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=16)),
-        "out of memory while extracting features with batches of 16", "--batch 8", kind=NoochError,
+        "out of memory while extracting features with batches of 16", "`batch` 8", kind=NoochError,
     )  # fmt: skip
 
 

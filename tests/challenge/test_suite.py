@@ -198,7 +198,7 @@ def test_wrong_requests_are_refused():
             suite.set(*arguments)
     with pytest.raises(ParameterError, match="gist has no thresholds of its own"):
         find(data, {"gist": Gist("e")})
-    with pytest.raises(ParameterError, match="'ce' is no criterion of --match"):
+    with pytest.raises(ParameterError, match="'ce' is no criterion of `match`"):
         find(data, {"gist": Gist("e")}, match="ce")
     with pytest.raises(ParameterError, match="'gist' is no criterion of the combination"):
         find(data, {"ce": CE(), "c": Combination("ce & gist")})

@@ -190,7 +190,7 @@ def test_a_selection_uses_its_own_captions():
 def test_a_dataset_without_captions_says_how_to_get_them(captions):
     frame = None if captions is None else pl.DataFrame(schema={"image_id": pl.Int64, "caption": pl.String})
     data = Dataset.build(pl.DataFrame({"image_id": [1]}), ["dog"], csr_array((1, 1)), frame)
-    with pytest.raises(UndefinedError, match="--captions"):
+    with pytest.raises(UndefinedError, match="`captions`"):
         embed_captions(data, Fake())
 
 

@@ -223,11 +223,11 @@ def test_the_same_class_may_have_several_numbers(tmp_path):
 
 def test_arguments_that_exclude_each_other(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)]))
-    fails(read_coco, "no annotation file was given", "--things, --stuff", kind=ParameterError)
+    fails(read_coco, "no annotation file was given", "`things`, `stuff`", kind=ParameterError)
     fails(lambda: read_coco(captions=[a]), "no annotation file was given", kind=ParameterError)
     fails(
         lambda: read_coco([a], [a], stuff_maps=tmp_path),
-        "--stuff-maps exclude each other",
+        "`stuff_maps` exclude each other",
         kind=ParameterError,
         helps=False,
     )

@@ -189,7 +189,7 @@ def test_maps_beside_other_images_are_refused(tmp_path):
     _lay(tmp_path, stuff="-")
     _lay_maps(lambda part: tmp_path / "annotations" / f"stuff_{part}_pixelmaps", 149)
     _lay_maps(lambda part: tmp_path / "annotations" / f"panoptic_{part}", 7)
-    fails(lambda: find_coco(tmp_path), "that would be counted as pixel maps", "--stuff-maps")
+    fails(lambda: find_coco(tmp_path), "that would be counted as pixel maps", "`stuff_maps`")
 
 
 @pytest.mark.parametrize("name", ["nooch_split.npz", "cocostuff_split_image_ids.npz"])

@@ -199,7 +199,12 @@ def test_arguments_that_are_refused(tmp_path):
 def test_labels_that_are_lists_are_refused(tmp_path):
     for value in ('["a"]', '{"a": 1}'):
         path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
-        fails(lambda p=path: read_table_of_images(p, Columns("id"), ["y"]), "t.jsonl", "label y holds lists", "`class_column`")
+        fails(
+            lambda p=path: read_table_of_images(p, Columns("id"), ["y"]),
+            "t.jsonl",
+            "label y holds lists",
+            "`class_column`",
+        )
 
 
 @pytest.mark.parametrize(

@@ -457,7 +457,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(tmp_path):
         )
         assert not (tmp_path / "suite").exists()
 
-    refuses(ParameterError, "own", "partial, merge and finish", "three methods", "--fitted", criteria={"own": _Own()})
+    refuses(ParameterError, "own", "partial, merge and finish", "three methods", "`fitted`", criteria={"own": _Own()})
     refuses(ParameterError, "gist has no thresholds", criteria={"gist": Gist("e")})
     refuses(ParameterError, "'Z' is no class", tasks=["Z"])
     refuses(ParameterError, "'all' is no split", splits=["all"])

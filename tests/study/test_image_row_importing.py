@@ -106,7 +106,7 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
     assert words[case] in str(_both(tmp_path, maps, 3, images=images))
 
 
-def test_a_class_that_names_what_was_not_annotated_asks_for_void_in_both(run_cli, tmp_path):
+def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
     maps = _maps(tmp_path, ["1", "2"])
     listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
     words = ["import", "label-maps", maps, tmp_path / "out", "--classes", listed, "--suffix", "_ids"]

@@ -36,11 +36,11 @@ _AGAIN = "find the suite again"
 _SETS: Schema = {
     "criterion": Column(NAMES, "the suite's criteria"),
     "task": Column(NAMES, "the suite's tasks"),
-    "split": Column(NAMES, ", ".join([*SPLITS, ALL]), wrong=lambda split: ~split.cast(pl.String).is_in([*SPLITS, ALL])),
+    "split": Column(NAMES, ", ".join([*SPLITS, ALL]), among=(*SPLITS, ALL)),
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
     "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
     "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
-    "subset": Column(NAMES, ", ".join(SUBSETS), wrong=lambda subset: ~subset.cast(pl.String).is_in(SUBSETS)),
+    "subset": Column(NAMES, ", ".join(SUBSETS), among=SUBSETS),
     # suites of earlier versions have no such column
     "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True),
 }

@@ -13,8 +13,11 @@ from nooch.cli.output import Format, FormatOption, console, note, print_json
 from nooch.cli.parsing import (
     AllowUnannotatedOption,
     DatasetArgument,
+    EngineOption,
+    OverwriteOption,
     Precision,
     PrecisionOption,
+    TaskSelectionOption,
     recorded_path,
     split_names,
 )
@@ -67,16 +70,12 @@ def find_command(
         None,
         help="scores: attribute column of supports, larger = a more usual context; {task} in it is the task's name.",
     ),
-    tasks: str = typer.Option("all", help="all, nooch (the paper's 12), or classes separated by commas."),
+    tasks: str = TaskSelectionOption,
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
     allow_unannotated: bool = AllowUnannotatedOption,
-    engine: str = typer.Option(
-        None,
-        "--engine",
-        help="Where parts are searched: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
-    ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a suite folder that exists."),
+    engine: str = EngineOption,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Find the challenge sets of a dataset."""
@@ -132,11 +131,7 @@ def embed_command(
     dataset: Place = DatasetArgument,
     encoder: str = typer.Option(..., help="Encoder name or folder, or a file of embeddings."),
     precision: Precision = PrecisionOption,
-    engine: str = typer.Option(
-        None,
-        "--engine",
-        help="Where parts are embedded: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
-    ),
+    engine: str = EngineOption,
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
     from nooch.data import open_dataset

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nooch.engines.ray import RayEngine
     from nooch.engines.slurm import SlurmEngine
     from nooch.readers.reading import Reading
-    from nooch.study.importing import Imported
+    from nooch.study.import_parts import Imported
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 

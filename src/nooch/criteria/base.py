@@ -85,7 +85,7 @@ class Fitted(ABC):
     def reads(self) -> Collection[str] | None:
         """What it reads of a dataset beside images and areas, of ``captions`` and ``embeddings/NAME``; None: everything.
 
-        A criterion that is not fitted yet may have this too. On a dataset in parts nothing else is then read.
+        A criterion that is not fitted yet may have this too. Nothing else is then read of a dataset folder.
         """
         return None
 

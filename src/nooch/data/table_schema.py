@@ -40,6 +40,7 @@ class Column:
         allowed: values, in words.
         nulls: whether a value may be missing.
         optional: whether the column may be.
+        among: the names that are allowed, of a column of names; empty where any is.
         wrong: mask of the values that are not allowed, bool (n,); null counts as allowed.
     """
 
@@ -47,6 +48,7 @@ class Column:
     allowed: str
     nulls: bool = False
     optional: bool = False
+    among: tuple[str, ...] = ()
     wrong: Callable[[pl.Series], pl.Series] | None = None
 
 
@@ -63,7 +65,7 @@ IMAGES: Schema = {
     ),
     "width": _SIZE,
     "height": _SIZE,
-    "split": Column((pl.String,), f"{', '.join(SPLITS)} or {ALL}", wrong=lambda split: ~split.is_in([*SPLITS, ALL])),
+    "split": Column((pl.String,), f"{', '.join(SPLITS)} or {ALL}", among=(*SPLITS, ALL)),
     **{name: Column((pl.Boolean,), "Boolean, never null", optional=True) for name in ANNOTATED},
 }
 """Any other column is an attribute."""
@@ -105,6 +107,8 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
             problem = f"is {type_name(values.dtype)}"
         elif values.null_count() and not column.nulls:
             problem = f"has {values.null_count()} nulls"
+        elif column.among and (others := set(values.unique().cast(pl.String)) - set(column.among)):
+            problem = f"holds {some_of(sorted(others), 3)}"
         elif column.wrong is not None and (mask := column.wrong(values)).any():
             problem = f"holds {some_of(values.filter(mask).head(3))}"
         else:

@@ -62,7 +62,7 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
     if not len(texts):
         raise UndefinedError(
             "the dataset has no captions, so nothing can be embedded",
-            remedy="give the caption files at import (--captions), or an embedding of your own",
+            remedy="give the caption files at import (`captions`), or an embedding of your own",
         )
     return texts.sort()
 

@@ -84,9 +84,9 @@ class CocoReading:
     def check(self, plan: SplitPlan | None) -> None:
         """Raises a ParameterError for parameters that do not fit, and for groups by what is no column and no pattern."""
         if not self.things and not self.stuff:
-            raise ParameterError("no annotation file was given", allowed="--things, --stuff, or both")
+            raise ParameterError("no annotation file was given", allowed="`things`, `stuff`, or both")
         if self.stuff and self.stuff_maps is not None:
-            raise ParameterError("--stuff and --stuff-maps exclude each other: each gives the areas of stuff")
+            raise ParameterError("`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff")
         map_values(self.stuff_map_values)
         if plan is not None and plan.group is not None:
             import polars as pl

@@ -130,7 +130,7 @@ def _files(root: Path, role: str) -> dict[str, Path]:
             raise InputError(
                 f"differs from {others[0]}: which of them is meant?",
                 where=places[0],
-                remedy="move one of them away, or name files with nooch import coco --things ... --stuff ...",
+                remedy="move one of them away, or name files with nooch import coco `things` ... `stuff` ...",
             )
         if places:
             found[part] = places[0]
@@ -178,7 +178,7 @@ def _check_alone(folders: list[Path]) -> None:
                 "that would be counted as pixel maps",
                 where=parent,
                 remedy="move the two folders of maps into a folder of their own "
-                "and name it with nooch import coco --stuff-maps",
+                "and name it with nooch import coco `stuff_maps`",
             )
 
 

@@ -44,7 +44,7 @@ __all__ = ["asked_embedding", "embed"]
 
 def embed(
     data: Dataset,
-    name: str | None,
+    encoder: str | None,
     *,
     precision: str | None = None,
     map: Map = builtins.map,
@@ -61,7 +61,7 @@ def embed(
 
     Args:
         data: with captions, unless the embedding exists or comes from a file. In memory it is embedded at once.
-        name: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``), which is divided like the images; or
+        encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``), which is divided like the images; or
             an encoder's name or folder. None takes the dataset's only embedding.
         precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an embedding that the
             dataset has must be of this precision.
@@ -76,18 +76,18 @@ def embed(
         InputError: no captions; an encoder that gives no finite vectors; a file that names none of the images.
         OutputError: the folder cannot be written and there is no ``note``, or another process is embedding there.
     """
-    found = asked_embedding(name, data.embedding_names, precision)
+    found = asked_embedding(encoder, data.embedding_names, precision)
     if isinstance(found, str):
         return data, found
     if not isinstance(found, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy="import with --captions, or give image embeddings as a file (--encoder FILE.npz)",
+            remedy="import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)",
         )
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)
     try:
-        work = _Work(name or "", found, builtins.map if data.n_parts == 1 else map, threads, progress)
+        work = _Work(encoder or "", found, builtins.map if data.n_parts == 1 else map, threads, progress)
         return _in_folder(data, work, resumable=note is None)
     except OutputError as error:
         if note is None:
@@ -102,7 +102,7 @@ def asked_embedding(
     """What an encoder's name means for a dataset: one of its embeddings, a file, or an encoder whose embedding it lacks.
 
     Args:
-        name: see ``embed``; ``precision`` likewise.
+        name: ``encoder`` of ``embed``; ``precision`` likewise.
         embeddings: names of those that the dataset has.
         precision: see ``embed``.
 
@@ -116,7 +116,7 @@ def asked_embedding(
         raise ParameterError(
             "the gist criterion needs an encoder of captions",
             allowed=f"an encoder, a folder, or one of the dataset's embeddings: {', '.join(embeddings) or 'none'}",
-            remedy="give --encoder, such as all-MiniLM-L6-v2 or lexical",
+            remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
         )
     if name in embeddings:
         return _checked(name, precision)

@@ -238,7 +238,7 @@ def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
         raise InputError(
             "the dataset has neither a valid nor a test split to find in",
             allowed=", ".join(data.splits) or "images in some split",
-            remedy="name a split with --splits, or import with --split",
+            remedy="name a split with `splits`, or import with `split`",
         )
     return list(splits)
 
@@ -246,12 +246,12 @@ def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
 def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]) -> None:
     """Raise a ParameterError where the criterion whose counts are matched is none that can be."""
     if match is not None:
-        check_one_of("criterion", match, fitted, owner="--match")
+        check_one_of("criterion", match, fitted, owner="`match`")
     for name, one in fitted.items():
         if isinstance(one, SupportFitted) and one.thresholds is None and match in (None, name):
             raise ParameterError(
                 f"{name} has no thresholds of its own",
-                remedy="match another criterion's counts (--match ce), or give --tau",
+                remedy="match another criterion's counts (`match` ce), or give `tau`",
             )
     for name, criterion in criteria.items():
         if isinstance(criterion, Combination):

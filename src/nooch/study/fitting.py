@@ -69,7 +69,7 @@ def training_part(data: Dataset, name: str) -> Dataset:
     raise InputError(
         f"the split train is empty, so {name} cannot be fitted",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
-        remedy="give cues by hand for every task, or a criterion fitted elsewhere (--fitted SUITE)",
+        remedy="give cues by hand for every task, or a criterion fitted elsewhere (`fitted` SUITE)",
     )
 
 
@@ -102,7 +102,7 @@ def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str])
         raise ParameterError(
             f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
             allowed="ce, gist, attribute, scores, a criterion with these three methods, or one fitted before",
-            remedy="fit it on a dataset in one piece, and give that suite with --fitted",
+            remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
     given = getattr(criterion, "cues", {})
     # cues by hand need no training image; A(C, Y) is then unknown

@@ -51,7 +51,7 @@ def cue_masks(
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         raise InputError(
-            "image ids are text, and COCO's are integers", where="annotations", remedy="leave --annotations out"
+            "image ids are text, and COCO's are integers", where="annotations", remedy="leave `annotations` out"
         )
     source = read_annotations(
         [Path(p) for p in annotations], set(ids.values()), list(data.provenance.get("sources", []))

@@ -17,7 +17,7 @@ __all__ = ["check_counted", "check_fit", "check_sets", "left_out"]
 _MOST = 6
 _REMEDY = (
     "import the annotation files of the other images too, or only the images that were annotated; "
-    "with allow_unannotated the rest is used as it is"
+    "with `allow_unannotated` the rest is used as it is"
 )
 
 

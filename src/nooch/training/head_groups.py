@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,8 +72,8 @@ class HeadGroups:
         for _, members in groupby(self.jobs, key=_alike):
             listed, start = list(members), made[-1].heads.stop if made else 0
             objective = objective_of(self.data, listed, self.settings.variant, self.device)
-            expected = self._columns(listed, lambda job: expected_of(self.data, job, self.first.get(job)))
-            made.append(HeadGroup(slice(start, start + len(listed)), objective, expected=expected))
+            heads = slice(start, start + len(listed))
+            made.append(HeadGroup(heads, objective, expected=self._columns(listed, self._expected)))
         return made
 
     @cached_property
@@ -88,14 +88,14 @@ class HeadGroups:
     @cached_property
     def _tables(self) -> dict[tuple[str, str], Tensor]:
         """(split, ``labels`` or ``environments``) -> of each row and head, uint8 (m, H)."""
-        return {
-            (split, by): self._table(split, by) for split in ("train", "valid") for by in ("labels", "environments")
-        }
+        keys = product(("train", "valid"), ("labels", "environments"))
+        return {(split, by): self._table(split, by) for split, by in keys}
 
     def _table(self, split: str, by: str) -> Tensor:
         import torch
 
-        of_task = {task: self.data.groups(task, by, split) for task in {job.task for job in self.jobs}}
+        tasks = {job.task for job in self.jobs}
+        of_task = {task: self.data.groups(task, by, split) for task in tasks}
         table = np.column_stack([of_task[job.task] for job in self.jobs])
         return torch.from_numpy(np.ascontiguousarray(table)).to(self.device)
 
@@ -109,6 +109,9 @@ class HeadGroups:
         for group in self.groups:
             group.counts = self._columns(self.jobs[group.heads], weights)
 
+    def _expected(self, job: Job) -> NDArray[np.float32] | None:
+        return expected_of(self.data, job, self.first.get(job))
+
     def _columns(self, jobs: Sequence[Job], weights: _Weights) -> Tensor | None:
         """A column for each job of a group; or None where their rows are taken once each.
 
@@ -119,7 +122,9 @@ class HeadGroups:
 
         if not _weighs(jobs[0]):
             return None
-        names = [(job.task, job.method, job.parameters, job.seed if job.kind.first else 0) for job in jobs]
+        seeds = [job.seed if job.kind.first else 0 for job in jobs]
+        pairs = zip(jobs, seeds, strict=True)
+        names = [(job.task, job.method, job.parameters, seed) for job, seed in pairs]
         columns = {name: weights(job) for name, job in dict(zip(names, jobs, strict=True)).items()}
         listed = [column for name in names if (column := columns[name]) is not None]
         return torch.from_numpy(np.column_stack(listed)).to(self.device)
@@ -157,7 +162,8 @@ class HeadGroups:
             for group in self.groups:
                 own = group.heads
                 outputs = logits[:, own], labels[:, own], environments[:, own]
-                values.append(validation_value(rule, group.objective, outputs, group.expected, batch))
+                value = validation_value(rule, group.objective, outputs, group.expected, batch)
+                values.append(value)
             nll = losses(logits, labels).mean(dim=0)
         return torch.cat(values).double().cpu().numpy(), nll.double().cpu().numpy()
 
@@ -185,7 +191,8 @@ class HeadGroups:
         """Restore what ``state_dict`` gave."""
         for number, group in enumerate(self.groups):
             if f"q_{number}" in arrays:
-                group.objective.q = tensor_of(arrays[f"q_{number}"]).to(self.device)  # type: ignore[attr-defined]
+                weights = tensor_of(arrays[f"q_{number}"])
+                group.objective.q = weights.to(self.device)  # type: ignore[attr-defined]
 
 
 def batch_gradient(
@@ -207,7 +214,8 @@ def batch_gradient(
     import torch
 
     labels, environments = targets
-    inside = indicators(environments, n, labels) if any(g.objective.needs_environments for g in groups) else None
+    needed = any(group.objective.needs_environments for group in groups)
+    inside = indicators(environments, n, labels) if needed else None
     # heads whose rows have a fixed weight lie first, and differ in nothing else
     first = [group for group in groups if isinstance(group.objective, ERM)]
     others = groups[len(first) :]
@@ -218,7 +226,8 @@ def batch_gradient(
         for group in first
         if isinstance(group.objective, ERM)
     ]
-    fixed = [w.expand(len(at), g.heads.stop - g.heads.start) for w, g in zip(weights, first, strict=True)]
+    widths = [group.heads.stop - group.heads.start for group in first]
+    fixed = [w.expand(len(at), width) for w, width in zip(weights, widths, strict=True)]
     table = torch.cat(fixed, dim=1) if fixed else labels[:, :0]
 
     def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
@@ -229,9 +238,9 @@ def batch_gradient(
         derivatives = [times * known.residuals[:, :width] / len(logits)]
         for group in others:
             heads = group.heads
-            value, derivative = group.objective.gradient(
-                logits[:, heads], labels[place, heads], environments[place, heads], known.heads(heads)
-            )
+            targets_of = labels[place, heads], environments[place, heads]
+            outputs, shared = logits[:, heads], known.heads(heads)
+            value, derivative = group.objective.gradient(outputs, *targets_of, shared)
             values.append(value)
             derivatives.append(derivative)
         steps = torch.cat(derivatives, dim=1)

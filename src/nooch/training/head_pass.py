@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HeadPass"]
 
+_Read = Callable[[NDArray[np.intp]], Any]
+
 _BLOCK = 4096
 """Images whose outputs are computed at a time."""
 
@@ -89,7 +91,7 @@ class HeadPass(TrainingPass):
         They are those of the heads that ``save`` writes, on features as they are, which are read
         once.
         """
-        heads = np.stack([self._head(number) for number in range(len(self.jobs))]).astype(np.float64)
+        heads = np.stack([self._head(n) for n in range(len(self.jobs))]).astype(np.float64)
         outputs = _outputs(heads, self.data.inputs.__getitem__, self.data.rows[split])
         return list(outputs.astype(np.float32))
 
@@ -102,10 +104,11 @@ class HeadPass(TrainingPass):
         save_head(self._head(number), folder)
 
     def refit(self) -> None:
-        """Last stages of the jobs whose methods have one: new weights in place of their best ones."""
+        """Last stages of methods that have one: new weights replace those of the best epochs."""
         for number, job in enumerate(self.jobs):
             if self.best_epochs[number]:
-                self.best_weights[number] = refitted(self.data, job, self.best_weights[number], self._read)
+                head = self.best_weights[number]
+                self.best_weights[number] = refitted(self.data, job, head, self._read)
 
     def _train(self) -> NDArray[np.float64]:
         heads, job, train = self.heads, self.jobs[0], self.data.rows["train"]
@@ -147,8 +150,9 @@ class HeadPass(TrainingPass):
         }
 
     def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        weights, biases = (tensor_of(arrays[name]).to(self.device) for name in ("weights", "biases"))
-        self.state, self.best_weights = HeadState(weights, biases), arrays["best_weights"].copy()
+        weights, biases = tensor_of(arrays["weights"]), tensor_of(arrays["biases"])
+        self.state = HeadState(weights.to(self.device), biases.to(self.device))
+        self.best_weights = arrays["best_weights"].copy()
         self._first = {
             job: {split: arrays[f"first_{number}_{split}"] for split in ("train", "valid")}
             for number, job in enumerate(self.jobs)
@@ -162,8 +166,9 @@ class HeadPass(TrainingPass):
         return HeadGroups(self.data, jobs, self.settings, self.device, self._first)
 
     def _first_stages(self) -> dict[Job, Outputs]:
-        """Outputs of the jobs' first stages: heads trained by ERM for as many epochs as each asks."""
-        epochs = {job: job.kind.first.epochs(dict(job.parameters)) for job in self.jobs if job.kind.first}
+        """Outputs of first stages: heads trained by ERM for as many epochs as each job asks."""
+        stages = {job: job.kind.first for job in self.jobs}
+        epochs = {job: stage.epochs(dict(job.parameters)) for job, stage in stages.items() if stage}
         if not epochs:
             return {}
         plain = {job: Job(job.task, "erm", (), job.seed, job.order) for job in epochs}
@@ -177,7 +182,8 @@ class HeadPass(TrainingPass):
             if ended:
                 outputs = {split: first.current(split) for split in ("train", "valid")}
                 place = {job: number for number, job in enumerate(first.jobs)}
-                made |= {job: {s: values[place[plain[job]]] for s, values in outputs.items()} for job in ended}
+                of_job = {job: place[plain[job]] for job in ended}
+                made |= {job: {s: outputs[s][n] for s in outputs} for job, n in of_job.items()}
         return made
 
     def _head(self, number: int) -> NDArray[np.float32]:
@@ -191,10 +197,12 @@ class HeadPass(TrainingPass):
     def _weights(self) -> NDArray[np.float32]:
         """Weights and biases of the active heads, float32 (n_active, d + 1)."""
         n = self.state.n_heads
-        return np.concatenate([array_of(self.state.weights[:, :n]), array_of(self.state.biases[None, :n])]).T
+        both = array_of(self.state.weights[:, :n]), array_of(self.state.biases[None, :n])
+        return np.concatenate(both).T
 
 
-def _outputs(heads: NDArray[Any], read: Callable[[NDArray[np.intp]], Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+def _outputs(heads: NDArray[Any], read: _Read, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Outputs (H, m) of heads (H, d + 1) for some rows of features, read a block at a time."""
-    blocks = (np.asarray(read(rows[start : start + _BLOCK])) for start in range(0, len(rows), _BLOCK))
+    starts = range(0, len(rows), _BLOCK)
+    blocks = (np.asarray(read(rows[start : start + _BLOCK])) for start in starts)
     return np.concatenate([heads[:, :-1] @ block.T + heads[:, -1:] for block in blocks], axis=1)

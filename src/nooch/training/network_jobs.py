@@ -49,7 +49,7 @@ class NetworkJobs(NetworkPass):
         device: where these are.
 
     Raises:
-        ParameterError: no job, jobs that do not take the same rows, or what ``NetworkPass`` refuses.
+        ParameterError: no job, jobs that take other rows, or what ``NetworkPass`` refuses.
         InputError: as ``NetworkPass``.
     """
 
@@ -63,7 +63,8 @@ class NetworkJobs(NetworkPass):
     ) -> None:
         TrainingPass.__init__(self, len(jobs), settings)
         if len({job.takes for job in jobs}) != 1:
-            raise ParameterError("jobs that take other rows", where="a pass", allowed="jobs of one Job.takes")
+            allowed = "jobs of one Job.takes"
+            raise ParameterError("jobs that take other rows", where="a pass", allowed=allowed)
         self.data, self.jobs, self.settings = data, list(jobs), settings
         self.backbones, self.device = backbones, device
         self._outputs: Outputs | None = None
@@ -77,17 +78,21 @@ class NetworkJobs(NetworkPass):
             return super().step()
         record = self._first.step()
         if self._first.epoch == self._first.settings.epochs - 1:
-            networks, batch = [trainer.network for trainer in self._first.trainers], self.settings.batch
+            network, batch = self._first.trainers[0].network, self.settings.batch
             rows = {split: self.data.rows[split] for split in ("train", "valid")}
-            self._outputs = {s: read_logits(networks, self.data.inputs, r, batch)[0][:, 0] for s, r in rows.items()}
+            outputs = {s: read_logits([network], self.data.inputs, rows[s], batch) for s in rows}
+            self._outputs = {split: values[0][:, 0] for split, values in outputs.items()}
             self._build_main()
         return record
 
     def state_dict(self) -> Arrays:
         """All that changes, as arrays."""
-        stage = {"main": super().state_dict()} if self._first is None else {"first": self._first.state_dict()}
-        stage["outputs"] = {split: np.asarray(values) for split, values in (self._outputs or {}).items()}
-        arrays = {f"{name}.{key}": value for name, part in stage.items() for key, value in part.items()}
+        stages: dict[str, Mapping[str, Any]] = {"outputs": self._outputs or {}}
+        if self._first is None:
+            stages["main"] = super().state_dict()
+        else:
+            stages["first"] = self._first.state_dict()
+        arrays = {f"{name}.{key}": a for name, stage in stages.items() for key, a in stage.items()}
         return {"epoch": np.array(self.epoch), "stopped": np.array(self.n_stopped), **arrays}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -141,16 +146,16 @@ class NetworkJobs(NetworkPass):
         # one epoch more than is taken: at its last epoch a network goes back to its best one
         epochs = job.kind.first.epochs(dict(job.parameters)) + 1
         settings = replace(self.settings, epochs=epochs, patience=epochs)
-        return NetworkPass(
-            self.backbones, self.data.inputs, self.data.rows, [self._target(plain)], settings, self._hooks(plain)
-        )
+        inputs, rows, targets = self.data.inputs, self.data.rows, [self._target(plain)]
+        return NetworkPass(self.backbones, inputs, rows, targets, settings, self._hooks(plain))
 
     def _build_main(self) -> None:
         """Build the networks of the main training, which needs the outputs of the first stage."""
         # before they are built: the memory of its network
         self._first = None
         targets, hooks = [self._target(job) for job in self.jobs], self._hooks(self.jobs[0])
-        super().__init__(self.backbones, self.data.inputs, self.data.rows, targets, self.settings, hooks)
+        inputs, rows = self.data.inputs, self.data.rows
+        super().__init__(self.backbones, inputs, rows, targets, self.settings, hooks)
 
     def _target(self, job: Job) -> Target:
         data, environments = self.data, self.data.environments.get(job.task)
@@ -182,4 +187,5 @@ class NetworkJobs(NetworkPass):
             assert mixture is not None  # noqa: S101 - it has a mixing
             return train[mixture.partners[taken]], mixture.weights[taken]
 
-        return BatchHooks(job.order, lambda epoch: train[places(epoch)], None if job.kind.mixing is None else mix)
+        mixed = None if job.kind.mixing is None else mix
+        return BatchHooks(job.order, lambda epoch: train[places(epoch)], mixed)

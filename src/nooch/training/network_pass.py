@@ -105,7 +105,8 @@ class NetworkPass(TrainingPass):
         """
         trainer = self.trainers[number]
         if number in self.active:
-            raise ParameterError(f"{trainer.target.name} is still in training", remedy="train until finished")
+            name = trainer.target.name
+            raise ParameterError(f"{name} is still in training", remedy="train until finished")
         return trainer.network
 
     def _train(self) -> NDArray[np.float64]:
@@ -127,7 +128,8 @@ class NetworkPass(TrainingPass):
         networks = [trainer.network for trainer in trainers]
         outputs = read_logits(networks, self.pixels, valid, self.settings.batch)
         at = on_device(valid, self.device)
-        both = [trainer.validate(values, at) for trainer, values in zip(trainers, outputs, strict=True)]
+        pairs = zip(trainers, outputs, strict=True)
+        both = [trainer.validate(logits, at) for trainer, logits in pairs]
         values, nll = np.array(both, dtype=np.float64).T
         return values, nll
 
@@ -155,7 +157,8 @@ def _check_mixing(targets: Sequence[Target], hooks: BatchHooks) -> None:
     weighted = [target.name for target in targets if target.row_weights is not None]
     if hooks.mix is not None and weighted:
         raise ParameterError(
-            f"images are mixed, and rows of {weighted[0]} have weights", allowed="one of the two: a mixture has no row"
+            f"images are mixed, and rows of {weighted[0]} have weights",
+            allowed="one of the two: a mixture has no row",
         )
 
 
@@ -181,6 +184,5 @@ def _limits(batch: int, n_networks: int, what: str) -> Iterator[None]:
     except NoochError as error:
         if n_networks < 2 or type(error) is not NoochError:
             raise
-        raise NoochError(
-            error.problem, remedy=f"{error.remedy}, or fewer networks at once, such as `set` networks={n_networks // 2}"
-        ) from error
+        fewer = f"fewer networks at once, such as `set` networks={n_networks // 2}"
+        raise NoochError(error.problem, remedy=f"{error.remedy}, or {fewer}") from error

@@ -105,7 +105,8 @@ class TrainingPass(ABC):
         """
         self.epoch, self.active = int(arrays["epoch"]), arrays["active"].copy()
         self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
-        self.history = [{name: arrays[f"history_{name}"][epoch] for name in _MEASURES} for epoch in range(self.epoch)]
+        history = {name: arrays[f"history_{name}"] for name in _MEASURES}
+        self.history = [{n: history[n][epoch] for n in history} for epoch in range(self.epoch)]
         self._load_state(arrays)
 
     @abstractmethod
@@ -114,7 +115,7 @@ class TrainingPass(ABC):
 
     @abstractmethod
     def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the active models: the value that decides when to stop, the plain loss; (n_active,)."""
+        """Of the active models: the value that decides when to stop, the plain loss."""
 
     @abstractmethod
     def _keep_best(self, better: NDArray[np.bool_]) -> None:
