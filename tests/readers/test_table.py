@@ -1,15 +1,11 @@
 """Tables: a row for each image, or for each image and class."""
 
 import math
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from coco_files import areas_of, write
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from refusals import fails
 
 from nooch.criteria import CE
@@ -49,24 +45,6 @@ def test_any_other_label_is_a_class_for_each_value(tmp_path):
     data = _wide(tmp_path, "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n", ["animal", "n"])
     assert data.classes == ("animal=cat", "animal=wild_dog", "n=0", "n=1", "n=2")
     assert _classes(data) == {1: {"animal=cat", "n=0"}, 2: {"animal=wild_dog", "n=1"}, 3: {"animal=cat", "n=2"}}
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.dictionaries(
-        st.integers(-50, 10**12),
-        st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from(["a", "b", "c", "d"])),
-        min_size=1,
-    )
-)
-def test_labels_are_those_of_a_loop(rows):
-    text = "id,cat,dog,kind\n" + "".join(f"{i},{a},{b},{kind}\n" for i, (a, b, kind) in rows.items())
-    with tempfile.TemporaryDirectory() as folder:
-        data = _wide(Path(folder), text, ["cat", "dog", "kind"])
-    assert _classes(data) == {
-        i: {name for name, y in (("cat", a), ("dog", b)) if y} | {f"kind={kind}"} for i, (a, b, kind) in rows.items()
-    }
-    assert not data.has_areas
 
 
 def test_areas_are_unknown_and_ce_says_so(tmp_path):
@@ -268,24 +246,6 @@ def test_long_tables_add_up(tmp_path):
     assert areas_of(data) == {1: {"cat": 0.0}, 2: {"fire_hydrant": 0.75, "cat": 1.5}, 3: {}}
     assert data.images["place"].to_list() == ["land", "sea", "sea"]
     assert data.provenance["area"] == "given"
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 5), st.sampled_from(["a", "b", ""]), st.integers(0, 64).map(lambda x: x / 64)),
-        min_size=1,
-    )
-)
-def test_long_tables_are_those_of_a_loop(rows):
-    expected = {}
-    for i, name, area in rows:
-        classes = expected.setdefault(i, {})
-        if name:
-            classes[name] = classes.get(name, 0.0) + area
-    with tempfile.TemporaryDirectory() as folder:
-        data = _long(Path(folder), "id,class,area\n" + "".join(f"{i},{name},{area}\n" for i, name, area in rows))
-    assert areas_of(data) == expected
 
 
 def test_an_area_may_be_unknown(tmp_path):
