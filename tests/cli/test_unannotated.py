@@ -75,7 +75,7 @@ def test_little_of_the_stuff_is_there(annotations, run_cli, tmp_path):
         refused = _find(run_cli, few, tmp_path / "suite", *engine)
         assert refused.code == 2
         assert "training positives of 4 tasks would be left out" in refused.err
-        assert "allow_unannotated" in refused.err
+        assert "--allow-unannotated" in refused.err
         assert not (tmp_path / "suite").exists()
     allowed = _find(run_cli, few, tmp_path / "suite", "--allow-unannotated")
     assert allowed.code == 0, allowed.err

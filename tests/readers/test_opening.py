@@ -49,6 +49,10 @@ def _composed(path):
     raise InputError(broken[0])
 
 
+def _counted(path):
+    return maps._pixel_counts(path, str(path))
+
+
 def _drawn(path):
     drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
     assert drawn.pictures == 0
@@ -68,7 +72,7 @@ def _decoded(codec):
 
 READS = {
     "the function": _plain,
-    "a label map": maps._count,
+    "a label map": _counted,
     "a sheet of images": lambda path: draw_sheet([Panel("title", [Tile(path)])], Layout(1, 1)),
     "a picture of the report": _drawn,
     "a Waterbirds montage": _composed,
@@ -122,11 +126,9 @@ def test_every_ending_is_of_a_format_that_is_opened(tmp_path, ending):
 @pytest.mark.parametrize("ending", maps._ENDINGS)
 def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
     Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / f"a{ending}")
-    assert maps._count(tmp_path / f"a{ending}")[0] == (8, 6)
+    assert _counted(tmp_path / f"a{ending}")[0] == (8, 6)
     Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
-    fails(
-        lambda: maps._count(tmp_path / "map.jpg"), f"cannot identify image file as {', '.join(LABEL_MAPS)}", helps=False
-    )
+    fails(lambda: _counted(tmp_path / "map.jpg"), f"cannot identify image file as {', '.join(LABEL_MAPS)}", helps=False)
 
 
 def test_nothing_else_opens_images():
