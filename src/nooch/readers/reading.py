@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 import polars as pl
 
 from nooch.data import Dataset, ImageId
@@ -24,7 +25,7 @@ from nooch.readers.image_files import ImageIndex, list_images
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import kept
 
-__all__ = ["Counter", "ImageListing", "Job", "Reading", "Scanned", "as_given", "in_range", "read"]
+__all__ = ["Counter", "ImageListing", "Job", "Reading", "Scanned", "as_given", "in_range", "part_edges", "read"]
 
 _BLOCK = 1 << 22
 
@@ -206,6 +207,16 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
         if given is None:
             raise
         raise InputError(error.problem, where=given, allowed=error.allowed, remedy=error.remedy) from error
+
+
+def part_edges(n_images: int, part_size: int | None) -> list[int]:
+    """Where parts start and end among images sorted by id: n_parts + 1 positions, from 0 to ``n_images``.
+
+    Parts hold about as many images each, at most ``part_size``; None: one part.
+    """
+    n_parts = 1 if part_size is None else max(1, -(-n_images // part_size))
+    edges: list[int] = np.linspace(0, n_images, n_parts + 1).astype(np.int64).tolist()
+    return edges
 
 
 def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:

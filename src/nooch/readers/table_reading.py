@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from nooch.data import Dataset, ImageId, identifiers, named_splits
@@ -20,7 +19,7 @@ from nooch.data.tables import table_files
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
-from nooch.readers.reading import Counter, ImageListing, Job, as_given, in_range
+from nooch.readers.reading import Counter, ImageListing, Job, as_given, in_range, part_edges
 from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (
     Columns,
@@ -194,8 +193,7 @@ class ScannedTable:
 
     def divided(self, ids: pl.Series, part_size: int, count: Counter) -> ScannedTable:
         """The table with its rows on disk, in parts of at most so many images."""
-        edges = np.linspace(0, len(ids), -(-len(ids) // part_size) + 1).astype(np.int64)
-        lows = ids.gather(edges[1:-1])
+        lows = ids.gather(part_edges(len(ids), part_size)[1:-1])
         count.done([_DivideJob(self.folder, 0, self, lows)])
         return replace(self, lows=lows.to_list())
 

@@ -21,7 +21,7 @@ from nooch.data.splits import group_names, split_codes
 from nooch.data.store import Header, PartRecord, file_record, seal_dataset, write_part, write_table
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
-from nooch.readers.reading import Counter, ImageListing, Job, Scanned
+from nooch.readers.reading import Counter, ImageListing, Job, Scanned, part_edges
 from nooch.shared_types import Map, Progress
 
 __all__ = [
@@ -65,8 +65,7 @@ class Part:
 
 def divided(ids: pl.Series, part_size: int | None) -> list[Part]:
     """Parts of about as many images each, ``part_size`` at most; one part where it is None. Their ranges leave no id out."""
-    n_parts = 1 if part_size is None else max(1, -(-len(ids) // part_size))
-    edges = np.linspace(0, len(ids), n_parts + 1).astype(np.int64).tolist()
+    edges = part_edges(len(ids), part_size)
     bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
         Part(low, high, first, last - first)
@@ -120,15 +119,16 @@ class PartJob(Job):
         """Read the images, and write their tables."""
         work = self.work
         data, counts = work.scanned.read(self.part.low, self.part.high, work.images)
-        if work.plan is not None and work.plan.group is not None:
-            names = group_names(data.images, work.plan.group)
+        group = None if work.plan is None else work.plan.group
+        if group is not None:
+            names = group_names(data.images, group)
             names.to_frame().write_parquet(work.groups(self.number))
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
-        # of several parts, it takes another look at all files
-        fingerprint = data.fingerprint if work.n_parts == 1 else None
+        # of several parts, it takes another look at all files; with groups, splits are still to come
+        fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
         return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
 
     def divided(self, images: pl.DataFrame) -> pl.DataFrame:
@@ -152,7 +152,6 @@ class SplitJob(PartJob):
         images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
         record.files[name] = file_record(write_table(images, work.dataset, "images", number, work.n_parts))
         record.splits = dict(images["split"].value_counts().iter_rows())
-        written.fingerprint = None
         return written
 
 
