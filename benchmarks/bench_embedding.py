@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.encoders import encoder
-from nooch.encoders.folders import locate
+from nooch.encoders.encoder_folders import locate
 from nooch.encoders.sbert import PRECISIONS, SbertEncoder
 
 CAPTIONS = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "captions" / "captions_val2017.json"

@@ -20,7 +20,7 @@ from typing import Any
 
 from measuring import Memory, machine, watch, write_json
 
-from nooch.data.store import read_header
+from nooch.data.dataset_folder import read_header
 
 HERE = Path(__file__).parent
 # the generator of annotations lies with the tests

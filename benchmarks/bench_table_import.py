@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from measuring import Memory, machine, watch, write_json
 
-from nooch.data.store import read_header
+from nooch.data.dataset_folder import read_header
 
 HERE = Path(__file__).parent
 BLOCK = 1_000_000

@@ -30,7 +30,7 @@ def ray_cluster(nodes=3, **more):
 def slurm_everywhere(patch, **more):
     """``engine("slurm")``, here and in commands that run in this process, is the real one where there is one, else the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
-    from nooch.engines.slurm import SlurmEngine
+    from nooch.engines.slurm_engine import SlurmEngine
 
     if REAL_SLURM:
         more = {"partition": "main", **more}

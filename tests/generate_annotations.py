@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pycocotools import mask
 
-from nooch.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 SIZES = ((640, 480), (480, 640), (640, 427))
 BUCKETS = np.geomspace(0.002, 0.6, 12)  # areas of segments, fractions of the image

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.study.results import identity_of
+from nooch.results.run_results import identity_of
 from nooch.training.jobs import Job
 from nooch.training.run_records import JobRecord, RunsFolder, RunsHeader
 

@@ -14,7 +14,7 @@ from oracles import dataset_of
 from nooch.challenge import Suite
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset
-from nooch.study.finding import find
+from nooch.finding.suite_builder import find
 
 N = 60
 TASKS = ("car", "fire_hydrant")

@@ -8,7 +8,7 @@ from oracles import dataset_of
 from nooch.challenge import save_suite
 from nooch.criteria import CE
 from nooch.data import save_dataset
-from nooch.study.finding import find
+from nooch.finding.suite_builder import find
 
 CLASSES = ["car", "bowl", "road", "table"]
 GRID = """

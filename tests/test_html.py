@@ -12,7 +12,7 @@ import nooch
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.html import MOST_ROWS, html_table, parameters_text
-from nooch.study.results import paper_cells, read_results
+from nooch.results.run_results import paper_cells, read_results
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -16,6 +16,8 @@ from nooch.version import __version__
 
 if TYPE_CHECKING:
     from nooch.benching.bench_config import read_config
+    from nooch.benching.bench_plan import plan_bench, plan_finetune
+    from nooch.benching.bench_run import bench
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
@@ -24,84 +26,82 @@ if TYPE_CHECKING:
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
     from nooch.evaluation import Predictions, Scores, evaluate
+    from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
+    from nooch.figures.figure_sources import Sources
+    from nooch.figures.image_galleries import contact_sheet, save_gallery
+    from nooch.figures.paper_figures import figure_data, save_figures
+    from nooch.finding.dataset_embedding import embed
+    from nooch.finding.loss_sweep import sweep_losses
+    from nooch.finding.suite_builder import find
+    from nooch.finding.suite_summary import explain, overlaps, summary
+    from nooch.finding.threshold_sweep import sweep_thresholds
+    from nooch.importing.attribute_columns import attribute_table, with_attributes
+    from nooch.importing.dataset_import import import_dataset, with_split
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
     from nooch.plans import SplitPlan
+    from nooch.predicting.network_predictions import find_images, predict, save_predictions
     from nooch.published import published_suite, read_labels, read_published, verify
-    from nooch.published.results import paper_results
+    from nooch.published.published_results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
-    from nooch.readers.coco import CocoReading, read_coco
+    from nooch.readers.coco.coco_reader import CocoReading, read_coco
     from nooch.readers.label_maps import MapReading, read_label_maps
-    from nooch.readers.table import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_layouts import LongTable, TableOfImages
+    from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_reading import TableReading
     from nooch.report import save_scores, save_sweep
-    from nooch.study.attributes import attribute_table, with_attributes
-    from nooch.study.benching import bench
-    from nooch.study.collecting import collect
-    from nooch.study.embedding import embed
-    from nooch.study.exporting import export
-    from nooch.study.figure_sources import Sources
-    from nooch.study.figures import figure_data, save_figures
-    from nooch.study.finding import find
-    from nooch.study.galleries import contact_sheet, save_gallery
-    from nooch.study.importing import import_dataset, with_split
-    from nooch.study.loss_sweeping import sweep_losses
-    from nooch.study.planning import plan_bench, plan_finetune
-    from nooch.study.predicting import find_images, predict, save_predictions
-    from nooch.study.reporting import write_report
-    from nooch.study.results import read_results
-    from nooch.study.showing import explain, overlaps, summary
-    from nooch.study.statements import judge_statements
-    from nooch.study.sweeping import sweep_thresholds
-    from nooch.study.truth import find_score
-    from nooch.study.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
-    from nooch.study.waterbirds_making import make_waterbirds
+    from nooch.results.paper_statements import judge_statements
+    from nooch.results.run_results import read_results
+    from nooch.results.score_collection import collect
+    from nooch.scenes.truth_scores import find_score
+    from nooch.site.report_site import write_report
     from nooch.training.methods import Method
+    from nooch.waterbirds.waterbirds_dataset import read_waterbirds, score_waterbirds, waterbirds_table
+    from nooch.waterbirds.waterbirds_images import make_waterbirds
 
 _HOME = {
     "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
     "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset", "read_thresholds"),
     "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
-    "nooch.study.attributes": ("attribute_table", "with_attributes"),
+    "nooch.importing.attribute_columns": ("attribute_table", "with_attributes"),
     "nooch.errors": ("NoochError",),
     "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
     "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco": ("CocoReading", "read_coco"),
+    "nooch.readers.coco.coco_reader": ("CocoReading", "read_coco"),
     "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
     "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
     "nooch.readers.table_reading": ("TableReading",),
-    "nooch.readers.table": ("Columns", "read_long_table", "read_table_of_images"),
+    "nooch.readers.table_reader": ("Columns", "read_long_table", "read_table_of_images"),
     "nooch.report": ("save_scores", "save_sweep"),
-    "nooch.study.benching": ("bench",),
-    "nooch.study.planning": ("plan_bench", "plan_finetune"),
-    "nooch.study.predicting": ("find_images", "predict", "save_predictions"),
-    "nooch.study.waterbirds": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
-    "nooch.study.waterbirds_making": ("make_waterbirds",),
-    "nooch.study.truth": ("find_score",),
+    "nooch.benching.bench_run": ("bench",),
+    "nooch.benching.bench_plan": ("plan_bench", "plan_finetune"),
+    "nooch.predicting.network_predictions": ("find_images", "predict", "save_predictions"),
+    "nooch.waterbirds.waterbirds_dataset": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
+    "nooch.waterbirds.waterbirds_images": ("make_waterbirds",),
+    "nooch.scenes.truth_scores": ("find_score",),
     "nooch.models.model_kinds": ("load_task_model",),
     "nooch.models.task_maps": ("read_task_map",),
-    "nooch.study.reporting": ("write_report",),
-    "nooch.study.results": ("read_results",),
-    "nooch.study.statements": ("judge_statements",),
-    "nooch.published.results": ("paper_results",),
-    "nooch.study.collecting": ("collect",),
-    "nooch.study.embedding": ("embed",),
-    "nooch.study.exporting": ("export",),
-    "nooch.study.figures": ("figure_data", "save_figures"),
-    "nooch.study.figure_sources": ("Sources",),
-    "nooch.study.galleries": ("contact_sheet", "save_gallery"),
-    "nooch.study.finding": ("find",),
-    "nooch.study.loss_sweeping": ("sweep_losses",),
-    "nooch.study.importing": ("import_dataset", "with_split"),
-    "nooch.study.showing": ("explain", "overlaps", "summary"),
-    "nooch.study.sweeping": ("sweep_thresholds",),
+    "nooch.site.report_site": ("write_report",),
+    "nooch.results.run_results": ("read_results",),
+    "nooch.results.paper_statements": ("judge_statements",),
+    "nooch.published.published_results": ("paper_results",),
+    "nooch.results.score_collection": ("collect",),
+    "nooch.finding.dataset_embedding": ("embed",),
+    "nooch.exports.export_suite": ("export",),
+    "nooch.figures.paper_figures": ("figure_data", "save_figures"),
+    "nooch.figures.figure_sources": ("Sources",),
+    "nooch.figures.image_galleries": ("contact_sheet", "save_gallery"),
+    "nooch.finding.suite_builder": ("find",),
+    "nooch.finding.loss_sweep": ("sweep_losses",),
+    "nooch.importing.dataset_import": ("import_dataset", "with_split"),
+    "nooch.finding.suite_summary": ("explain", "overlaps", "summary"),
+    "nooch.finding.threshold_sweep": ("sweep_thresholds",),
     "nooch.models.backbones": ("load_backbone",),
     "nooch.benching.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),

@@ -19,8 +19,8 @@ from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
 from nooch.evaluation.hard_losses import LossSweep
 from nooch.report import level_figures, loss_figures, loss_sweep_figures, support_figures, sweep_figures
+from nooch.report.figure_style import SIDE_COLORS
 from nooch.report.level_figures import LEVELS, level_points, points_of_scores
-from nooch.report.style import SIDE_COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from made_runs import made_runs
 from sites import site_data, site_suite
 
 from nooch.evaluation import Predictions
-from nooch.study.reporting import write_report
+from nooch.site.report_site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 VIEWS = [

@@ -16,9 +16,9 @@ from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
-from nooch.study.finding import find
-from nooch.study.reporting import write_report
-from nooch.study.showing import explain
+from nooch.finding.suite_builder import find
+from nooch.finding.suite_summary import explain
+from nooch.site.report_site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 

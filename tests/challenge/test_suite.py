@@ -15,8 +15,8 @@ from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Combination, Gist
 from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.files import sha256_of
-from nooch.study.finding import find, resolve_tasks
-from nooch.study.showing import explain, overlaps, summary
+from nooch.finding.suite_builder import find, resolve_tasks
+from nooch.finding.suite_summary import explain, overlaps, summary
 
 
 def _suite(ids=None):

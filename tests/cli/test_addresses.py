@@ -12,7 +12,7 @@ from oracles import dataset_of
 
 from nooch import cli
 from nooch.challenge import load_suite
-from nooch.cli.parsing import dataset_place
+from nooch.cli.option_parsing import dataset_place
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 
 FIND = ("--cues", "Y=A", "--tasks", "Y", "--format", "json")

@@ -18,15 +18,15 @@ from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, sma
 from waiting import HANGS, until
 
 from nooch.benching.bench_config import read_config
-from nooch.cli import benching
+from nooch.benching.bench_plan import plan_finetune
+from nooch.benching.bench_run import _train_if_needed, planned_for, status
+from nooch.cli.commands import bench as benching
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
-from nooch.engines import ENGINES, base
-from nooch.engines import slurm as slurm_engine
+from nooch.engines import ENGINES, slurm_engine
+from nooch.engines import job_window as base
 from nooch.errors import OutputError
-from nooch.study.benching import _train_if_needed, planned_for, status
-from nooch.study.finding import find
-from nooch.study.planning import plan_finetune
+from nooch.finding.suite_builder import find
 from nooch.training.run_records import RunsFolder
 
 pytest.importorskip("torch")

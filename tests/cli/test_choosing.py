@@ -24,9 +24,9 @@ from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import class_losses
 from nooch.metrics import nll
 from nooch.published import NOOCH_TASKS, paper_tasks
+from nooch.results.task_selection import chosen_suite
 from nooch.selection import paper_rule, select_tasks
-from nooch.selection.tasks import cue_overlap
-from nooch.study.choosing import chosen_suite
+from nooch.selection.task_choice import cue_overlap
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")

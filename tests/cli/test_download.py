@@ -47,7 +47,7 @@ def known(monkeypatch, server):
             name=name, files=files + more, licences=("CC BY [4.0]",), next="nooch import coco-stuff {root} DATASET"
         )
 
-    monkeypatch.setattr("nooch.download.downloading.collection", collection)
+    monkeypatch.setattr("nooch.download.collection_download.collection", collection)
     return asked
 
 
@@ -98,7 +98,7 @@ def test_from_a_folder_without_a_network(run_cli, known, server, tmp_path):
 
 
 def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch):
-    monkeypatch.setattr("nooch.download.transport.time.sleep", lambda _: None)
+    monkeypatch.setattr("nooch.download.http_requests.time.sleep", lambda _: None)
     server.put("/things.zip", b"", always=status(403))
     done = run_cli("download", "coco-stuff", tmp_path / "root")
     assert (done.code, done.out) == (2, "")
@@ -118,8 +118,8 @@ def test_published_is_another_collection(run_cli, known, tmp_path):
 def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
     from contextlib import contextmanager
 
-    from nooch.cli import downloading
-    from nooch.cli.output import Format
+    from nooch.cli.commands import download as downloading
+    from nooch.cli.terminal_output import Format
 
     told = []
 
@@ -128,7 +128,7 @@ def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
         yield lambda *what: told.append(what)
 
     monkeypatch.setattr(downloading, "progress", progress)
-    monkeypatch.setattr("nooch.download.downloading._LARGE", 10**6)
+    monkeypatch.setattr("nooch.download.collection_download._LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     downloading._download("coco-stuff", tmp_path / "root", Format.json, images=True)
     assert told[0] == ("files", 0, 3)

@@ -419,7 +419,7 @@ _SLOW = """
 import sys, time
 from pathlib import Path
 from nooch.__main__ import run
-from nooch.evaluation import evaluating
+from nooch.evaluation import evaluation_run as evaluating
 
 score = evaluating.score_task
 

@@ -7,8 +7,8 @@ from made_runs import made_runs
 from scored import logits, small_data, small_suite
 
 import nooch
+from nooch.figures.paper_figures import FIGURES, Sources, figure_data
 from nooch.report import save_sweep
-from nooch.study.figures import FIGURES, Sources, figure_data
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from waiting import until
 
 import nooch
 from nooch.benching.bench_config import read_config
+from nooch.benching.bench_plan import plan_finetune
 from nooch.caches.pixels import PixelCache
 from nooch.data import load_dataset, save_dataset
 from nooch.models.saved_networks import load_network
-from nooch.study.planning import plan_finetune
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -53,7 +53,7 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
 
     before = _contents(folder / kind)
     with monkeypatch.context() as patch:
-        patch.setattr("nooch.study.embedding.write_array", full)
+        patch.setattr("nooch.finding.dataset_embedding.write_array", full)
         done = run_cli("find", folder / kind, *FIND, "--out", folder / "suite")
     assert done.code == 0, done.err
     assert "the embedding is not kept: cannot write: No space left on device" in done.err
@@ -76,7 +76,7 @@ def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
 
 
 def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatch):
-    from nooch.study import embedding
+    from nooch.finding import dataset_embedding as embedding
 
     real, calls = embedding.write_array, []
 
@@ -87,7 +87,7 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
         real(path, values)
 
     before = _contents(folder / "parts")
-    monkeypatch.setattr("nooch.study.embedding.write_array", second_fails)
+    monkeypatch.setattr("nooch.finding.dataset_embedding.write_array", second_fails)
     done = run_cli("find", folder / "parts", *FIND, "--out", folder / "suite")
     assert "the embedding is not kept" in done.err
     assert len(calls) == 2

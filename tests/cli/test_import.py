@@ -345,8 +345,8 @@ def wait(*_):
     time.sleep(300)
 
 if {where!r} == "reading":
-    import nooch.readers.coco_rows
-    nooch.readers.coco_rows.Slice.make = wait
+    import nooch.readers.coco.coco_rows
+    nooch.readers.coco.coco_rows.Slice.make = wait
 else:
     import polars
 

@@ -7,7 +7,7 @@ import pytest
 from coco_files import STUFF, document, image, write
 from PIL import Image
 
-from nooch.cli import import_steps
+from nooch.cli import import_options as import_steps
 from nooch.data import load_dataset, open_dataset
 
 

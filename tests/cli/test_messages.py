@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from nooch.cli.main import app
-from nooch.cli.output import note, print_json, speak_for, with_flags
+from nooch.cli.terminal_output import note, print_json, speak_for, with_flags
 
 
 @pytest.fixture

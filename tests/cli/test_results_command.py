@@ -8,7 +8,7 @@ from made_runs import made_runs
 from scored import small_suite
 
 from nooch.challenge import save_suite
-from nooch.study.statements import STATEMENTS
+from nooch.results.paper_statements import STATEMENTS
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def test_over_says_what_else_differs(rates, run_cli):
 
 
 def test_statements_over_a_setting_say_over_which_tasks_averages_are(rates, run_cli, monkeypatch):
-    from nooch.study.results import Results
+    from nooch.results.run_results import Results
 
     monkeypatch.setattr(Results, "averages", property(lambda _: ["averages are over 1 of 2 tasks"]))
     done = run_cli("statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from small_world import small_dataset
 
-from nooch.cli.watching import logs_of, read_status, watched
+from nooch.cli.progress_log import logs_of, read_status, watched
 from nooch.data import divide, save_dataset
 
 
@@ -36,7 +36,7 @@ def test_a_find_that_is_done(run_cli, parts, tmp_path):
 
 
 def test_a_find_that_was_stopped(run_cli, parts, tmp_path, monkeypatch):
-    from nooch.study.measure_files import MeasureFiles
+    from nooch.finding.measure_files import MeasureFiles
 
     def full(*_):
         raise MemoryError("no more")

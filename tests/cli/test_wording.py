@@ -2,7 +2,7 @@
 
 import pytest
 
-from nooch.cli.wording import counted, duration, human_size
+from nooch.cli.number_words import counted, duration, human_size
 
 
 @pytest.mark.parametrize(

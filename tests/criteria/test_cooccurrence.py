@@ -12,7 +12,7 @@ from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cue
 from nooch.challenge import SUBSETS
 from nooch.criteria import CE, FittedCE
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
-from nooch.study.finding import find
+from nooch.finding.suite_builder import find
 
 ALPHAS = st.sampled_from([0.0, 0.05, 0.1, 0.3])
 BETAS = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3])

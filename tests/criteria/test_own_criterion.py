@@ -10,7 +10,7 @@ from oracles import dataset_of
 from refusals import fails
 
 from nooch.challenge import load_suite
-from nooch.cli.criteria import Options
+from nooch.cli.criterion_options import Options
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.errors import ParameterError

@@ -16,7 +16,7 @@ from nooch.criteria import CE
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.errors import FormatError
 from nooch.files import sha256_of
-from nooch.study.finding import find
+from nooch.finding.suite_builder import find
 from nooch.training.run_records import RunsFolder
 
 

@@ -13,7 +13,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name, identifiers
-from nooch.data.checks import check_captions
+from nooch.data.dataset_checks import check_captions
 from nooch.errors import ParameterError
 
 

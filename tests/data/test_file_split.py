@@ -7,7 +7,7 @@ from coco_files import write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nooch.data.checks import SPLITS
+from nooch.data.dataset_checks import SPLITS
 from nooch.data.splits import split_codes
 from nooch.errors import InputError
 from nooch.plans import SplitPlan

@@ -26,7 +26,7 @@ from nooch.data import Dataset, add_embedding, divide, load_dataset, open_datase
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
 from nooch.files import place, read_bytes
-from nooch.study.finding import find
+from nooch.finding.suite_builder import find
 
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 

@@ -11,8 +11,8 @@ from refusals import fails
 
 from nooch.data import Dataset, apply_split, named_splits
 from nooch.errors import InputError, ParameterError
+from nooch.importing.dataset_import import with_split
 from nooch.plans import SplitPlan
-from nooch.study.importing import with_split
 
 
 def _images(ids, **columns):

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset
 from nooch.encoders import ENCODERS, embed_captions, encoder, load_embedding
-from nooch.encoders.batching import distinct, equal_lengths
-from nooch.encoders.folders import locate
+from nooch.encoders.encoder_folders import locate
 from nooch.encoders.lexical import LexicalEncoder
+from nooch.encoders.sentence_batches import distinct, equal_lengths
 from nooch.errors import InputError, NoochError, ParameterError, UndefinedError
 
 SENTENCES = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nooch.encoders import encoder
-from nooch.encoders.folders import check_folder, locate
+from nooch.encoders.encoder_folders import check_folder, locate
 from nooch.encoders.sbert import SbertEncoder
 from nooch.errors import InputError, MissingExtraError, ParameterError
 

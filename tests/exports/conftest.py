@@ -17,10 +17,10 @@ from PIL import Image
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset, save_dataset
+from nooch.finding.suite_builder import find
+from nooch.importing.dataset_import import with_split
 from nooch.plans import SplitPlan
-from nooch.readers.coco import read_coco
-from nooch.study.finding import find
-from nooch.study.importing import with_split
+from nooch.readers.coco.coco_reader import read_coco
 
 N = 40
 

@@ -9,7 +9,7 @@ from refusals import fails
 from nooch.challenge import Suite
 from nooch.errors import NoochError, OutputError, ParameterError
 from nooch.exports import EXPORTS, exporter
-from nooch.study.exporting import export
+from nooch.exports.export_suite import export
 
 
 def _nothing(_made):

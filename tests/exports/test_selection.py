@@ -9,7 +9,7 @@ from refusals import fails
 import nooch
 from nooch.errors import ParameterError
 from nooch.exports import exporter
-from nooch.exports.base import Content
+from nooch.exports.export_contract import Content
 from nooch.exports.licences import all_licences, licences_text, one_line
 
 

@@ -4,7 +4,7 @@ from refusals import fails
 from scored import small_suite
 
 from nooch.errors import ParameterError
-from nooch.exports.base import check_subsets
+from nooch.exports.export_contract import check_subsets
 
 
 def test_easy_images_are_their_two_sides():

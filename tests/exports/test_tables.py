@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from refusals import fails
 
 from nooch.errors import OutputError, ParameterError
-from nooch.exports.names import Names, safe_name, true_name
+from nooch.exports.export_suite import export
+from nooch.exports.file_names import Names, safe_name, true_name
 from nooch.published import read_published
-from nooch.published.as_suite import published_suite, read_labels
-from nooch.study.exporting import export
+from nooch.published.sets_as_suite import published_suite, read_labels
 
 SIDES = ("hard_positive", "hard_negative")
 
@@ -56,7 +56,7 @@ def test_the_fingerprint_is_the_suites_wherever_it_lies(made, tmp_path, make_sui
 
 def test_tasks_without_a_set_are_listed_with_the_reason(made, tmp_path):
     from nooch.criteria import CE
-    from nooch.study.finding import find
+    from nooch.finding.suite_builder import find
 
     suite = find(made.data, {"ce": CE(alpha=0.99), "hand": CE(cues={"car": ("road",)})}, tasks=["car"])
     export(suite, "ids", tmp_path / "ids.json", criteria=["hand"])
@@ -209,6 +209,6 @@ def names_series(names):
 
 def _refound(data):
     from nooch.criteria import CE
-    from nooch.study.finding import find
+    from nooch.finding.suite_builder import find
 
     return find(data, {"ce": CE(cues={"car": ("road",)})}, tasks=["car"], splits=["train", "valid", "test"])

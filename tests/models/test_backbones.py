@@ -11,7 +11,7 @@ from refusals import fails
 
 from nooch.errors import NoochError, ParameterError
 from nooch.models.backbones import choose_device, load_backbone
-from nooch.models.memory import memory_limits, reuse_memory
+from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.model_sources import CONFIGURATIONS, find_source
 from nooch.models.preprocessing import IMAGENET, read_preprocessing
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from nooch.evaluation.summaries import with_best
+from nooch.evaluation.score_summaries import with_best
 from nooch.published import paper_tasks
-from nooch.published.beside import beside_paper
-from nooch.published.results import PAPER_NAMES, PAPER_TABLES, paper_results
+from nooch.published.compare_paper import beside_paper
+from nooch.published.published_results import PAPER_NAMES, PAPER_TABLES, paper_results
 from nooch.training.methods import METHODS, PAPER_METHODS
 
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ from oracles import dataset_of
 
 from nooch.criteria import CE
 from nooch.errors import InputError
+from nooch.finding.suite_builder import find
 from nooch.published import NOOCH_TASKS, paper_tasks, read_published, verify
-from nooch.study.finding import find
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from pycocotools import mask
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
-from nooch.readers.coco import read_coco
-from nooch.readers.coco_masks import _run_lengths
+from nooch.readers.coco.coco_masks import _run_lengths
+from nooch.readers.coco.coco_reader import read_coco
 from nooch.readers.label_maps import read_label_maps
 
 
@@ -185,7 +185,7 @@ def test_processes_give_what_one_process_gives(tmp_path):
 
 
 def test_the_module_is_light_so_that_parsing_can_start_at_once():
-    code = "import sys, nooch.readers.coco; print([m for m in ('polars', 'scipy', 'pycocotools') if m in sys.modules])"
+    code = "import sys, nooch.readers.coco.coco_reader; print([m for m in ('polars', 'scipy', 'pycocotools') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

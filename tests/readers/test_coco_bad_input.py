@@ -13,8 +13,8 @@ from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError
-from nooch.readers.coco import CocoReading, read_coco
-from nooch.study.importing import import_dataset
+from nooch.importing.dataset_import import import_dataset
+from nooch.readers.coco.coco_reader import CocoReading, read_coco
 
 
 def _annotation(**changed):

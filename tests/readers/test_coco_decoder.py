@@ -13,11 +13,10 @@ from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
-from nooch.readers import coco_decoder
-from nooch.readers.coco import CocoReading
-from nooch.readers.coco_decoder import Document, drop, opened
-from nooch.readers.coco_structure import refused
-from nooch.readers.reading import read
+from nooch.readers.coco.coco_decoder import Document, drop, opened
+from nooch.readers.coco.coco_reader import CocoReading, coco_decoder
+from nooch.readers.coco.coco_structure import refused
+from nooch.readers.reader_contract import read
 
 # what could be taken for a boundary or for a member: inner objects, lists of them, text that looks like them
 AWKWARD = st.sampled_from(

@@ -8,7 +8,7 @@ from coco_files import STUFF, areas_of, document, image, write
 from PIL import Image
 from refusals import fails
 
-from nooch.readers.coco_layout import find_coco, find_split, read_coco_stuff
+from nooch.readers.coco.coco_layout import find_coco, find_split, read_coco_stuff
 
 PARTS = {"train2017": [1, 2, 3], "val2017": [4, 5]}
 ROAD = {"image_id": 0, "category_id": 149, "area": 8.0}

@@ -14,7 +14,7 @@ from nooch.data import CORE_COLUMNS, load_dataset, save_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import NoochError
 from nooch.readers import READERS
-from nooch.readers.table import Columns
+from nooch.readers.table_reader import Columns
 
 
 def _coco(folder):

@@ -14,7 +14,7 @@ from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, ParameterError
-from nooch.readers.cocostuff import COCOSTUFF, MAP_VALUES
+from nooch.readers.coco.cocostuff import COCOSTUFF, MAP_VALUES
 from nooch.readers.label_maps import read_label_maps
 
 NAMES = {0: "sky", 3: "road", 7: "fire hydrant", 200: "car"}

@@ -9,10 +9,10 @@ import pytest
 
 import nooch
 from nooch.benching.bench_config import read_config
+from nooch.benching.bench_plan import plan_finetune
+from nooch.benching.bench_run import bench
 from nooch.caches.pixels import build_pixels
-from nooch.study.benching import bench
-from nooch.study.collecting import collect
-from nooch.study.planning import plan_finetune
+from nooch.results.score_collection import collect
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -10,9 +10,9 @@ from sklearn.metrics import roc_auc_score
 
 from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split, load_dataset, save_dataset
+from nooch.finding.dataset_embedding import embed
 from nooch.plans import SplitPlan
 from nooch.published import NOOCH_TASKS, read_published
-from nooch.study.embedding import embed
 
 # An independent check with another implementation: AUC for hard positives and hard negatives.
 INDEPENDENT = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nooch
-from nooch.study.predicting import find_images, predict
+from nooch.predicting.network_predictions import find_images, predict
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

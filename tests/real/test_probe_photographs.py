@@ -10,9 +10,9 @@ import pytest
 
 import nooch
 from nooch.benching.bench_config import read_config
-from nooch.study.benching import bench, status
-from nooch.study.collecting import collect
-from nooch.study.planning import plan_bench
+from nooch.benching.bench_plan import plan_bench
+from nooch.benching.bench_run import bench, status
+from nooch.results.score_collection import collect
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

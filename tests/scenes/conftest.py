@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from nooch.data import Dataset
+from nooch.importing.dataset_import import with_split
 from nooch.plans import SplitPlan
-from nooch.readers.coco import read_coco
+from nooch.readers.coco.coco_reader import read_coco
 from nooch.scenes import ScenesPlan, generate
-from nooch.study.importing import with_split
 
 PLAN = ScenesPlan(images=240, size=64, seed=3)
 

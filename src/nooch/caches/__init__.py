@@ -1,3 +1,1 @@
 """Arrays on disk with a row for each image, made once: pixels and frozen features."""
-
-__all__: list[str] = []

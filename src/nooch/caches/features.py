@@ -18,11 +18,11 @@ from nooch.caches.memmap import MappedRows
 from nooch.caches.pixels import PixelCache
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.machine import processors
 from nooch.models.backbones import Backbone
+from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
-from nooch.models.memory import memory_limits, reuse_memory
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.resources import processors
 from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["BATCH", "FEATURES", "FeatureOptions", "Features", "extract_features", "load_features"]

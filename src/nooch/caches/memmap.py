@@ -20,7 +20,7 @@ from nooch.data.array_files import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.errors import FormatError, InputError, ParameterError, some_of
 from nooch.files import sha256_of
-from nooch.machine import processors
+from nooch.resources import processors
 
 __all__ = ["MappedRows"]
 

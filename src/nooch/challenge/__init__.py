@@ -1,12 +1,12 @@
 """A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is several, kept as a folder."""
 
-from nooch.challenge.marks import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
-from nooch.challenge.packed import SHIPPED, is_shipped, pack_suite
-from nooch.challenge.sets import SUBSETS, ChallengeSet, Counts
-from nooch.challenge.store import load_suite, save_suite
+from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, Counts
+from nooch.challenge.hard_easy import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
+from nooch.challenge.packed_suites import SHIPPED, is_shipped, pack_suite
+from nooch.challenge.recorded_thresholds import SuiteThresholds, suite_thresholds
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
-from nooch.challenge.sweep import POOLED, Sweep
-from nooch.challenge.thresholds import SuiteThresholds, suite_thresholds
+from nooch.challenge.suite_folder import load_suite, save_suite
+from nooch.challenge.sweep_counts import POOLED, Sweep
 
 __all__ = [
     "EASY",

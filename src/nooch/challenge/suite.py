@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from nooch.challenge.sets import ChallengeSet, Counts
+from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.html import html_table, parameters_text
 

@@ -11,7 +11,7 @@ def main() -> None:
         # workers get ready while this process reads its arguments
         from nooch.engines import LocalEngine
 
-        LocalEngine.warm("nooch.readers.coco_rows")
+        LocalEngine.warm("nooch.readers.coco.coco_rows")
     from nooch.cli.main import run
 
     run()

@@ -12,28 +12,28 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from nooch.cli import (
-    attributes,
-    benching,
-    choosing,
-    downloading,
-    evaluating,
-    exporting,
-    figures,
-    finding,
-    importing,
-    predicting,
-    published,
-    reporting,
+from nooch.cli.commands import (
+    add_attributes,
+    bench,
+    classes,
+    download,
+    evaluate,
+    export,
+    figure,
+    find,
+    import_data,
+    import_suite,
+    info,
+    pixels,
+    predict,
+    report,
     results,
     scenes,
-    showing,
     status,
-    sweeping,
-    training,
+    sweep_thresholds,
     waterbirds,
 )
-from nooch.cli.output import fail, speak_for
+from nooch.cli.terminal_output import fail, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
@@ -67,26 +67,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(importing.app, name="import")
-app.add_typer(published.app, name="import-suite")
-app.add_typer(downloading.app, name="download")
+app.add_typer(import_data.app, name="import")
+app.add_typer(import_suite.app, name="import-suite")
+app.add_typer(download.app, name="download")
 app.add_typer(waterbirds.app, name="waterbirds")
 for _module in (
-    attributes,
-    finding,
-    showing,
-    evaluating,
-    sweeping,
-    exporting,
-    training,
-    benching,
+    add_attributes,
+    find,
+    info,
+    evaluate,
+    sweep_thresholds,
+    export,
+    pixels,
+    bench,
     status,
-    choosing,
+    classes,
     results,
     scenes,
-    predicting,
-    figures,
-    reporting,
+    predict,
+    figure,
+    report,
 ):
     _module.register(app)
 

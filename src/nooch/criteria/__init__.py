@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.base import (
+from nooch.criteria.combinations import Combination, is_combination
+from nooch.criteria.context_scores import ContextScores, FittedContextScores
+from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
+from nooch.criteria.fitted_criterion import (
     Criterion,
     Fitted,
     MarkFitted,
@@ -14,12 +17,9 @@ from nooch.criteria.base import (
     Thresholds,
     reads_of,
 )
-from nooch.criteria.combine import Combination, is_combination
-from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
-from nooch.criteria.scores import ContextScores, FittedContextScores
-from nooch.criteria.thresholds import Tau, read_thresholds, thresholds_of
+from nooch.criteria.support_thresholds import Tau, read_thresholds, thresholds_of
 from nooch.errors import check_one_of
 
 FITTED: dict[str, type[Fitted]] = {

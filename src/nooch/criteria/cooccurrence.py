@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.criteria.base import SupportFitted, Thresholds
-from nooch.criteria.exact import ExactSums, group_sums
+from nooch.criteria.exact_sums import ExactSums, group_sums
+from nooch.criteria.fitted_criterion import SupportFitted, Thresholds
 from nooch.data import KINDS, Dataset, Gaps
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
 

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.criteria.base import SupportFitted, TaskThresholds
-from nooch.criteria.exact import ExactSums, cosines, group_sums
-from nooch.criteria.thresholds import Tau, checked_tau, thresholds_of
+from nooch.criteria.exact_sums import ExactSums, cosines, group_sums
+from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
+from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
 from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
 

@@ -18,7 +18,7 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from nooch.criteria.phi_build import ARITHMETIC, COMPARISONS, Scope, build, is_storable, value_of
+from nooch.criteria.phi_expressions import ARITHMETIC, COMPARISONS, Scope, build, is_storable, value_of
 from nooch.criteria.phi_types import Term, as_boolean
 from nooch.errors import ParameterError
 

@@ -1,12 +1,10 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
-from nooch.data.checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
+from nooch.data.class_names import class_name, embedding_precision
 from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
 from nooch.data.dataset import Dataset, ImageId, divide, position_of
-from nooch.data.header import encode_header, load_header
-from nooch.data.names import class_name, embedding_precision
-from nooch.data.splits import apply_split, named_splits
-from nooch.data.store import (
+from nooch.data.dataset_checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
+from nooch.data.dataset_folder import (
     PartRecord,
     add_embedding,
     load_dataset,
@@ -15,7 +13,9 @@ from nooch.data.store import (
     seal_dataset,
     write_part,
 )
-from nooch.data.tables import id_column, parquet_bytes, read_arrays, read_table
+from nooch.data.disk_tables import id_column, parquet_bytes, read_arrays, read_table
+from nooch.data.json_header import encode_header, load_header
+from nooch.data.splits import apply_split, named_splits
 
 __all__ = [
     "ALL",

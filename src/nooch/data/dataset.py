@@ -14,16 +14,6 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.checks import (
-    ALL,
-    CORE_COLUMNS,
-    SPLITS,
-    check_areas,
-    check_captions,
-    check_classes,
-    check_images,
-    complete_columns,
-)
 from nooch.data.coverage import (
     ANNOTATED,
     COLUMN_OF_KIND,
@@ -33,6 +23,16 @@ from nooch.data.coverage import (
     exceptions_of,
     gaps_of,
     unannotated,
+)
+from nooch.data.dataset_checks import (
+    ALL,
+    CORE_COLUMNS,
+    SPLITS,
+    check_areas,
+    check_captions,
+    check_classes,
+    check_images,
+    complete_columns,
 )
 from nooch.data.dataset_tables import DatasetTables
 from nooch.data.fingerprint import fingerprint_of

@@ -21,13 +21,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.checks import ALL, SPLITS
+from nooch.data.area_pairs import pairs_matrix, rows_of
 from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
+from nooch.data.dataset_checks import ALL, SPLITS
+from nooch.data.disk_tables import read_table, table_of
 from nooch.data.embedding_files import load_embedding
-from nooch.data.header import load_header
-from nooch.data.pairs import pairs_matrix, rows_of
+from nooch.data.json_header import load_header
 from nooch.data.table_schema import AREAS, CAPTIONS, EXCEPTIONS, IMAGES, Schema, check_columns, is_ascending, type_name
-from nooch.data.tables import read_table, table_of
 from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data.checks import SPLITS
-from nooch.data.tables import id_column, read_arrays, read_table
+from nooch.data.dataset_checks import SPLITS
+from nooch.data.disk_tables import id_column, read_arrays, read_table
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from nooch.data.checks import ALL, SPLITS, unsafe_names
 from nooch.data.coverage import ANNOTATED
+from nooch.data.dataset_checks import ALL, SPLITS, unsafe_names
 from nooch.errors import FormatError, some_of
 from nooch.limits import MOST_AREA
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nooch.encoders.base import Encoder
-from nooch.encoders.captions import caption_means, distinct_captions, embed_captions, encode_texts
+from nooch.encoders.caption_vectors import caption_means, distinct_captions, embed_captions, encode_texts
+from nooch.encoders.encoder_contract import Encoder
 from nooch.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
 from nooch.errors import ParameterError, check_one_of
-from nooch.named import imported, is_named
+from nooch.import_string import imported, is_named
 
 __all__ = [
     "ENCODERS",

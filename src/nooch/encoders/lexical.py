@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.extmath import randomized_svd
 
-from nooch.encoders.batching import distinct
+from nooch.encoders.sentence_batches import distinct
 from nooch.errors import ParameterError
 from nooch.shared_types import StepProgress
 

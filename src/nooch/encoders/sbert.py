@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.encoders import batching, folders, loading
+from nooch.encoders import encoder_folders as folders
+from nooch.encoders import sentence_batches as batching
+from nooch.encoders import sentence_models as loading
 from nooch.errors import check_one_of
 from nooch.shared_types import StepProgress
 

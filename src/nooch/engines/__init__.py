@@ -6,19 +6,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nooch.engines.local import LocalEngine
+from nooch.engines.local_engine import LocalEngine
 from nooch.errors import OutputError, check_one_of
 
 if TYPE_CHECKING:
-    from nooch.engines.ray import RayEngine
-    from nooch.engines.slurm import SlurmEngine
+    from nooch.engines.ray_engine import RayEngine
+    from nooch.engines.slurm_engine import SlurmEngine
 
 __all__ = ["ENGINES", "LocalEngine", "engine"]
 
 ENGINES = {
-    "local": "nooch.engines.local:LocalEngine",
-    "ray": "nooch.engines.ray:RayEngine",
-    "slurm": "nooch.engines.slurm:SlurmEngine",
+    "local": "nooch.engines.local_engine:LocalEngine",
+    "ray": "nooch.engines.ray_engine:RayEngine",
+    "slurm": "nooch.engines.slurm_engine:SlurmEngine",
 }
 """Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name after a colon."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.evaluation.scoring import AVERAGE, INTERVALS, Block
+from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.html import html_table
 from nooch.metrics import METRICS
 

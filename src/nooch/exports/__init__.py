@@ -9,20 +9,20 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from nooch.errors import check_one_of
-from nooch.exports.base import Content, Exported, Key
-from nooch.named import imported, is_named
+from nooch.exports.export_contract import Content, Exported, Key
+from nooch.import_string import imported, is_named
 
 __all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
 
 EXPORTS = MappingProxyType(
     {
-        "ids": "nooch.exports.ids:export_ids",
+        "ids": "nooch.exports.id_lists:export_ids",
         "npy": "nooch.exports.npy:export_npy",
-        "coco": "nooch.exports.coco:export_coco",
-        "csv": "nooch.exports.csv:export_csv",
-        "hf": "nooch.exports.hf:export_hf",
-        "table": "nooch.exports.table:export_table",
-        "fiftyone": "nooch.exports.fiftyone:export_fiftyone",
+        "coco": "nooch.exports.coco_export:export_coco",
+        "csv": "nooch.exports.group_csv:export_csv",
+        "hf": "nooch.exports.hugging_face:export_hf",
+        "table": "nooch.exports.viewer_table:export_table",
+        "fiftyone": "nooch.exports.fiftyone_export:export_fiftyone",
     }
 )
 """Name -> where the export is; imported when it is used."""

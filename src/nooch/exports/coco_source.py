@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from nooch.errors import InputError, some_of
-from nooch.readers.coco_decoder import Document, opened
-from nooch.readers.coco_rows import source_of
-from nooch.readers.coco_structure import Instances, decode
+from nooch.readers.coco.coco_decoder import Document, opened
+from nooch.readers.coco.coco_rows import source_of
+from nooch.readers.coco.coco_structure import Instances, decode
 
 __all__ = ["Annotations", "Source", "read_annotations"]
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from nooch.exports.base import Content
+from nooch.exports.export_contract import Content
 from nooch.exports.licences import licences_text
-from nooch.exports.parts import COLUMNS, PAPER, Part
+from nooch.exports.parquet_parts import COLUMNS, PAPER, Part
 
 __all__ = ["croissant"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from nooch.challenge import ChallengeSet
 from nooch.data.array_files import write_array
 from nooch.errors import InputError
-from nooch.exports.base import HARD_SUBSETS, Content, Exported, write_folder
-from nooch.exports.names import Names, safe_name
+from nooch.exports.export_contract import HARD_SUBSETS, Content, Exported, write_folder
+from nooch.exports.file_names import Names, safe_name
 
 __all__ = ["export_npy"]
 

@@ -12,7 +12,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, MissingExtraError
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.opening import UNREADABLE, opened_image
+from nooch.readers.image_opening import UNREADABLE, opened_image
 
 Item = tuple[Any, int, int, ImageId]
 

@@ -1,9 +1,9 @@
 """A metric is a plain function of labels and one model's outputs; all of a task's subsets are scored from one ranking."""
 
 from nooch.metrics.calibration import N_BINS, ece, ece_paper, ece_top
-from nooch.metrics.grading import METRICS, Graded, Parts
 from nooch.metrics.pointwise import SCALES, constant_nll, error, nll
 from nooch.metrics.ranking import auc, auprc, stable_order
+from nooch.metrics.subset_metrics import METRICS, Graded, Parts
 
 __all__ = [
     "METRICS",

@@ -2,5 +2,3 @@
 
 Torch is imported where it is used.
 """
-
-__all__: list[str] = []

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nooch.errors import InputError, MissingExtraError, ParameterError, check_one_of, some_of
-from nooch.readers.opening import PHOTOGRAPHS, UNREADABLE, opened_image
+from nooch.readers.image_opening import PHOTOGRAPHS, UNREADABLE, opened_image
 
 __all__ = [
     "CODECS",

@@ -12,7 +12,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nooch.encoders.folders import contents_hash
+from nooch.encoders.encoder_folders import contents_hash
 from nooch.errors import InputError, MissingExtraError, some_of
 
 __all__ = ["CONFIGURATIONS", "DEFAULT", "SCRATCH", "Source", "find_source"]

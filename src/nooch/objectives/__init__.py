@@ -1,9 +1,17 @@
 """An objective turns a batch's logits, labels and environments into one loss for each head."""
 
-from nooch.objectives.adaptive import CVaR, Focal
-from nooch.objectives.base import VARIANTS, Objective, TrainingCounts, indicators, known_of, losses, residuals
-from nooch.objectives.groups import GDRO, IRM, OnlineGDRO, VREx
-from nooch.objectives.weighted import ERM, BalancedSoftmax, EnvironmentReweight, LabelReweight
+from nooch.objectives.adaptive_objectives import CVaR, Focal
+from nooch.objectives.environment_objectives import GDRO, IRM, OnlineGDRO, VREx
+from nooch.objectives.objective_contract import (
+    VARIANTS,
+    Objective,
+    TrainingCounts,
+    indicators,
+    known_of,
+    losses,
+    residuals,
+)
+from nooch.objectives.weighted_objectives import ERM, BalancedSoftmax, EnvironmentReweight, LabelReweight
 
 OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind

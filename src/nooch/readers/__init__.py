@@ -5,11 +5,11 @@ from nooch.shared_types import Map
 """What a reader does its work with: Python's ``map``, or an engine's, which spreads it over processes."""
 
 READERS = {
-    "coco": "nooch.readers.coco:read_coco",
+    "coco": "nooch.readers.coco.coco_reader:read_coco",
     "label-maps": "nooch.readers.label_maps:read_label_maps",
     "boxes": "nooch.readers.boxes:read_boxes",
-    "table": "nooch.readers.table:read_table_of_images",
-    "long-table": "nooch.readers.table:read_long_table",
+    "table": "nooch.readers.table_reader:read_table_of_images",
+    "long-table": "nooch.readers.table_reader:read_long_table",
 }
 """Name -> where the reader is; imported when it is used."""
 

@@ -13,7 +13,7 @@ import polars as pl
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
 from nooch.readers.image_rows import ImageRows, Parse, files_below, listed_digest, parse_files, write_rows
-from nooch.readers.reading import Counter, ImageListing, Job
+from nooch.readers.reader_contract import Counter, ImageListing, Job
 
 __all__ = [
     "BOX_COLUMNS",

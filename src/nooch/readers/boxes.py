@@ -15,15 +15,15 @@ import polars as pl
 from blake3 import blake3
 
 from nooch.data import Dataset, ImageId, check_file_names
-from nooch.data.tables import table_files
+from nooch.data.disk_tables import table_files
 from nooch.errors import InputError, check_one_of
 from nooch.plans import SplitPlan
+from nooch.readers.area_sums import summed
 from nooch.readers.box_rows import FoundBoxes, count_notes
 from nooch.readers.image_files import list_images
 from nooch.readers.image_rows import ImageRows, row_ends
 from nooch.readers.openimages import find_openimages
-from nooch.readers.reading import Counter, ImageListing, read
-from nooch.readers.sums import summed
+from nooch.readers.reader_contract import Counter, ImageListing, read
 from nooch.readers.voc import find_voc
 from nooch.readers.yolo import find_yolo
 from nooch.shared_types import Map, StepProgress

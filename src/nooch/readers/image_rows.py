@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.data import ImageId
 from nooch.errors import InputError
-from nooch.readers.reading import Counter, Job, in_range
+from nooch.readers.reader_contract import Counter, Job, in_range
 
 __all__ = ["ImageRows", "Parse", "files_below", "listed_digest", "parse_files", "row_ends", "write_rows"]
 

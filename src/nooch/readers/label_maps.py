@@ -17,10 +17,10 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset, ImageId, class_name
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
-from nooch.readers.cocostuff import MAP_VALUES, OTHER, map_values
+from nooch.readers.coco.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_rows import ImageRows, listed_digest
-from nooch.readers.maps import CountedMaps, count_maps, counted_maps, list_maps
-from nooch.readers.reading import Counter, ImageListing, read
+from nooch.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
+from nooch.readers.reader_contract import Counter, ImageListing, read
 from nooch.shared_types import Map, StepProgress
 
 __all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
@@ -55,7 +55,7 @@ def read_label_maps(
         map: where maps are counted.
 
     Raises:
-        InputError: see ``nooch.readers.maps``; also a class list that cannot be read.
+        InputError: see ``nooch.readers.map_pixels``; also a class list that cannot be read.
         ParameterError: a class of the list is called void or the like, and ``void`` does not have its value.
     """
     return read(MapReading(Path(folder), classes, void, suffix), images=images, map=map)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nooch.data.tables import table_told
+from nooch.data.disk_tables import table_told
 from nooch.errors import InputError
 
 __all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]

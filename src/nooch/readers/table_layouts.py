@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.limits import MOST_AREA
-from nooch.readers.sums import Entries
+from nooch.readers.area_sums import Entries
 from nooch.readers.table_rows import Seen
 
 __all__ = ["LongTable", "TableOfImages"]

@@ -15,11 +15,11 @@ import msgspec
 import polars as pl
 
 from nooch.data import Dataset, ImageId, identifiers, named_splits
-from nooch.data.tables import table_files
+from nooch.data.disk_tables import table_files
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
-from nooch.readers.reading import Counter, ImageListing, Job, as_given, in_range, part_edges
+from nooch.readers.reader_contract import Counter, ImageListing, Job, as_given, in_range, part_edges
 from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (
     Columns,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, named_splits
 from nooch.errors import InputError, check_one_of
+from nooch.readers.area_sums import Entries, summed
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.sums import Entries, summed
 
 __all__ = [
     "Columns",

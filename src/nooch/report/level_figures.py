@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from nooch.evaluation import AVERAGE, Scores
-from nooch.evaluation.summaries import LARGER_IS_BETTER
-from nooch.report.style import BLUE, GREY, ORANGE, PURPLE, canvas, new_axes, styled, worded
+from nooch.evaluation.score_summaries import LARGER_IS_BETTER
+from nooch.report.figure_style import BLUE, GREY, ORANGE, PURPLE, canvas, new_axes, styled, worded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ _BARS = {"bootstrap": "95 % bootstrap interval", "wilson": "95 % Wilson interval
 def level_points(
     cells: pl.DataFrame, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
 ) -> pl.DataFrame:
-    """The points of Figs. 4 to 7, from the cells of results (``nooch.study.results.Results``).
+    """The points of Figs. 4 to 7, from the cells of results (``nooch.results.run_results.Results``).
 
     Args:
         cells: of methods with their chosen settings; the rows of task ``average`` are taken.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from nooch.report.style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
+from nooch.report.figure_style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

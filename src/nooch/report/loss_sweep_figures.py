@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from nooch.challenge import POOLED
-from nooch.report.style import SIDE_COLORS, new_axes, styled
+from nooch.report.figure_style import SIDE_COLORS, new_axes, styled
 from nooch.report.sweep_figures import draw_sides, heat, largest, quartiles, tau_band
 
 if TYPE_CHECKING:

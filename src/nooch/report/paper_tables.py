@@ -16,7 +16,7 @@ from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
 from nooch.report.score_files import write_file
 from nooch.report.score_tables import Shown, average_label, latex, markdown, printable
-from nooch.report.set_tables import SetsShown
+from nooch.report.set_count_tables import SetsShown
 
 __all__ = [
     "RESULT_FILES", "WORSE", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",

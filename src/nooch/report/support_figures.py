@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nooch.errors import UndefinedError
-from nooch.report.style import SIDE_COLORS, new_axes, worded
+from nooch.report.figure_style import SIDE_COLORS, new_axes, worded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

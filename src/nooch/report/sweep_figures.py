@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import POOLED
-from nooch.report.style import SIDE_COLORS, canvas, new_axes, styled, worded
+from nooch.report.figure_style import SIDE_COLORS, canvas, new_axes, styled, worded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

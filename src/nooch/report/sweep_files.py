@@ -13,7 +13,7 @@ from nooch.challenge import Sweep
 from nooch.data import load_header, read_table
 from nooch.errors import FormatError, InputError
 from nooch.files import SWEEP_MARKER, atomic_folder
-from nooch.report.style import svg
+from nooch.report.figure_style import svg
 from nooch.report.sweep_figures import cue_counts, draw_cues, draw_shares, draw_tau, share_points, tau_counts
 from nooch.version import __version__
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nooch.scenes.pens import Color
+from nooch.scenes.sprite_pen import Color
 
 __all__ = ["BRIGHT", "CLOTHES", "HAIR", "PAINTS", "SKIN", "pick"]
 

@@ -1,6 +1,6 @@
 """Which hyperparameters, chosen on the validation split after the fact; which tasks, by how much harder their hard images are."""
 
-from nooch.selection.settings import RULES, select
-from nooch.selection.tasks import paper_rule, select_tasks
+from nooch.selection.setting_choice import RULES, select
+from nooch.selection.task_choice import paper_rule, select_tasks
 
 __all__ = ["RULES", "paper_rule", "select", "select_tasks"]

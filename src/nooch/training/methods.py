@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import ParameterError, check_one_of
-from nooch.named import imported
+from nooch.import_string import imported
 from nooch.objectives import OBJECTIVES, Objective
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
 from nooch.training.mixtures import Lisa, Mixing, Mixup

@@ -1,0 +1,215 @@
+"""A plan -> trained jobs, each with its record and predictions; interrupted or killed, it goes on where it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.benching.bench_plan import Plan, Training
+from nooch.errors import ParameterError
+from nooch.metrics import constant_nll, nll
+from nooch.resources import limited_threads
+from nooch.shared_types import Map, Progress, no_progress
+from nooch.training.jobs import ProbeSettings
+from nooch.training.network_settings import TuneSettings
+from nooch.training.run_records import JobRecord, RunsFolder
+from nooch.training.training_data import TrainingData
+
+__all__ = ["bench", "planned_for", "status"]
+
+
+def bench(
+    plan: Plan,
+    out: str | Path,
+    *,
+    map: Map | None = None,
+    again: Callable[[], Plan] | None = None,
+    threads: int | None = None,
+    progress: Progress = no_progress,
+) -> RunsFolder:
+    """Train all jobs of a plan that are not done, and keep their predictions.
+
+    A pass is saved after every epoch: a bench that was interrupted or killed goes on there and ends with the same bytes.
+
+    Args:
+        plan: what to train.
+        out: folder of runs, which workers must see.
+        map: where passes are trained, such as an engine's; by default here, one after another.
+        again: with ``map``, gives the plan in a worker, so that data are read there and not sent.
+        threads: with ``map``, processors of each job: last bits of sums depend on them. By default as libraries choose.
+        progress: called with what is being done, and how much of how much is done.
+
+    Raises:
+        OutputError: the folder holds something else, or runs of another configuration; another process trains them.
+        ParameterError: ``map`` without ``again``.
+    """
+    if map is not None and again is None:
+        raise ParameterError("workers need to know how to make the plan", allowed="map together with again")
+    runs = RunsFolder.begin(out, plan.header)
+    with runs.held():
+        waiting = [n for n, names in enumerate(runs.header.passes) if not _all_done(runs, names)]
+        if map is None:
+            for number in waiting:
+                _train_if_needed(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
+        elif again is not None:
+            progress("passes", 0, len(waiting))
+            results = map(partial(_pass_elsewhere, again, Path(out).absolute(), threads), waiting)
+            for done, _ in enumerate(results, 1):
+                progress("passes", done, len(waiting))
+        runs.tidy()
+    progress("jobs", len(plan.jobs), len(plan.jobs))
+    return runs
+
+
+def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str) -> Plan:
+    """The plan for another kind of device than the one that it was made on, which this machine need not have.
+
+    What networks are fine-tuned on is in their record, and so in the identity of each job.
+
+    Args:
+        plan: what workers will train.
+        settings: of its configuration.
+        device: ``cpu`` or ``cuda``.
+    """
+    known = plan.header.data
+    if "backbone" not in known or known["backbone"]["device"] == device:
+        return plan
+    data = {**known, "backbone": {**known["backbone"], "device": device}}
+    renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
+    jobs = {renamed[old]: job for old, job in plan.jobs.items()}
+    passes = [[renamed[old] for old in names] for names in plan.header.passes]
+    return replace(plan, jobs=jobs, header=msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes))
+
+
+def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
+    return all(runs.is_done(name) for name in names)
+
+
+def _pass_elsewhere(again: Callable[[], Plan], out: Path, threads: int | None, number: int) -> None:
+    """Train a pass in a worker, from its last checkpoint if it has one."""
+    with limited_threads(threads):
+        # what it prints is in the log of the job
+        _train_if_needed(again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None)
+
+
+def _train_if_needed(
+    make: Callable[[], Plan], runs: RunsFolder, number: int, tell: Callable[[str], None], progress: Progress
+) -> None:
+    """Train a pass, unless another process does or has done so."""
+    names = runs.header.passes[number]
+    with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
+        # one that was lost may have finished all but its answer
+        if not _all_done(runs, names):
+            _train(make(), runs, number, names, progress)
+        runs.drop_checkpoint(names)
+
+
+def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress) -> None:
+    jobs = {runs.header.jobs[name]: name for name in names}
+    trained = plan.begin(list(jobs), runs.path)
+    saved = runs.checkpoint(names)
+    if saved is not None:
+        trained.load_state_dict(saved)
+    while not trained.finished:
+        started = time.perf_counter()
+        trained.step()
+        runs.save_checkpoint(names, trained.state_dict())
+        seconds = time.perf_counter() - started
+        runs.note_time("epoch", seconds, of_pass=number, epoch=trained.epoch, going=len(jobs) - trained.n_stopped)
+        what = f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}, jobs that have stopped"
+        progress(what, trained.n_stopped, len(jobs))
+    trained.refit()
+    outputs = {split: trained.logits(split) for split in ("valid", "test")}
+    for place, job in enumerate(trained.jobs):
+        if not runs.is_done(jobs[job]):
+            mine = {split: values[place] for split, values in outputs.items()}
+            _write(plan, runs, trained, place, jobs[job], mine)
+
+
+def _write(
+    plan: Plan, runs: RunsFolder, trained: Training, place: int, name: str, outputs: Mapping[str, NDArray[np.float32]]
+) -> None:
+    job, best = trained.jobs[place], int(trained.best_epochs[place])
+    history = [
+        {"epoch": epoch, **{key: float(values[place]) for key, values in record.items()}}
+        for epoch, record in enumerate(trained.history, 1)
+        if np.isfinite(record["valid"][place]) or np.isfinite(record["train"][place])
+    ]
+    predictions, environments = None, []
+    losses: tuple[float | None, float | None] = (None, None)
+    if best:
+        frames = []
+        losses = _validation_losses(plan.training, job.task, outputs["valid"])
+        environments = _by_environment(plan.training, job.task, outputs["valid"])
+        for split, logits in outputs.items():
+            ids = plan.data.images["image_id"].gather(plan.training.rows[split])
+            frames.append(pl.DataFrame({"image_id": ids, "logit": logits}).with_columns(split=pl.lit(split)))
+        predictions = pl.concat(frames).with_columns(
+            task=pl.lit(job.task), run=pl.lit(job.run), method=pl.lit(job.method), seed=pl.lit(job.seed)
+        )
+    record = JobRecord(
+        name,
+        job,
+        runs.header.settings,
+        runs.header.data,
+        list(job.kind.sees),
+        best,
+        len(history),
+        not best,
+        environments,
+        *losses,
+    )
+    # JSON has no NaN
+    lines = [{key: value if np.isfinite(value) else None for key, value in line.items()} for line in history]
+
+    def weights(folder: Path) -> None:
+        if plan.keep_weights and best:
+            trained.save(place, folder)
+
+    runs.write_job(record, lines, predictions, weights)
+
+
+def _validation_losses(data: TrainingData, task: str, logits: NDArray[np.float32]) -> tuple[float, float]:
+    """Mean loss of the validation images, and that of the best constant: the entropy of their labels."""
+    labels = data.groups(task, "labels", "valid") > 0
+    return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
+
+
+def _by_environment(data: TrainingData, task: str, logits: NDArray[np.float32]) -> list[float | None]:
+    """Mean loss of the validation images of each environment."""
+    if task not in data.environments:
+        return []
+    groups, labels = data.groups(task, "environments", "valid"), data.groups(task, "labels", "valid") > 0
+    values = logits.astype(np.float64)
+    present = [groups == number for number in range(data.n_environments)]
+    return [nll(labels[rows], values[rows]) if rows.any() else None for rows in present]
+
+
+def status(runs: RunsFolder) -> dict[str, Any]:
+    """How far a bench is: jobs done and all, by method, and passes with their epochs."""
+    done = set(runs.done())
+    methods: dict[str, list[int]] = {}
+    for name, job in runs.header.jobs.items():
+        count = methods.setdefault(job.method, [0, 0])
+        count[0] += name in done
+        count[1] += 1
+    passes = []
+    for names in runs.header.passes:
+        saved, finished = runs.progress_of(names), sum(name in done for name in names)
+        epochs, stopped = saved if saved is not None else (None, finished)
+        passes.append({"jobs": len(names), "done": finished, "epochs": epochs, "stopped": stopped})
+    return {
+        "done": len(done),
+        "jobs": len(runs.header.jobs),
+        "methods": {m: {"done": d, "jobs": n} for m, (d, n) in methods.items()},
+        "passes": passes,
+    }

@@ -1,0 +1,50 @@
+"""The rows of a challenge set as a table, and a set from its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.hard_easy import Side
+from nooch.challenge.suite import SetRecord
+
+__all__ = ["ROWS", "rows_of", "set_of"]
+
+ROWS: dict[str, Any] = {"label": pl.Int8, "support": pl.Float64, "subset": pl.Enum(list(SUBSETS)), "by_cue": pl.UInt64}
+"""Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria without them."""
+
+
+def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
+    """``image_id`` and the columns of ``ROWS``, one row per image."""
+    return pl.DataFrame({"image_id": challenge.image_ids, "label": challenge.labels.astype(np.int8)}).with_columns(
+        _optional("support", challenge.support),
+        pl.Series("subset", SUBSETS, ROWS["subset"]).gather(challenge.subset),
+        _optional("by_cue", challenge.by_cue),
+    )
+
+
+def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
+    """The set of these rows, with the thresholds and counts of its record."""
+    # suites of earlier versions have no column by_cue
+    support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+    return ChallengeSet(
+        record.criterion,
+        record.task,
+        record.split,
+        rows["image_id"],
+        rows["label"].to_numpy().astype(bool),
+        rows["subset"].to_physical().to_numpy().astype(np.uint8),
+        None if support.null_count() else support.to_numpy(),
+        Side(record.threshold_positive, record.tied_positive, record.missing_positives),
+        Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
+        (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
+        None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+    )
+
+
+def _optional(name: str, values: NDArray[Any] | None) -> pl.Expr | pl.Series:
+    return pl.lit(None, ROWS[name]).alias(name) if values is None else pl.Series(name, values, ROWS[name])

@@ -1,0 +1,196 @@
+"""The suite folder: ``suite.json`` and ``challenge_sets.parquet``, enough to score a model with.
+
+``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group for each
+(criterion, task), so that one set is read without the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
+from nooch.challenge.set_rows import ROWS, rows_of, set_of
+from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
+from nooch.data import ALL, SPLITS, encode_header, load_header
+from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
+from nooch.errors import FormatError
+from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
+from nooch.version import __version__
+
+__all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
+
+FORMAT_VERSION = 1
+TABLE = "challenge_sets.parquet"
+
+
+_AGAIN = "find the suite again"
+_SETS: Schema = {
+    "criterion": Column(NAMES, "the suite's criteria"),
+    "task": Column(NAMES, "the suite's tasks"),
+    "split": Column(NAMES, ", ".join([*SPLITS, ALL]), among=(*SPLITS, ALL)),
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
+    "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
+    "subset": Column(NAMES, ", ".join(SUBSETS), among=SUBSETS),
+    # suites of earlier versions have no such column
+    "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True),
+}
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    nooch: str
+    header: SuiteHeader
+    files: dict[str, str]
+
+
+def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a suite folder, whole or not at all, and return its path.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
+        _write_table(suite, partial / TABLE)
+        file = _File("nooch-suite", FORMAT_VERSION, __version__, suite.header, {TABLE: sha256_of(partial / TABLE)})
+        (partial / SUITE_MARKER).write_bytes(encode_header(file))
+    return Path(folder)
+
+
+def load_suite(folder: str | Path) -> Suite:
+    """Read a suite folder and check the hash of its table; rows are read when a set is asked for.
+
+    Args:
+        folder: a suite folder, or ``nooch-coco``: the authors' 24 challenge sets with COCO's labels, which come with the
+            package. A folder of that name comes first.
+
+    Raises:
+        FormatError: no suite, a newer version, or a table that is missing or altered.
+    """
+    if is_shipped(folder):
+        return shipped_suite(str(folder))
+    folder = Path(folder)
+    file = load_header(
+        folder / SUITE_MARKER,
+        _File,
+        name="suite",
+        version=FORMAT_VERSION,
+        make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
+        again=_AGAIN,
+    )
+    table = folder / TABLE
+    if not table.is_file():
+        raise FormatError(f"{TABLE} is missing", where=folder, remedy=_AGAIN)
+    if sha256_of(table) != file.files.get(TABLE):
+        raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder)
+    return Suite(file.header, _Reader(table, file.header))
+
+
+def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
+    """(criterion, task) in the order of row groups, each with its sets."""
+    return [(key, list(sets)) for key, sets in groupby(header.sets, key=lambda r: (r.criterion, r.task))]
+
+
+def _write_table(suite: Suite, path: Path) -> None:
+    enums = {
+        "criterion": pl.Enum(list(suite.criteria)),
+        "task": pl.Enum(list(suite.tasks)),
+        "split": pl.Enum([*SPLITS, ALL]),
+    }
+    writer: pq.ParquetWriter | None = None
+    try:
+        for table in _tables(suite, enums):
+            if writer is None:
+                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        if writer is None:
+            ids = pl.Int64
+            _frame_of([], enums, ids).write_parquet(path)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
+    for (criterion, task), records in _groups(suite.header):
+        sets = [suite.set(criterion, task, record.split) for record in records]
+        yield _frame_of(sets, enums, sets[0].image_ids.dtype).to_arrow()
+
+
+def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type) -> pl.DataFrame:
+    names = ("criterion", "task", "split")
+    schema = {**{name: enums[name] for name in names}, "image_id": id_type, **ROWS}
+    frames = [
+        rows_of(one).select(*(pl.lit(getattr(one, name), enums[name]).alias(name) for name in names), "image_id", *ROWS)
+        for one in sets
+    ]
+    return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+
+class _Reader:
+    """Reads one set at a time, keeping the last row group, whose splits are usually asked for together."""
+
+    def __init__(self, path: Path, header: SuiteHeader) -> None:
+        self._path = path
+        with _readable(path):
+            self._file = pq.ParquetFile(path)
+        groups = _groups(header)
+        if groups and self._file.num_row_groups != len(groups):
+            raise FormatError(
+                f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}",
+                where=path,
+                remedy=_AGAIN,
+            )
+        self._number = {key: number for number, (key, _) in enumerate(groups)}
+        self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
+        self._last: tuple[int, pl.DataFrame] | None = None
+
+    def __call__(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        number = self._number[criterion, task]
+        if self._last is None or self._last[0] != number:
+            self._last = number, self._group(number, criterion, task)
+        rows = self._last[1].filter(pl.col("split") == split)
+        record = self._records[criterion, task, split]
+        found = set_of(record, rows)
+        if SetRecord.of(found) != record or not is_ascending(rows["image_id"]):
+            raise FormatError(
+                f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",
+                where=self._path,
+                allowed=f"{record.positives} positives and {record.negatives} negatives, sorted by image id",
+                remedy=_AGAIN,
+            )
+        return found
+
+    def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
+        """The sets of one criterion and task, their columns checked."""
+        with _readable(self._path):
+            frame = pl.from_arrow(self._file.read_row_group(number))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
+        check_columns(frame, _SETS, self._path, _AGAIN)
+        for column, name in (("criterion", criterion), ("task", task)):
+            if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
+                raise FormatError(
+                    f"column {column} of row group {number} does not hold {name} alone", where=self._path, remedy=_AGAIN
+                )
+        return frame.with_columns(
+            pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(pl.Enum(list(SUBSETS)))
+        )
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise what pyarrow says against a file as a FormatError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN) from error

@@ -1,0 +1,1 @@
+"""The commands: one module per command or group of commands."""

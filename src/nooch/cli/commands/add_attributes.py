@@ -1,0 +1,74 @@
+"""``nooch add-attributes``: columns of a table join a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from nooch.cli.option_parsing import DatasetArgument, OverwriteOption, split_names
+from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.files import DATASET_MARKER, Place, check_output
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("add-attributes")(add_attributes_command)
+
+
+def add_attributes_command(
+    dataset: Place = DatasetArgument,
+    table: Path = typer.Argument(
+        ..., metavar="TABLE", help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts."
+    ),
+    out: Path = typer.Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
+    id: str = typer.Option("image_id", "--id", help="Column of image ids."),
+    columns: str = typer.Option(None, "--columns", help="Columns to take, by commas; by default all others."),
+    overwrite: bool = OverwriteOption,
+    format: Format = FormatOption,
+) -> None:
+    """Add columns of a table to a dataset, for --criterion attribute and --criterion scores."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.data import open_dataset, save_dataset
+    from nooch.data.disk_tables import read_table
+    from nooch.importing.attribute_columns import attribute_table, with_attributes
+
+    data = open_dataset(dataset)
+    found = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
+    listed = 0
+
+    def parts() -> Iterator[Dataset]:
+        nonlocal listed
+        for number in range(data.n_parts):
+            part, known = with_attributes(data.part(number), found, where=table)
+            listed += known
+            yield part
+
+    with progress() as update:
+        save_dataset(
+            parts(), out, overwrite=overwrite, progress=lambda done: update("writing parts", done, data.n_parts)
+        )
+    facts: dict[str, Any] = {
+        "dataset": str(out),
+        "attributes": found.columns[1:],
+        "images": len(data),
+        "images_listed": listed,
+        "rows_left_out": found.height - listed,
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    if listed < facts["images"]:
+        note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
+    if facts["rows_left_out"]:
+        note(f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they are left out")
+    console().print(
+        f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images", markup=False
+    )

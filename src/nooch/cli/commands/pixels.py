@@ -1,0 +1,156 @@
+"""``nooch pixels`` and ``nooch features``: what is made once for all training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nooch.cli.option_parsing import (
+    BatchOption,
+    CodecOption,
+    DatasetArgument,
+    DeviceOption,
+    ImagesOption,
+    OverwriteOption,
+    ProcessesOption,
+)
+from nooch.cli.terminal_output import Format, FormatOption, console, print_json, progress
+from nooch.engines import LocalEngine
+from nooch.errors import ParameterError, check_one_of
+from nooch.files import Place, check_output
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("pixels")(pixels_command)
+    app.command("features")(features_command)
+
+
+def pixels_command(
+    dataset: Place = DatasetArgument,
+    out: Path = typer.Option(..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."),
+    size: int = typer.Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
+    images: Path = ImagesOption,
+    codec: str = CodecOption,
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
+    format: Format = FormatOption,
+) -> None:
+    """Decode and resize every image once; run again, it goes on where it was stopped."""
+    from nooch.caches.pixels import PIXELS, build_pixels
+    from nooch.models.image_decoding import CODECS, choose_codec
+
+    check_output(out, overwrite=overwrite, marker=PIXELS.marker)
+    check_one_of("codec", codec, CODECS)
+    # workers are forked from a process that has imported this already
+    LocalEngine.warm("nooch.caches.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else []))
+    from nooch.data import load_dataset
+
+    data = load_dataset(dataset)
+    with progress() as update:
+        cache = build_pixels(
+            data,
+            out,
+            size=size,
+            images=images,
+            codec=codec,
+            map=LocalEngine(processes).map,
+            overwrite=overwrite,
+            progress=lambda done, total: update("decoding images", done, total),
+        )
+    facts = {
+        "pixels": str(out),
+        "images": len(cache),
+        "size": list(cache.size),
+        "bytes": cache.array.nbytes,
+        "codec": cache.header.made["codec"],
+        "identity": cache.identity,
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    text = (
+        f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    )
+    console().print(text, markup=False)
+    following = f"nooch features {dataset} --pixels {out} --backbone microsoft/resnet-50 --out FEATURES"
+    console().print(f"next: {following}", style="dim", markup=False)
+
+
+def features_command(
+    dataset: Place = DatasetArgument,
+    backbone: str = typer.Option(
+        "microsoft/resnet-50", help="Hub id, folder with weights as safetensors, or config:NAME for random weights."
+    ),
+    out: Path = typer.Option(..., "--out", metavar="FEATURES", help="Folder to write; it must not exist."),
+    pixels: Path = typer.Option(
+        None, help="Pixel cache of the dataset; otherwise images are decoded for this pass alone."
+    ),
+    images: Path = ImagesOption,
+    size: int = typer.Option(
+        None, min=1, help="Height and width in pixels; by default those of --pixels, else the backbone's own."
+    ),
+    batch: int = BatchOption,
+    device: str = DeviceOption,
+    half: bool = typer.Option(False, "--half", help="Keep float16 numbers, half the size."),
+    bf16: bool = typer.Option(False, "--bf16", help="Compute in bfloat16."),
+    seed: int = typer.Option(0, help="Seed of random weights (config:NAME)."),
+    codec: str = CodecOption,
+    processes: int = ProcessesOption,
+    overwrite: bool = OverwriteOption,
+    format: Format = FormatOption,
+) -> None:
+    """Features of every image from a frozen backbone; run again, it goes on where it was stopped."""
+    from nooch.caches.features import FEATURES, FeatureOptions, extract_features
+    from nooch.caches.pixels import PixelCache
+
+    if pixels is not None and images is not None:
+        raise ParameterError(
+            "--pixels and --images exclude each other", allowed="one of them: the pixels are decoded already"
+        )
+    check_output(out, overwrite=overwrite, marker=FEATURES.marker)
+    from nooch.data import load_dataset
+    from nooch.models.backbones import load_backbone
+
+    data = load_dataset(dataset)
+    cache = PixelCache.load(pixels, data) if pixels is not None else None
+    if cache is not None and size is not None and cache.size != (size, size):
+        raise ParameterError(
+            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
+            where=pixels,
+            remedy=f"leave --size out, or make another cache: nooch pixels {dataset} --size {size} --out PIXELS",
+        )
+    asked = cache.size if cache else size
+    # channels innermost: the order that processors and GPUs convolve fastest in
+    loaded = load_backbone(backbone, seed=seed, size=asked, device=device, bf16=bf16, channels_last=True)
+    with progress() as update:
+        made = extract_features(
+            data,
+            loaded,
+            out,
+            FeatureOptions(codec=codec, batch=batch, half=half, readers=processes),
+            pixels=cache,
+            images=images,
+            overwrite=overwrite,
+            progress=lambda done, total: update("extracting features", done, total),
+        )
+    facts = {
+        "features": str(out),
+        "images": len(made),
+        "n_features": made.n_features,
+        "dtype": made.header.dtype,
+        "backbone": made.header.made["backbone"],
+        "identity": made.identity,
+    }
+    if format is Format.json:
+        print_json(facts)
+        return
+    height, width = loaded.size
+    console().print(
+        f"{out}: {len(made):,} images x {made.n_features:,} features of {loaded.name} at {height} x {width}",
+        markup=False,
+    )
+    console().print(f"next: nooch bench {dataset} SUITE --features {out} --out RUNS", style="dim", markup=False)

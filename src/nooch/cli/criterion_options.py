@@ -1,0 +1,201 @@
+"""Options of ``nooch find`` -> criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nooch.challenge import CriterionRecord, SuiteThresholds, load_suite, suite_thresholds
+from nooch.cli.option_parsing import parse_cues, split_names
+from nooch.criteria import (
+    CE,
+    FITTED,
+    Attribute,
+    Combination,
+    ContextScores,
+    Criterion,
+    Fitted,
+    FittedContextScores,
+    FittedGist,
+    Gist,
+    Tau,
+    fitted_from_json,
+    is_combination,
+    preset,
+    read_thresholds,
+    thresholds_of,
+)
+from nooch.data import ALL, SPLITS
+from nooch.errors import ParameterError, check_one_of
+from nooch.finding.suite_builder import check_thresholds
+from nooch.import_string import imported
+
+__all__ = ["Options", "needed_names", "parse_tau", "preset_text"]
+
+_FROM = "from:"
+_WITH_TAU = {"gist": "a cosine", "scores": "a score"}
+
+
+class Options:
+    """What the options say of each kind of criterion."""
+
+    def __init__(
+        self,
+        alpha: float,
+        beta: float,
+        cues: str | None,
+        tau: SuiteThresholds | Tau | None,
+        phi: str | None,
+        scores: str | None,
+        fitted: Path | None,
+    ) -> None:
+        self.alpha, self.beta, self.cues = alpha, beta, parse_cues(cues)
+        self._tau = tau
+        self.phi, self.scores = phi, scores
+        self.embedding = ""
+        self._fitted = None if fitted is None else load_suite(fitted)
+
+    def make(self, name: str) -> Criterion | Fitted:
+        """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
+        if self._fitted is not None:
+            record = self._fitted.header.criteria[
+                check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
+            ]
+            if ":" in name:
+                return _own_fitted(name, record)
+            if record.fitted is None:
+                raise ParameterError(
+                    f"{name} of the suite was not fitted: its sets were imported",
+                    where="--fitted",
+                    allowed="a suite of nooch find",
+                )
+            fitted = fitted_from_json(record.kind, record.fitted)
+            if isinstance(fitted, FittedGist):
+                tau = self._tau_for("embedding", fitted.criterion.embedding)
+                return fitted if tau is None else fitted.with_tau(tau)
+            if isinstance(fitted, FittedContextScores):
+                tau = self._tau_for("column", fitted.criterion.column)
+                return fitted if tau is None else fitted.with_tau(tau)
+            return fitted
+        makers: dict[str, Callable[[], Criterion]] = {
+            "ce": self._ce,
+            "gist": self._gist,
+            "attribute": self._attribute,
+            "scores": self._scores,
+        }
+        return makers[name]() if name in makers else _own(name)
+
+    def _ce(self) -> CE:
+        return CE(self.alpha, self.beta, self.cues)
+
+    def _gist(self) -> Gist:
+        return Gist(self.embedding, self._tau_for("embedding", self.embedding))
+
+    def _attribute(self) -> Attribute:
+        if self.phi is None:
+            raise ParameterError("the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'")
+        return Attribute(self.phi)
+
+    def _scores(self) -> ContextScores:
+        if self.scores is None:
+            raise ParameterError(
+                "the scores criterion needs --scores", allowed="an attribute column such as 'context_{task}'"
+            )
+        return ContextScores(self.scores, self._tau_for("column", self.scores))
+
+    def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
+        """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as ``check_thresholds``."""
+        check_thresholds({"--tau": thresholds_of(self._values)}, tasks, classes)
+
+    @property
+    def _values(self) -> Tau | None:
+        return self._tau.tau if isinstance(self._tau, SuiteThresholds) else self._tau
+
+    def _tau_for(self, key: str, value: str) -> Tau | None:
+        """Thresholds, if they are of this support; of numbers and tables that is not known."""
+        came = self._tau.support.get(key) if isinstance(self._tau, SuiteThresholds) else value
+        if came != value:
+            raise ParameterError(
+                f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
+                where="--tau",
+                allowed="thresholds of the same support",
+            )
+        return self._values
+
+
+def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | Tau | None:
+    """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``.
+
+    Args:
+        text: what ``--tau`` says.
+        base: criteria that will be found with.
+
+    Raises:
+        ParameterError: no criterion that takes ``--tau``, or two whose supports differ.
+        InputError: a table or a suite that cannot be used.
+    """
+    if text is None:
+        return None
+    kinds = [name for name in _WITH_TAU if name in base]
+    if len(kinds) != 1:
+        raise ParameterError(
+            f"--tau would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}" if kinds
+            else f"no criterion takes it: {', '.join(base)}",
+            where="--tau", allowed="--criterion gist or --criterion scores, each in a find of its own",
+            remedy="use --match, or two finds" if kinds else None,
+        )  # fmt: skip
+    if text.startswith(_FROM):
+        place, colon, split = text.removeprefix(_FROM).rpartition(":")
+        if not colon or split not in (*SPLITS, ALL):
+            place, split = text.removeprefix(_FROM), ""
+        return suite_thresholds(load_suite(place), kinds[0], split or None)
+    try:
+        return float(text)
+    except ValueError:
+        return read_thresholds(text)
+
+
+def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Base criteria that are needed, and the combinations; a combination brings its parts along."""
+    combined = [text for text in texts if is_combination(text)]
+    base = [text for text in texts if not is_combination(text)]
+    for text in combined:
+        base += [name for name in Combination(text).names if name not in base]
+    for name in base:
+        if ":" not in name:
+            check_one_of("criterion", name, FITTED)
+    if len(set(texts)) != len(texts):
+        raise ParameterError("a criterion is named twice", allowed="each --criterion once")
+    return base, combined
+
+
+def _own(name: str) -> Criterion:
+    """A user's criterion, named ``package.module:Name`` on the command line, made without arguments."""
+    found = imported(name, f"criterion {name}")
+    made: Criterion = found() if isinstance(found, type) else found
+    return made
+
+
+def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
+    """A user's criterion as a suite has it fitted. It is named on the command line, so it is imported; nothing in the suite is."""
+    kind = getattr(_own(name), "fitted", None)
+    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
+        raise ParameterError(
+            f"{name} does not say what class it has when it is fitted",
+            where="--fitted",
+            remedy="name the class in the criterion: fitted = FittedDusk",
+        )
+    return kind.from_json(record.fitted or {})
+
+
+def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:
+    """Expression of a preset of the attribute criterion, or None where none was named."""
+    if name is None:
+        return None
+    try:
+        listed = (
+            [] if values is None else [v.strip() for v in values.read_text(encoding="utf-8").splitlines() if v.strip()]
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"--values {values} cannot be read: {error}") from error
+    return preset(name, columns=split_names(columns), values=listed)

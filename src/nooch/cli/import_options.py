@@ -1,0 +1,198 @@
+"""What the commands of ``nooch import`` share: their options, the engine that files are read with, what is printed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from nooch.cli.option_parsing import parse_pairs
+from nooch.cli.progress_log import logs_of, watched
+from nooch.cli.terminal_output import Format, FormatOption, console, note, notes_on, print_json
+from nooch.engines import LocalEngine
+from nooch.engines import engine as engine_of
+from nooch.errors import ParameterError
+from nooch.plans import SplitPlan
+
+if TYPE_CHECKING:
+    from nooch.engines.ray_engine import RayEngine
+    from nooch.engines.slurm_engine import SlurmEngine
+    from nooch.importing.part_import import Imported
+    from nooch.readers.reader_contract import Reading
+
+    Engine = LocalEngine | RayEngine | SlurmEngine
+
+__all__ = ["ImportOptions", "Out", "Overwrite", "print_imported", "run_import", "with_import_options"]
+
+Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
+Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Options of every import, as they were typed."""
+
+    images: Annotated[Path | None, typer.Option("--images", help="Folder below which the image files lie.")] = None
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split.",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Seed of a split by percentages.")] = 0
+    group: Annotated[
+        str | None, typer.Option("--group", help="Column, or pattern on the file name, whose images stay on one side.")
+    ] = None
+    split_values: Annotated[
+        str | None, typer.Option("--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
+    ] = None
+    overwrite: bool = Overwrite
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", min=1, help="Parallel processes, short for --engine local:N; all processors by default."
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
+        ),
+    ] = None
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            min=1,
+            metavar="N",
+            help="Write parts of at most N images (125000, say), each read in bounded memory: for files of any size.",
+        ),
+    ] = None
+    format: Format = FormatOption
+
+    @property
+    def plan(self) -> SplitPlan | None:
+        """How images are divided. Raises ParameterError for options of a split without one."""
+        if self.split is None:
+            for option, given in (("--group", self.group), ("--split-values", self.split_values)):
+                if given is not None:
+                    raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
+            return None
+        return SplitPlan(self.split, self.seed, self.group, self.values)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What split names mean."""
+        return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
+
+    def engine_for(self, out: Path) -> Engine:
+        """Where files are read; logs lie beside the output.
+
+        Raises:
+            ParameterError: both an engine and a number of processes were given, or no such engine.
+        """
+        if self.engine is None:
+            return LocalEngine(self.processes)
+        if self.processes is not None:
+            raise ParameterError(
+                "--processes and --engine exclude each other",
+                allowed=f"--engine local:{self.processes}, or another engine",
+            )
+        return engine_of(self.engine, logs_of(out))
+
+
+def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter ``options`` is made of the options of ImportOptions.
+
+    One that the command has itself under the same name replaces it, and is None in ``options``.
+    """
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own["options"]
+    kinds = get_type_hints(ImportOptions, include_extras=True)
+    shared = {
+        f.name: inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name])
+        for f in fields(ImportOptions)
+        if f.name not in own
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        typed: dict[str, Any] = {f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)}
+        command(**given, options=ImportOptions(**typed))
+
+    parameters = [*own.values(), *shared.values()]
+    # what typer reads
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def run_import(reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = ()) -> None:
+    """Import what ``reading`` names, and print what was written."""
+    plan, engine = options.plan, options.engine_for(out)
+    if options.part_size is None:
+        _note_size(reading)
+    from nooch.importing.dataset_import import import_dataset
+
+    with watched(engine.logs) as update:
+        made = import_dataset(
+            reading,
+            out,
+            part_size=options.part_size,
+            images=options.images,
+            split=plan,
+            notes=notes,
+            overwrite=options.overwrite,
+            map=engine.map,
+            progress=update,
+        )
+    print_imported(out, made, options.format)
+
+
+_MANY = 4_000_000_000
+"""Bytes of annotation files from which on importing them as one part takes more memory than a laptop has left."""
+
+
+def _note_size(reading: Reading) -> None:
+    """Note that large files can be imported in parts."""
+    size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
+    if size >= _MANY:
+        note(f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000 merges them in parts")
+
+
+def print_imported(out: Path, made: Imported, format: Format) -> None:
+    """Print what was written."""
+    header = made.header
+    notes_on(header.provenance)
+    if format is Format.json:
+        print_json(
+            {
+                "dataset": str(out),
+                "images": header.n_images,
+                "splits": header.splits,
+                "classes": len(header.classes),
+                "annotated": made.annotated,
+                "captions": made.captions,
+                "attributes": made.attributes,
+                "area": header.provenance.get("area"),
+                "fingerprint": header.fingerprint,
+                "notes": header.provenance.get("notes", []),
+            }
+        )
+        return
+    splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
+    contents = f"{header.n_images:,} images ({splits}), {len(header.classes)} classes, {made.captions:,} captions"
+    console().print(f"{out}: {contents}", markup=False)
+    criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
+    console().print(
+        f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE", style="dim", markup=False
+    )

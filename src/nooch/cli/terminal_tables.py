@@ -1,0 +1,110 @@
+"""Suites as tables in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nooch.challenge import Suite
+from nooch.cli.terminal_output import console, table
+
+__all__ = ["print_counts", "print_cues", "print_left_out", "print_overlap", "print_skipped", "print_thresholds"]
+
+
+def print_counts(suite: Suite) -> None:
+    """Counts of every set, as the paper's Table 2."""
+    for split in suite.splits:
+        rows = []
+        for task in suite.tasks:
+            records = {c: suite.record(c, task, split) for c in suite.criteria if (c, task, split) in suite.keys}
+            if not records:
+                continue
+            any_record = next(iter(records.values()))
+            hard = [
+                (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None) for c in suite.criteria
+            ]
+            # every criterion sees the same images, less those that it has no verdict on
+            positives = any_record.positives + any_record.excluded_positives
+            negatives = any_record.negatives + any_record.excluded_negatives
+            sizes = (None, None) if suite.header.hard_only else (positives, negatives)
+            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
+        names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
+        title = f"Challenge sets ({split})"
+        console().print(table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2))
+    print_skipped(suite)
+
+
+def print_skipped(suite: Suite, most: int = 12) -> None:
+    """Tasks without a set, and why."""
+    skipped = suite.header.skipped
+    if skipped:
+        rows: list[list[Any]] = [[s.criterion, s.task, s.reason] for s in skipped[:most]]
+        console().print(table(f"Without a set: {len(skipped)}", ["criterion", "task", "reason"], rows, left=3))
+        if len(skipped) > most:
+            console().print(f"and {len(skipped) - most} more (--format json lists all)", style="dim")
+
+
+def print_cues(suite: Suite) -> None:
+    """Context cues of each task with A(C, Y)."""
+    for name, record in suite.header.criteria.items():
+        rows: list[list[Any]] = [[task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues]
+        if rows:
+            console().print(table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2))
+
+
+def print_left_out(suite: Suite) -> None:
+    """Images that have no verdict, and training positives that fits leave out because they were not annotated."""
+    from nooch.finding.suite_summary import fit_left_out
+
+    for split in suite.splits:
+        rows: list[list[Any]] = [
+            [r.criterion, r.task, r.excluded_positives, r.excluded_negatives, r.excluded_unknown]
+            for r in suite.header.sets
+            if r.split == split and r.excluded_positives + r.excluded_negatives + r.excluded_unknown
+        ]
+        if rows:
+            columns = ["criterion", "task", "positives", "negatives", "unknown which"]
+            console().print(table(f"Images without a verdict ({split})", columns, rows, left=2))
+    for name in suite.criteria:
+        rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
+        if rows:
+            columns = ["task", "training positives", "of"]
+            console().print(table(f"Not annotated, left out of the fit ({name})", columns, rows, left=1))
+
+
+def print_thresholds(suite: Suite) -> None:
+    """Thresholds on support, as the paper's Tables 6 and 7; a star marks a cut between equal supports."""
+    for split in suite.splits:
+        rows: list[list[Any]] = []
+        for record in suite.header.sets:
+            if record.split == split and (record.threshold_positive, record.threshold_negative) != (None, None):
+                pair = (
+                    _starred(record.threshold_positive, record.tied_positive),
+                    _starred(record.threshold_negative, record.tied_negative),
+                )
+                missing = record.missing_positives + record.missing_negatives
+                rows.append([record.criterion, record.task, *pair, missing or None])
+        if rows:
+            columns = ["criterion", "task", "positives below", "negatives above", "too few"]
+            console().print(table(f"Thresholds on support ({split})", columns, rows, left=2))
+
+
+def print_overlap(overlap: list[dict[str, Any]]) -> None:
+    """How many hard images two criteria share."""
+    rows: list[list[Any]] = [
+        [o["task"], o["split"], o["side"], " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]
+        for o in overlap
+    ]
+    if rows:
+        columns = ["task", "split", "side", "criteria", "both", "only first", "only second", "Jaccard"]
+        console().print(table("Overlap of criteria", columns, rows, left=4))
+
+
+def _cues(suite: Suite, task: str) -> str:
+    for record in suite.header.criteria.values():
+        if record.cues.get(task):
+            return ", ".join(cue for cue, _ in record.cues[task])
+    return "–"
+
+
+def _starred(value: float | None, tied: bool) -> str | None:
+    return None if value is None else f"{value:.3g}{'*' if tied else ''}"

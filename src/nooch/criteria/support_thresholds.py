@@ -1,0 +1,96 @@
+"""Thresholds on support: one number for all tasks, or a pair for each task (paper, Tables 6 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from nooch.criteria.fitted_criterion import TaskThresholds, Thresholds
+from nooch.data.disk_tables import read_table, table_told
+from nooch.errors import InputError, ParameterError, some_of
+
+__all__ = ["Pairs", "Tau", "checked_tau", "read_thresholds", "thresholds_of"]
+
+Pairs = Mapping[str, tuple[float, float] | None]
+"""Task -> thresholds of its positives and of its negatives; None: the task has none, and no challenge set."""
+Tau = float | Pairs
+"""One threshold for all tasks and both sides, or pairs."""
+
+_SIDES = ("positive", "negative")
+_ALLOWED = "a row per task with the columns task, positive, negative"
+
+
+def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: str) -> Tau | None:
+    """``tau`` with numbers as floats and pairs as tuples.
+
+    The two numbers of a pair are of different images, so either may be the larger one.
+
+    Args:
+        tau: None where counts are matched.
+        where: criterion, for errors.
+        low: smallest value that is allowed, with ``high`` the largest.
+        high: see ``low``.
+        allowed: the range in words, for errors.
+
+    Raises:
+        ParameterError: no task, no pair, or a number that is NaN or out of range; the message names task and side.
+    """
+    if tau is None:
+        return None
+    if not isinstance(tau, Mapping):
+        if not low <= tau <= high:
+            raise ParameterError(f"tau is {tau}", where=where, allowed=allowed)
+        return tau
+    if not tau:
+        raise ParameterError("tau has no task", where=where, allowed="a pair of numbers per task")
+    pairs: dict[str, tuple[float, float] | None] = {}
+    for task, pair in tau.items():
+        if pair is None:
+            pairs[task] = None
+            continue
+        if len(pair) != len(_SIDES):
+            raise ParameterError(
+                f"tau of {task} has {len(pair)} numbers", where=where, allowed="two: of positives and of negatives"
+            )
+        for side, value in zip(_SIDES, pair, strict=True):
+            if not low <= value <= high:
+                raise ParameterError(f"tau of the {side}s of {task} is {value}", where=where, allowed=allowed)
+        pairs[task] = (float(pair[0]), float(pair[1]))
+    return pairs
+
+
+def thresholds_of(tau: Tau | None) -> TaskThresholds:
+    """What ``SupportFitted.thresholds`` holds for a ``tau``."""
+    if isinstance(tau, Mapping):
+        return {task: None if pair is None else Thresholds(*pair) for task, pair in tau.items()}
+    return None if tau is None else Thresholds(tau, tau)
+
+
+def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
+    """Thresholds per task and side from a table: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or ``.json`` (a list of rows).
+
+    Columns other than ``task, positive, negative`` are ignored, so that a Table 6 of ``nooch results`` can be read.
+
+    Raises:
+        InputError: no such table, a column that is missing or holds no numbers, no row, a task twice, an empty or NaN cell.
+    """
+    path = Path(path)
+    is_json = path.suffix.lower() == ".json"
+    frame = table_told(path, lambda: pl.read_json(path.read_bytes())) if is_json else read_table(path)
+    if missing := [name for name in ("task", *_SIDES) if name not in frame.columns]:
+        raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=_ALLOWED)
+    for side in _SIDES:
+        if not frame[side].dtype.is_numeric():
+            raise InputError(f"column {side} holds {frame[side].dtype}", where=path, allowed="numbers")
+    frame = frame.select(pl.col("task").cast(pl.String), *(pl.col(side).cast(pl.Float64) for side in _SIDES))
+    if not frame.height:
+        raise InputError("holds no row", where=path, allowed=_ALLOWED)
+    empty = frame.filter(pl.any_horizontal(pl.all().is_null(), *(pl.col(side).is_nan() for side in _SIDES)))
+    if empty.height:
+        raise InputError(f"has an empty or NaN cell for {some_of(empty['task'])}", where=path, allowed=_ALLOWED)
+    if frame["task"].n_unique() != frame.height:
+        twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
+        raise InputError(f"has more than one row for {some_of(twice)}", where=path, allowed=_ALLOWED)
+    return {task: (positive, negative) for task, positive, negative in frame.rows()}

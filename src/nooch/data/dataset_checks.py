@@ -1,0 +1,152 @@
+"""What a dataset may hold: the checks that every reader's result passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from scipy.sparse import csr_array
+
+from nooch.data.disk_tables import id_column
+from nooch.errors import InputError, some_of
+from nooch.limits import MOST_AREA
+
+__all__ = [
+    "ALL",
+    "CORE_COLUMNS",
+    "SPLITS",
+    "check_areas",
+    "check_captions",
+    "check_classes",
+    "check_file_names",
+    "check_images",
+    "complete_columns",
+    "identifiers",
+    "unsafe_names",
+]
+
+SPLITS = ("train", "valid", "test")
+ALL = "all"
+"""The one split of a dataset that was not split: criteria are fitted on it and it is searched."""
+
+CORE_COLUMNS = ("image_id", "file_name", "width", "height", "split")
+_DEFAULTS = {
+    "file_name": pl.lit(None, pl.String),
+    "width": pl.lit(None, pl.Int64),
+    "height": pl.lit(None, pl.Int64),
+    "split": pl.lit(ALL),
+}
+
+
+def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
+    """Fill the core columns that are missing, fix their types, put them first."""
+    if "image_id" not in images.columns:
+        raise InputError("images have no column image_id", allowed=f"columns: {', '.join(images.columns)}")
+    images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
+    try:
+        return images.select(
+            id_column(images["image_id"]),
+            pl.col("file_name").cast(pl.String),
+            pl.col("width", "height").cast(pl.Int64),
+            pl.col("split").cast(pl.String),
+            pl.exclude(CORE_COLUMNS),
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"ids or sizes of images are of the wrong kind: {str(error).splitlines()[0]}",
+            allowed="text or 64-bit integers as image_id, integers as width and height",
+        ) from error
+
+
+def identifiers(texts: Sequence[str]) -> pl.Series:
+    """Column ``image_id`` from text: integers if every text is one written in digits, else the text.
+
+    ``000000000139`` becomes 139, as COCO and the published sets count; ``10_3_s`` stays as it is.
+    """
+    column = pl.Series("image_id", list(texts), dtype=pl.String)
+    # 18 digits fit into 64 bits; anything longer stays text
+    if len(column) and column.str.contains(r"^[0-9]{1,18}$").all():
+        return column.cast(pl.Int64)
+    return column
+
+
+def check_images(images: pl.DataFrame) -> None:
+    """Raise InputError for missing or repeated ids, impossible sizes, unknown splits, unsafe file names."""
+    ids = images["image_id"]
+    if ids.null_count():
+        raise InputError(f"{ids.null_count()} images have no id")
+    if ids.n_unique() != len(ids):
+        twice = ids.filter(ids.is_duplicated()).unique().sort()
+        raise InputError(f"image ids occur more than once: {some_of(twice)}", allowed="each image once")
+    flat = images.filter((pl.col("width") < 1) | (pl.col("height") < 1))
+    if flat.height:
+        raise InputError(
+            f"images without extent: {some_of(flat['image_id'])}", allowed="width and height of 1 pixel and more"
+        )
+    names = set(images["split"].unique().to_list())
+    if not (names <= set(SPLITS) or names <= {ALL}):
+        raise InputError(
+            f"split names {some_of(sorted(map(str, names)))}", allowed=f"{', '.join(SPLITS)}, or {ALL} for every image"
+        )
+    check_file_names(images["file_name"])
+
+
+def check_file_names(names: pl.Series, where: object = None) -> None:
+    """Raise InputError for names that lead out of the folder of images."""
+    unsafe = names.filter(unsafe_names(names))
+    if len(unsafe):
+        raise InputError(
+            f"file names lead out of the image folder: {some_of(unsafe)}",
+            where=where,
+            allowed="relative paths without '..'",
+        )
+
+
+def unsafe_names(names: pl.Series) -> pl.Series:
+    """Mask of the names that lead out of the folder of images, bool (n,), null where there is no name."""
+    # a drive letter, a leading slash or backslash, or a step upwards anywhere
+    return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
+
+
+def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:
+    """Raise InputError for areas that are negative, infinite, or beyond ``MOST_AREA``; NaN is unknown."""
+    wrong = np.flatnonzero((areas.data < 0) | (areas.data > MOST_AREA))
+    if not len(wrong):
+        return
+    found = pl.DataFrame(
+        {
+            "image": ids.gather(np.searchsorted(areas.indptr, wrong, side="right") - 1),
+            "class": areas.indices[wrong],
+            "area": areas.data[wrong],
+        }
+    )
+    # the first by id, which is the first of a dataset in parts, too
+    image, column, area = found.sort("image", "class").row(0)
+    raise InputError(
+        f"class {classes[column]} has area {area:.6g} in image {image}",
+        allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice); NaN where unknown",
+    )
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Raise InputError for empty or repeated class names."""
+    seen: set[str] = set()
+    for name in classes:
+        if not name.strip():
+            raise InputError("a class has an empty name")
+        if name in seen:
+            raise InputError(f"class {name!r} is listed twice", allowed="each class once")
+        seen.add(name)
+
+
+def check_captions(captions: pl.DataFrame, images: pl.DataFrame) -> pl.DataFrame:
+    """Captions as ``image_id, caption`` in the order of images; InputError for unknown images."""
+    captions = captions.select(pl.col("image_id").cast(images["image_id"].dtype), pl.col("caption").cast(pl.String))
+    stray = captions.join(images, on="image_id", how="anti")["image_id"].unique().sort()
+    if len(stray):
+        raise InputError(
+            f"captions of {len(stray)} images that are not in the dataset: {some_of(stray)}",
+            remedy="give the annotation files that hold these images, or leave these captions out",
+        )
+    return captions.drop_nulls("caption").sort("image_id", maintain_order=True)

@@ -1,0 +1,351 @@
+"""Dataset folders: opened, loaded, written in any number of parts; ``nooch.data.part_files`` says what lies in one.
+
+``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. ``exceptions.parquet``, where there is
+one, has one for each pair that differs from the image's ``annotated_*`` columns: ``image_id, class, known``. Everything is
+hashed in ``dataset.json``, which is written last; a folder without it is not a dataset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.data.area_pairs import areas_table, exceptions_table
+from nooch.data.dataset import Dataset
+from nooch.data.dataset_checks import ALL, SPLITS
+from nooch.data.embedding_files import save_embedding
+from nooch.data.fingerprint import fingerprint_of
+from nooch.data.json_header import encode_header
+from nooch.data.part_files import (
+    FORMAT_VERSION,
+    FileRecord,
+    Header,
+    check_file,
+    file_record,
+    open_parts,
+    read_header,
+)
+from nooch.data.table_schema import is_ascending
+from nooch.errors import InputError, OutputError, ParameterError
+from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, replace_file, writing
+from nooch.version import __version__
+
+__all__ = [
+    "Header",
+    "PartRecord",
+    "add_embedding",
+    "add_embedding_files",
+    "file_record",
+    "load_dataset",
+    "open_dataset",
+    "read_header",
+    "rows_of_parts",
+    "save_dataset",
+    "seal_dataset",
+    "write_part",
+    "write_table",
+]
+
+
+def open_dataset(folder: str | Place) -> Dataset:
+    """The dataset of a folder, of which nothing but ``dataset.json`` is read; its tables are when they are asked for.
+
+    It travels to workers without its tables, and gives any of its parts in memory (``Dataset.part``).
+
+    Args:
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``).
+
+    Raises:
+        FormatError: no dataset, a newer version, or parts that do not belong together.
+        InputError: it lies at an address and cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
+    """
+    return Dataset.stored(open_parts(folder))
+
+
+def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
+    """A dataset folder in memory, sizes and hashes of its files checked; embeddings are hashed once and then mapped.
+
+    Args:
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``). From an
+            address every file is read whole.
+        reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
+
+    Raises:
+        FormatError: no dataset, a newer version, or files that are missing or altered.
+        InputError: a file at an address that cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
+    """
+    files = open_parts(folder)
+    if reads is None:
+        files.check_others()
+    return Dataset.stored(files).in_memory(reads)
+
+
+class PartRecord(msgspec.Struct):
+    """What is known of a part once its files are written.
+
+    Attributes:
+        splits: number of images in each split that has any.
+        sizes: number of classes of each image, as the bytes of an array of ``size_kind``.
+        captions: rows of captions, or None where there is no such table.
+        files: file name in the folder -> its size and hash.
+        kinds: class -> thing or stuff.
+    """
+
+    splits: dict[str, int]
+    sizes: bytes
+    size_kind: str
+    captions: int | None
+    files: dict[str, FileRecord]
+    kinds: dict[str, str]
+
+    @property
+    def per_image(self) -> NDArray[Any]:
+        """Number of classes of each image: unsigned integers (n_images,)."""
+        return np.frombuffer(self.sizes, self.size_kind)
+
+
+def save_dataset(
+    data: Dataset | Iterable[Dataset],
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> Path:
+    """Write a dataset folder, whole or not at all, and return its path.
+
+    Args:
+        data: a dataset, written in as many parts as it has; or its parts, of which two are in memory at a time: with the same
+            classes, columns and embeddings, the image ids of each above those of the one before.
+        folder: where to write.
+        overwrite: replace a dataset folder that exists.
+        progress: called with how many parts are written.
+
+    Raises:
+        InputError: no part, or parts that do not fit together.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
+        parts = map(data.part, range(data.n_parts)) if isinstance(data, Dataset) else iter(data)
+        first, second = next(parts, None), next(parts, None)
+        if first is None:
+            raise InputError("a dataset in parts needs one part at least")
+        if second is None:
+            about = first.classes, first.image_root, first.provenance
+            seal_dataset(partial, [write_part(first, partial)], *about, first.fingerprint)
+            progress(1)
+            return Path(folder)
+        last: Any = None
+        records: list[PartRecord] = []
+        for number, part in enumerate(chain((first, second), parts)):
+            last = _check_part(first, part, last, number)
+            # the second is not held while the others come
+            second = None
+            records.append(write_part(part, partial, number, of=2))
+            progress(number + 1)
+        seal_dataset(partial, records, first.classes, first.image_root, first.provenance)
+    return Path(folder)
+
+
+def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
+    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a dataset of all.
+
+    Raises:
+        InputError: rows that are not in the order of image ids, which no dataset of ``Dataset.build`` has.
+    """
+    ids = part.images["image_id"]
+    if not is_ascending(ids) or not part.areas.has_canonical_format:
+        raise InputError(
+            "ids of images, or classes of an image, do not ascend",
+            allowed="each once, in ascending order",
+            remedy="make the dataset with Dataset.build, or select its rows in ascending order",
+        )
+    written = [write_table(part.images, folder, "images", number, of)]
+    written.append(write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of))
+    if part.captions is not None:
+        written.append(write_table(part.captions, folder, "captions", number, of))
+    # several parts have the same tables, also where there is nothing in that of one
+    if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
+        pairs = exceptions_table(part.exceptions, ids, part.classes)
+        written.append(write_table(pairs, folder, "exceptions", number, of))
+    for name, values in part.embeddings.items():
+        written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))
+    per_image = np.diff(part.areas.indptr)
+    sizes = per_image.astype(np.min_scalar_type(int(per_image.max(initial=0))))
+    return PartRecord(
+        part.splits,
+        sizes.tobytes(),
+        sizes.dtype.str,
+        None if part.captions is None else part.captions.height,
+        {file.relative_to(folder).as_posix(): file_record(file) for file in written},
+        dict(part.kinds),
+    )
+
+
+def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, of: int) -> Path:
+    """Write a table of part ``number`` of ``of``, and return its file."""
+    file = folder / (f"{kind}/{_name(number)}.parquet" if of > 1 else f"{kind}.parquet")
+    file.parent.mkdir(exist_ok=True)
+    table.write_parquet(file, compression="zstd" if kind == "captions" and of == 1 else "lz4")
+    return file
+
+
+def seal_dataset(
+    folder: Path,
+    records: Sequence[PartRecord],
+    classes: Sequence[str],
+    image_root: str | None,
+    provenance: Mapping[str, Any],
+    fingerprint: str | None = None,
+) -> Header:
+    """Write ``dataset.json`` of a folder whose parts are all written, and return what it says.
+
+    Where the fingerprint is not given, the files are read once more for it, one column of one part at a time.
+
+    Raises:
+        InputError: some parts have splits and others none.
+    """
+    splits: dict[str, int] = {}
+    for record in records:
+        for name, count in record.splits.items():
+            splits[name] = splits.get(name, 0) + count
+    if ALL in splits and len(splits) > 1:
+        raise InputError(
+            f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
+        )
+    files = {name: file for record in records for name, file in record.files.items()}
+    header = Header(
+        format="nooch-dataset",
+        version=FORMAT_VERSION,
+        nooch=__version__,
+        fingerprint=fingerprint or _fingerprint(folder, classes, records),
+        n_images=sum(splits.values()),
+        splits={name: splits[name] for name in (*SPLITS, ALL) if name in splits},
+        classes=list(classes),
+        image_root=image_root,
+        provenance=dict(provenance),
+        files={name: files[name] for name in sorted(files, key=Path)},
+        kinds=records[0].kinds,
+    )
+    (folder / DATASET_MARKER).write_bytes(encode_header(header))
+    return header
+
+
+def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
+    """The part's largest id; InputError where it does not go on from the parts before."""
+    where = f"part {number}"
+    if not len(part):
+        raise InputError("has no image", where=where, allowed="one image at least")
+    for what, same in (
+        ("classes", part.classes == first.classes),
+        ("kinds of classes", part.kinds == first.kinds),
+        ("columns of images", part.images.schema == first.images.schema),
+        ("captions", (part.captions is None) == (first.captions is None)),
+        ("exceptions", (part.exceptions is None) == (first.exceptions is None)),
+        (
+            "embeddings",
+            {k: v.shape[1] for k, v in part.embeddings.items()} == {k: v.shape[1] for k, v in first.embeddings.items()},
+        ),
+    ):
+        if not same:
+            raise InputError(f"has other {what} than part 0", where=where, allowed="the same in every part")
+    ids = part.images["image_id"]
+    if last is not None and not last < ids[0]:
+        raise InputError(
+            f"begins with image {ids[0]!r}, and the part before ends with {last!r}",
+            where=where,
+            allowed="ids that ascend from part to part",
+        )
+    return ids[-1]
+
+
+def _name(number: int) -> str:
+    return f"part-{number:07d}"
+
+
+def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRecord]) -> str:
+    """The fingerprint of parts that are written."""
+    files = sorted(name for record in records for name in record.files)
+
+    def read(table: str, **columns: Any) -> Iterator[pl.DataFrame]:
+        of_table = (name for name in files if re.fullmatch(rf"{table}(/part-\d+)?\.parquet", name))
+        return (pl.read_parquet(folder / name, glob=False, **columns) for name in of_table)
+
+    first = {table: next(read(table, n_rows=0), pl.DataFrame()) for table in ("images", "captions")}
+    return fingerprint_of(
+        first["images"].schema,
+        first["captions"].columns,
+        classes,
+        records[0].kinds,
+        (record.per_image for record in records),
+        lambda table, name: (part[name] for part in read(table, columns=[name])),
+    )
+
+
+def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[Any]]) -> None:
+    """Add an embedding, or replace the one of that name, in a dataset folder.
+
+    Args:
+        folder: the dataset folder.
+        name: letters, digits, ``.``, ``_`` and ``-``.
+        values: float array (n_images, d), rows in the order of the dataset's images.
+    """
+    if is_address(folder):
+        raise OutputError(
+            "cannot be written: an embedding is kept in a folder of this machine", where=folder, remedy="copy it"
+        )
+    folder = Path(str(folder))
+    header = read_header(folder)
+    if values.ndim != 2 or len(values) != header.n_images:
+        raise ParameterError(f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)")
+    files: dict[str, FileRecord] = {}
+    try:
+        with writing(folder):
+            # as the images are divided, so that it can be read part by part
+            start = 0
+            for part, rows in rows_of_parts(folder).items():
+                file = save_embedding(folder, name, values[start : start + rows], part)
+                files[file.relative_to(folder).as_posix()] = file_record(file)
+                start += rows
+            add_embedding_files(folder, name, files)
+    except OutputError:
+        # what is not listed would never be read, nor removed
+        for written in set(files) - set(header.files):
+            (folder / written).unlink(missing_ok=True)
+        raise
+
+
+def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
+    """List an embedding whose files lie in the folder, in place of the one of that name."""
+    files_of = open_parts(folder)
+    header = files_of.header
+    before = [part[f"embeddings/{name}"] for part in files_of.parts if f"embeddings/{name}" in part]
+    kept = {file: record for file, record in header.files.items() if file not in before} | dict(files)
+    replace_file(
+        folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items()))))
+    )
+    for file in set(before) - set(files):
+        (folder / file).unlink(missing_ok=True)
+
+
+def rows_of_parts(folder: Path) -> dict[str, int]:
+    """Part -> its number of images; the only part of a dataset that is one file per table is called ''."""
+    found = open_parts(folder)
+    if found.parts[0]["images"] == "images.parquet":
+        return {"": found.header.n_images}
+    rows = {}
+    for part in found.parts:
+        file = part["images"]
+        check_file(folder, file, found.header.files[file], hashed=False)
+        # read from the end of the file
+        rows[Path(file).stem] = pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item()
+    return rows

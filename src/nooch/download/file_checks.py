@@ -1,0 +1,75 @@
+"""Is a file the right one? Asked before it gets its name, and of what is there already."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from nooch.download.catalogue import Remote
+from nooch.download.zip_extraction import damage
+from nooch.errors import InputError
+from nooch.files import replace_file, sha256_of
+
+__all__ = ["RECORD", "Record", "fault"]
+
+RECORD = "nooch_downloads.json"
+"""Sizes and hashes of files that nobody has published them for, as they were at the first download."""
+
+
+def fault(path: Path, remote: Remote) -> str | None:
+    """What is wrong with a file, or None. Reads all of it.
+
+    Where no checksum is known, every member of the zip is tested instead.
+    """
+    if not path.is_file():
+        return "is no file"
+    size = path.stat().st_size
+    if remote.size is not None and size != remote.size:
+        return f"has {size:,} bytes instead of {remote.size:,}{remote.authority}"
+    if remote.checksum is None:
+        return damage(path, remote.unpacked_at_most)
+    algorithm, _, wanted = remote.checksum.partition(":")
+    with path.open("rb") as file:
+        # md5 and sha1 are what COCO's own server and others publish: against damage
+        found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+    return None if found == wanted else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    size: int
+    sha256: str
+    source: str
+
+
+class Record:
+    """The record of a folder of downloads."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = root / RECORD
+        self._entries: dict[str, _Entry] = {}
+        if self.path.exists():
+            try:
+                self._entries = msgspec.json.decode(self.path.read_bytes(), type=dict[str, _Entry])
+            except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+                raise InputError(
+                    f"the record of earlier downloads cannot be read: {error}",
+                    where=self.path,
+                    remedy="delete it; what is there is then recorded anew",
+                ) from error
+
+    def complete(self, remote: Remote) -> Remote:
+        """The file with size and hash as recorded, where the catalogue has none."""
+        known = self._entries.get(remote.name)
+        if known is None or remote.checksum is not None:
+            return remote
+        return msgspec.structs.replace(remote, size=known.size, sha256=known.sha256, recorded_in=RECORD)
+
+    def add(self, remote: Remote, path: Path, source: str) -> Remote:
+        """Record a file that has just been obtained, where nothing is known of it."""
+        if remote.checksum is not None:
+            return remote
+        self._entries[remote.name] = _Entry(path.stat().st_size, sha256_of(path), source)
+        replace_file(self.path, msgspec.json.format(msgspec.json.encode(self._entries), indent=1) + b"\n")
+        return self.complete(remote)

@@ -1,0 +1,149 @@
+"""From a dataset's captions to one vector for each image."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data import Dataset
+from nooch.data.array_files import read_array, write_array
+from nooch.encoders.encoder_contract import Encoder
+from nooch.errors import InputError, UndefinedError
+from nooch.files import writing
+from nooch.shared_types import StepProgress, no_progress
+
+__all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
+
+_PART = 16384
+"""Distinct captions that are kept together: about half a minute's work on two cores."""
+
+# columns that are summed at once: a float64 copy of every vector would double or triple the memory
+_BLOCK = 32
+
+
+def embed_captions(
+    data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Path | None = None
+) -> NDArray[np.float32]:
+    """Mean embedding of every image's captions, as the encoder gives them (not normalised again).
+
+    Each distinct text is encoded once; a caption that an image has twice counts twice.
+
+    Args:
+        data: needs captions.
+        encoder: see ``nooch.encoders.encoder``.
+        progress: called with (distinct captions done, distinct captions).
+        keep: folder where finished parts are kept, so that interrupted work goes on where it was. It is the caller's
+            to remove when the result is safe.
+
+    Returns:
+        Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
+
+    Raises:
+        UndefinedError: the dataset has no captions.
+        InputError: the encoder does not give one finite vector for each sentence.
+    """
+    texts = distinct_captions([data])
+    return caption_means(data, texts, encode_texts(encoder, texts.to_list(), progress, keep))
+
+
+def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
+    """The different captions of datasets, ascending. Raises UndefinedError where there is none."""
+    texts = pl.Series("caption", [], pl.String)
+    for part in parts:
+        if part.captions is not None:
+            texts = pl.concat([texts, part.captions["caption"].unique()]).unique()
+    if not len(texts):
+        raise UndefinedError(
+            "the dataset has no captions, so nothing can be embedded",
+            remedy="give the caption files at import (`captions`), or an embedding of your own",
+        )
+    return texts.sort()
+
+
+def caption_means(data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image without captions.
+
+    Args:
+        data: its captions are all among ``texts``.
+        texts: different captions, ascending, of this dataset or of a larger one.
+        vectors: float32 (n_texts, d).
+    """
+    captions = pl.DataFrame({"image_id": [], "caption": []}) if data.captions is None else data.captions
+    own = captions.select(pl.col("caption").unique().sort())
+    if own.height < len(texts):
+        # those of other datasets are left where they are
+        vectors = vectors[texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"].to_numpy()]
+    images = data.images.select("image_id", row=pl.int_range(pl.len()))
+    placed = captions.join(images, on="image_id").join(own.with_row_index("code"), on="caption")
+    return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
+
+
+def encode_texts(
+    encoder: Encoder, texts: list[str], progress: StepProgress | None = None, keep: Path | None = None
+) -> NDArray[np.float32]:
+    """Vectors of different texts in ascending order, float32 (n, d); see ``embed_captions``."""
+    return _encoded(encoder, texts, progress or no_progress, keep)
+
+
+def _encoded(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
+    if not getattr(encoder, "in_parts", False):
+        return _checked(encoder, texts, progress)
+    parts = []
+    # always in the same parts, kept or not: batches, and with them the last bits, are then the same
+    for start in range(0, len(texts), _PART):
+
+        def report(done: int, _total: int, start: int = start) -> None:
+            progress(start + done, len(texts))
+
+        parts.append(_part(encoder, texts[start : start + _PART], report, keep))
+        progress(start + len(parts[-1]), len(texts))
+    return np.concatenate(parts)
+
+
+def _part(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
+    if keep is None:
+        return _checked(encoder, texts, progress)
+    name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
+    file = keep / f"{name[:32]}.npy"
+    if file.is_file():
+        return read_array(file)
+    vectors = _checked(encoder, texts, progress)
+    with writing(keep):
+        keep.mkdir(parents=True, exist_ok=True)
+        # a part that is being written has another name: a kill leaves no half of one
+        partial = file.with_suffix(".partial")
+        write_array(partial, vectors)
+        partial.replace(file)
+    return vectors
+
+
+def _checked(encoder: Encoder, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
+    vectors = encoder.encode(texts, progress)
+    if vectors.shape != (len(texts), *vectors.shape[-1:]):
+        raise InputError(
+            f"encoder {encoder.identity} gave shape {vectors.shape} for {len(texts)} sentences",
+            allowed=f"({len(texts)}, d)",
+        )
+    if not np.isfinite(vectors).all():
+        raise InputError(f"encoder {encoder.identity} gave values that are not finite", allowed="finite numbers")
+    return vectors
+
+
+def _means(vectors: NDArray[np.float32], rows: NDArray[Any], codes: NDArray[Any], n_images: int) -> NDArray[np.float32]:
+    """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN where a row has none."""
+    counts = np.bincount(rows, minlength=n_images).astype(np.float64)[:, None]
+    counts[counts == 0] = np.nan
+    # entries of an image are added up in the order of the texts, so the order of the captions is of no effect
+    members = csr_array((np.ones(len(rows)), (rows, codes)), shape=(n_images, len(vectors)))
+    means = np.empty((n_images, vectors.shape[1]), dtype=np.float32)
+    for start in range(0, vectors.shape[1], _BLOCK):
+        part = slice(start, start + _BLOCK)
+        means[:, part] = (members @ vectors[:, part].astype(np.float64)) / counts
+    return means

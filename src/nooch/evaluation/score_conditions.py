@@ -1,0 +1,158 @@
+"""Conditions on scores, such as ``auc@hard[ce,car]<0.85``: what a pipeline fails on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.scores import Scores
+from nooch.evaluation.task_scores import AVERAGE
+from nooch.metrics import METRICS
+
+__all__ = ["Condition", "Verdict", "check_names", "judge", "parse_condition"]
+
+_FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
+_ALLOWED = "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as auc@hard[ce,car]<0.85"
+_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must not be.
+
+    Attributes:
+        text: as it was written.
+        metric: the metric; ``subset`` the subset it is on.
+        criterion: the only criterion that it concerns, or None for all; ``task`` likewise (``average`` is the mean over tasks).
+        sign: ``<``, ``<=``, ``>`` or ``>=``.
+        bound: the number on the right.
+    """
+
+    text: str
+    metric: str
+    subset: str
+    criterion: str | None
+    task: str | None
+    sign: str
+    bound: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A condition on one value.
+
+    Attributes:
+        condition: the condition.
+        run: the run; ``criterion``, ``task`` and ``split`` likewise.
+        value: the value, or None where it is undefined.
+        fired: whether the condition is true of it, or it is undefined.
+        reason: why, in words.
+    """
+
+    condition: Condition
+    run: str
+    criterion: str
+    task: str
+    split: str
+    value: float | None
+    fired: bool
+    reason: str
+
+
+def parse_condition(text: str) -> Condition:
+    """A condition from its text. Raises ParameterError for another form or an unknown metric."""
+    matched = _FORM.fullmatch(text)
+    if matched is None:
+        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
+    metric, subset, inside, sign, number = matched.groups()
+    check_one_of("metric", metric, METRICS)
+    names = [name.strip() for name in (inside or "").split(",")]
+    try:
+        bound = float(number)
+    except ValueError as error:
+        raise ParameterError(f"{number!r} is no number", where=f"`fail_if` {text}", allowed=_ALLOWED) from error
+    if len(names) > 2 or bound != bound:  # noqa: PLR0124 - NaN alone differs from itself
+        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
+    criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
+    return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
+
+
+def check_names(condition: Condition, suite: Suite) -> None:
+    """Raise ParameterError for a criterion or task that the suite does not have; possible before anything is scored."""
+    if condition.criterion is not None:
+        check_one_of("criterion", condition.criterion, suite.criteria, owner="the suite")
+    if condition.task not in {None, AVERAGE}:
+        check_one_of("task", str(condition.task), suite.tasks, owner="the suite")
+
+
+def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[Verdict]:
+    """Every condition on every value that it concerns; a value that is undefined or missing fires it.
+
+    Raises:
+        ParameterError: a criterion, task or subset that the suite or the scores do not have, or a task without a set.
+    """
+    return [verdict for condition in conditions for verdict in _judge(scores.table, condition, suite)]
+
+
+def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verdict]:
+    c = condition
+    plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    check_one_of("subset", c.subset, plain["subset"].unique().to_list(), owner="the scores")
+    check_one_of("metric", c.metric, plain["metric"].unique().to_list(), owner="the scores")
+    check_names(condition, suite)
+    criteria = [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
+    known = plain["task"].unique(maintain_order=True).to_list()
+    tasks = [c.task] if c.task else [task for task in known if task != AVERAGE]
+    rows = {
+        (row["run"], row["criterion"], row["task"], row["split"]): row
+        for row in plain.filter(subset=c.subset, metric=c.metric).iter_rows(named=True)
+    }
+    places = [
+        (run, criterion, task, split)
+        for run in plain["run"].unique(maintain_order=True)
+        for criterion in criteria
+        for task in tasks
+        for split in plain["split"].unique(maintain_order=True)
+        if _has_set(suite, criterion, task, split, named=c.task is not None and c.criterion is not None)
+    ]
+    if not places:
+        raise ParameterError(
+            "concerns no value", where=f"`fail_if` {c.text}", allowed="criteria and tasks that have a set"
+        )
+    return [_verdict(condition, place, rows.get(place)) for place in places]
+
+
+def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool) -> bool:
+    """Whether there is one; where the condition names both, its absence is an error that tells the reason."""
+    if task == AVERAGE:
+        return True
+    if named:
+        suite.record(criterion, task, split)
+    return (criterion, task, split) in suite.keys
+
+
+def _verdict(condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None) -> Verdict:
+    value = None if row is None else row["value"]
+    if not isinstance(value, float):
+        missing = "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+        why = missing if row is None else row["reason"]
+        return Verdict(condition, *place, None, fired=True, reason=f"{condition.metric} is undefined: {why}")
+    fired = _SIGNS[condition.sign](value, condition.bound)
+    text = f"{condition.metric} on {condition.subset} is {value:.6g}"
+    return Verdict(
+        condition,
+        *place,
+        value,
+        fired,
+        f"{text}, {'which is' if fired else 'not'} {condition.sign} {condition.bound:g}",
+    )

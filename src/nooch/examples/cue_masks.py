@@ -1,0 +1,127 @@
+"""Annotation files -> where the cues of a task lie in the images of the report."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.challenge import Suite
+from nooch.data import Dataset, class_name
+from nooch.errors import InputError
+from nooch.examples.split_images import SplitImages
+from nooch.examples.thumbnails import Wanted
+from nooch.exports.coco_source import Source, read_annotations
+from nooch.readers.coco.coco_masks import mask_area
+from nooch.readers.coco.coco_structure import Annotation
+
+__all__ = ["COLOURS", "Masks", "cue_masks", "outlined"]
+
+Masks = Callable[[str, int], Sequence[tuple[str, NDArray[np.bool_]]]]
+"""(split, row) -> the classes to shade in an image, each with where it is, bool (height, width)."""
+
+COLOURS = ((230, 159, 0), (204, 121, 167), (86, 180, 233), (0, 158, 115))
+"""Of Okabe and Ito's palette; the style sheet has the same."""
+
+
+class _Shape(Annotation):
+    segmentation: Any = None
+    bbox: list[float] | None = None
+
+
+def cue_masks(
+    suite: Suite,
+    data: Dataset,
+    images: Mapping[str, SplitImages],
+    annotations: Sequence[str | Path],
+    wanted: Sequence[Wanted],
+) -> Masks:
+    """Masks of the suite's context cues in the images that have pictures, decoded one image at a time.
+
+    Args:
+        suite: its criteria say which classes are cues of any task.
+        data: the dataset; it records which annotation files it was made from.
+        images: split -> its images.
+        annotations: COCO instances and stuff files.
+        wanted: images with pictures.
+
+    Raises:
+        InputError: a file that is missing, altered or no annotation file; image ids that are no integers.
+    """
+    ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
+    if any(not isinstance(image_id, int) for image_id in ids.values()):
+        raise InputError(
+            "image ids are text, and COCO's are integers", where="annotations", remedy="leave `annotations` out"
+        )
+    source = read_annotations(
+        [Path(p) for p in annotations], set(ids.values()), list(data.provenance.get("sources", []))
+    )
+    categories = {number: class_name(name) for number, name in source.names.items()}
+    cues = list(
+        dict.fromkeys(
+            cue for record in suite.header.criteria.values() for listed in record.cues.values() for cue, _ in listed
+        )
+    )
+    order = {cue: place for place, cue in enumerate(cues)}
+
+    def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
+        found = _of_image(source, ids[split, row], categories, set(order))
+        return sorted(found.items(), key=lambda item: order[item[0]])
+
+    return masks
+
+
+def _of_image(
+    source: Source, image_id: int, categories: Mapping[int, str], cues: set[str]
+) -> dict[str, NDArray[np.bool_]]:
+    about = source.images[image_id]
+    height, width = int(about["height"]), int(about["width"])
+    found: dict[str, NDArray[np.bool_]] = {}
+    for _, raw in source.annotations.get(image_id, []):
+        annotation = msgspec.json.decode(raw, type=_Shape)
+        name = categories.get(annotation.category_id)
+        mask = _mask(annotation, height, width) if name in cues else None
+        if name is not None and mask is not None:
+            found[name] = found[name] | mask if name in found else mask
+    return found
+
+
+def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
+    """Where an annotation lies; its box where it has nothing finer; None where what it has cannot be decoded."""
+    from pycocotools import mask as coco
+
+    shape = annotation.segmentation
+    if not shape and annotation.bbox is not None:
+        shape = [_corners(*annotation.bbox)]
+    if not shape:
+        return None
+    try:
+        # refuses what would not fit the image before anything of its size is made
+        mask_area(shape, height, width)
+        if isinstance(shape, dict) and isinstance(shape["counts"], str):
+            encoded = {**shape, "counts": shape["counts"].encode()}
+        else:
+            encoded = coco.frPyObjects(shape, height, width)
+        runs = coco.merge(encoded) if isinstance(encoded, list) else encoded
+        with warnings.catch_warnings():
+            # pycocotools builds its arrays in a way that NumPy 2 gives up
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = np.asarray(coco.decode(runs), dtype=bool)
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found if found.shape == (height, width) else None
+
+
+def _corners(x: float, y: float, w: float, h: float) -> list[float]:
+    return [x, y, x + w, y, x + w, y + h, x, y + h]
+
+
+def outlined(inside: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """A mask, and its part without the outline; bool (height, width)."""
+    padded = np.pad(inside, 1)
+    return inside, inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]

@@ -1,0 +1,79 @@
+"""The images of a split in one order, which all tasks and criteria share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import ChallengeSet, Suite
+from nooch.data import Dataset
+from nooch.evaluation.aligned_predictions import union_of
+
+__all__ = ["SplitImages"]
+
+_LONGEST = 2000
+_MOST_CAPTIONS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SplitImages:
+    """The images of one split.
+
+    Attributes:
+        split: its name.
+        ids: Int64 or String, ascending, shape (n,).
+        data: the dataset of exactly these images, or None.
+    """
+
+    split: str
+    ids: pl.Series
+    data: Dataset | None = None
+
+    @classmethod
+    def of(cls, suite: Suite, split: str, data: Dataset | None) -> SplitImages:
+        """All images of the split that the dataset has; without one, those of any of the suite's sets."""
+        if data is not None:
+            part = data.select(split)
+            return cls(split, part.images["image_id"], part)
+        return cls(split, union_of(suite.set(*key) for key in suite.keys if key[2] == split))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, ids: pl.Series) -> NDArray[np.intp]:
+        """Where images stand, intp (len(ids),)."""
+        place = pl.DataFrame({"image_id": self.ids, "row": np.arange(len(self.ids))})
+        found = pl.DataFrame({"image_id": ids}).join(place, on="image_id", how="left", maintain_order="left")
+        return found["row"].to_numpy().astype(np.intp)
+
+    def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
+        """Values of a set's images over all images of the split, ``rest`` for those without, shape (n,)."""
+        wide = np.full(len(self), rest, dtype=values.dtype)
+        wide[self.rows(challenge.image_ids)] = values
+        return wide
+
+    @cached_property
+    def file_names(self) -> list[str | None]:
+        """Names of the image files as far as they are known."""
+        if self.data is None:
+            return [None] * len(self)
+        names: list[str | None] = self.data.images["file_name"].to_list()
+        return names
+
+    @cached_property
+    def captions(self) -> list[list[str]]:
+        """Captions of each image, at most ten, each of at most 2,000 characters."""
+        found: dict[Any, list[str]] = {}
+        if self.data is not None and self.data.captions is not None:
+            for image_id, text in self.data.captions.select("image_id", "caption").iter_rows():
+                found.setdefault(image_id, []).append(_cut(text))
+        return [found.get(image_id, [])[:_MOST_CAPTIONS] for image_id in self.ids]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} characters)"

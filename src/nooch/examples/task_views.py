@@ -1,0 +1,69 @@
+"""One task in one split as arrays over one order of images: labels, marks, support, losses, areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.challenge import Suite
+from nooch.examples.image_losses import ImageLosses
+from nooch.examples.split_images import SplitImages
+
+__all__ = ["UNKNOWN", "TaskView", "labels_of", "task_view"]
+
+Floats = NDArray[np.float64]
+
+UNKNOWN = 255
+"""Label of an image that no set of the task has, or in which the class was not annotated."""
+_NONE = 255
+
+
+@dataclass(frozen=True, eq=False)
+class TaskView:
+    """What is known of a task's images in one split, rows shared by all arrays.
+
+    Attributes:
+        task: its name.
+        labels: int8 (n,), 1 present, 0 absent, -1 unknown.
+        marks: criterion -> uint8 (n,): 0 hard positive, 1 hard negative, 2 easy, 255 no verdict.
+        support: criterion -> float64 (n,), NaN where there is none; criteria without support are missing.
+        losses: criterion -> method -> float64 (n,).
+        area: float64 (n,), area of the task's class, NaN where it was not annotated, or None where areas are unknown.
+    """
+
+    task: str
+    labels: NDArray[np.int8]
+    marks: Mapping[str, NDArray[np.uint8]]
+    support: Mapping[str, Floats] = field(default_factory=dict)
+    losses: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    area: Floats | None = None
+
+
+def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]:
+    """1 where the class is present, 0 where it is absent, UNKNOWN where nothing says; shape (n,)."""
+    if images.data is not None:
+        given, unknown = images.data.labels(task, unknown=False).astype(np.uint8), images.data.unknown_labels(task)
+        return given if unknown is None else np.where(unknown, UNKNOWN, given).astype(np.uint8)
+    labels = np.full(len(images), UNKNOWN, dtype=np.uint8)
+    for key in suite.keys:
+        if key[1:] == (task, images.split):
+            challenge = suite.set(*key)
+            labels[images.rows(challenge.image_ids)] = challenge.labels
+    return labels
+
+
+def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses) -> TaskView:
+    """What is known of a task in one split."""
+    given = labels_of(suite, task, images)
+    sets = {c: suite.set(c, task, images.split) for c in suite.criteria if (c, task, images.split) in suite.keys}
+    return TaskView(
+        task,
+        np.where(given == UNKNOWN, -1, given).astype(np.int8),
+        {c: images.spread(one, one.subset, _NONE) for c, one in sets.items()},
+        {c: images.spread(one, one.support, np.nan) for c, one in sets.items() if one.support is not None},
+        {c: {m: values for m, (_, values) in of.items()} for c, of in losses.of(task, images, given == 1).items()},
+        None if images.data is None or not images.data.has_areas else images.data.area(task, unknown=np.nan),
+    )

@@ -1,0 +1,115 @@
+"""The card of a Hugging Face folder: ``README.md`` with YAML front matter. What users name is escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nooch.exports.export_contract import Content
+from nooch.exports.licences import licences_text, one_line
+from nooch.exports.parquet_parts import COLUMNS, PAPER, Part
+from nooch.html import parameters_text
+
+__all__ = ["card", "markdown", "yaml_value"]
+
+_WHAT = (
+    "Images whose context misleads: for each task (is this class present?) the images that have the class without its "
+    "usual context, and those that have the context without the class. Only ids, labels and marks are here, no image."
+)
+
+_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M", 10_000_000: "1M<n<10M"}
+
+
+def card(content: Content, parts: Sequence[Part]) -> str:
+    """The text of ``README.md``."""
+    front = {
+        # what is recorded are names and addresses, often several: no single identifier of the hub would be true
+        "license": "other" if content.licences else "unknown",
+        **({"license_name": "see-licences-txt", "license_link": "LICENCES.txt"} if content.licences else {}),
+        "pretty_name": "Out-of-context challenge sets",
+        "task_categories": ["image-classification"],
+        "size_categories": [_size(sum(part.rows for part in parts))],
+        "tags": ["robustness", "out-of-context", "nooch"],
+        "configs": _configs(parts),
+    }
+    head = "".join(f"{key}: {yaml_value(value)}\n" for key, value in front.items())
+    return f"---\n{head}---\n\n{_body(content, parts)}"
+
+
+def yaml_value(value: Any) -> str:
+    """A value in YAML's flow style, which is JSON but for characters that YAML wants escaped otherwise."""
+    text = json.dumps(value, ensure_ascii=False)
+    # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def markdown(text: object) -> str:
+    """Text as it is, on one line, whatever Markdown and HTML would make of its characters."""
+    inline = re.sub(r"([\\`*_{}\[\]()<>#!|~&$^])", r"\\\1", one_line(text))
+    # at the beginning these would make a list or a heading
+    return re.sub(r"^(\d*)([-+.=])", r"\1\\\2", inline)
+
+
+def _size(rows: int) -> str:
+    return next((name for most, name in _SIZES.items() if rows < most), "10M<n<100M")
+
+
+def _configs(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    configs: dict[str, list[dict[str, str]]] = {}
+    for part in parts:
+        configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
+    return [{"config_name": name, "data_files": files} for name, files in configs.items()]
+
+
+def _body(content: Content, parts: Sequence[Part]) -> str:
+    record = content.suite.header.dataset
+    chapters = [
+        "# Out-of-context challenge sets",
+        _WHAT,
+        f"A suite over {record.n_images:,} images (dataset {markdown(record.fingerprint)}), after {PAPER}.",
+        "## Criteria",
+        _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, parts)),
+        "## Sizes",
+        _table(
+            ["configuration", "split", "tasks", "rows", "hard positives", "hard negatives"], _counts(content, parts)
+        ),
+        "## Columns",
+        "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in parts[0].columns),
+        "## Licences",
+        "\n".join(_licence_line(line) for line in licences_text(content.licences).splitlines()),
+    ]
+    return "\n\n".join(chapters) + "\n"
+
+
+def _licence_line(line: str) -> str:
+    return f"- {markdown(line[2:])}" if line.startswith("- ") else line
+
+
+def _criteria(content: Content, parts: Sequence[Part]) -> list[list[object]]:
+    configs = {part.criterion: part.config for part in parts}
+    rows: list[list[object]] = []
+    for name, config in configs.items():
+        record = content.suite.header.criteria[name]
+        told = [parameters_text(record.parameters)] if record.parameters else []
+        told += [f"counts matched to {record.match}"] if record.match else []
+        told += [record.expression] if record.expression else []
+        rows.append([name, config, record.kind, "; ".join(told)])
+    return rows
+
+
+def _counts(content: Content, parts: Sequence[Part]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for part in parts:
+        keys = [key for key in content.keys if (key[0], key[2]) == (part.criterion, part.split)]
+        records = [content.suite.record(*key) for key in keys]
+        hard = [sum(r.hard_positives for r in records), sum(r.hard_negatives for r in records)]
+        rows.append([part.config, part.name, len(records), part.rows, *hard])
+    return rows
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""Tables ``split,filename,y,a`` for loaders of the Waterbirds kind: group robustness methods read label and attribute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from nooch.challenge import ChallengeSet
+from nooch.data import Dataset
+from nooch.errors import InputError, some_of
+from nooch.exports.export_contract import Content, Exported, table_of, write_folder
+from nooch.exports.file_names import Names, safe_name
+
+__all__ = ["export_csv"]
+
+
+def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
+    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a`` and then ``image_id,subset,support``.
+
+    ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is: 1 for easy positives
+    and hard negatives, 0 for hard positives and easy negatives. So y = a holds where context helps, and the groups
+    (y, a) are those of group robustness methods. ``filename`` is relative to the dataset's folder of images.
+
+    Raises:
+        InputError: the dataset is not there, or has no file names.
+        ParameterError: two tables would have the same file name.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    return write_folder(content, "csv", out, lambda folder: _fill(content, folder), overwrite=overwrite)
+
+
+def _fill(content: Content, folder: Path) -> list[str]:
+    data = content.need_data("a CSV with file names")
+    names = Names()
+    parts: dict[tuple[str, str], list[pl.DataFrame]] = {}
+    for challenge in content.sets():
+        parts.setdefault((challenge.criterion, challenge.task), []).append(_rows(challenge, data))
+    for (criterion, task), frames in parts.items():
+        file = folder / names.take(f"{safe_name(criterion)}/{safe_name(task)}.csv", f"{criterion} {task}")
+        file.parent.mkdir(exist_ok=True)
+        pl.concat(frames).write_csv(file)
+    return []
+
+
+def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
+    hard = pl.col("subset") != "easy"
+    rows = table_of(challenge).join(
+        data.images.select("image_id", filename="file_name"), on="image_id", how="left", maintain_order="left"
+    )
+    if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
+        raise InputError(
+            f"{len(nameless)} images of the {challenge.split} split have no file name: {some_of(nameless)}",
+            remedy="import the dataset again with `images` DIR, or export with `to` ids or hf",
+        )
+    return rows.select(
+        pl.lit(challenge.split).alias("split"),
+        "filename",
+        pl.col("label").alias("y"),
+        (pl.col("label") ^ hard.cast(pl.Int8)).alias("a"),
+        "image_id",
+        "subset",
+        "support",
+    )

@@ -1,0 +1,154 @@
+"""Dataset and predictions -> the mean loss of hard images as alpha and beta, or tau, vary (the data of Figs. 13 and 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import EASY, POOLED, ChallengeSet, Mark
+from nooch.criteria import CE, FittedCE, Gist
+from nooch.data import Dataset
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.evaluation import Predictions
+from nooch.evaluation.aligned_predictions import Aligned
+from nooch.evaluation.hard_losses import LossSweep, hard_sums
+from nooch.evaluation.prediction_files import as_runs
+from nooch.finding.annotation_coverage import check_fit
+from nooch.finding.criterion_fits import training_part
+from nooch.finding.suite_builder import resolve_tasks
+from nooch.finding.threshold_sweep import grid_of
+from nooch.metrics.pointwise import losses
+from nooch.shared_types import Progress, no_progress
+
+__all__ = ["sweep_losses"]
+
+Floats = NDArray[np.float64]
+
+
+def sweep_losses(
+    data: Dataset,
+    predictions: Any,
+    *,
+    alpha: Sequence[float] = (),
+    beta: Sequence[float] = (),
+    tau: Sequence[float] = (),
+    embedding: str | None = None,
+    tasks: str | Sequence[str] | None = None,
+    split: str = "test",
+    scale: str | None = None,
+    allow_unannotated: bool = False,
+    progress: Progress = no_progress,
+) -> LossSweep:
+    """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training split.
+
+    Args:
+        data: the dataset.
+        predictions: as ``nooch.evaluate`` takes them; of several runs (seeds) the mean loss of each image.
+        alpha: thresholds on A(C, Y), together with ``beta``: thresholds on areas; fractions of the image, 0 and more.
+        beta: see ``alpha``.
+        tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
+        embedding: name of one of the dataset's embeddings.
+        tasks: as ``nooch.find`` takes them; by default all classes that are predicted.
+        split: whose images.
+        scale: ``logit`` or ``probability``, needed for wide tables.
+        allow_unannotated: as for ``nooch.find``.
+        progress: called with what is being done, and how many of how many tasks are done.
+
+    Raises:
+        ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or embedding, tau without an embedding.
+        InputError: no class is predicted, images without a prediction, unknown areas, an empty training split.
+    """
+    alphas, betas, taus = (grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
+    if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
+        raise ParameterError("nothing to sweep", allowed="alpha together with beta, tau, or all three")
+    if len(taus):
+        check_one_of("embedding", embedding or "", data.embeddings, owner="the dataset")
+    check_one_of("split", split, data.splits, owner="the dataset")
+    runs = as_runs(predictions, data.classes, scale)
+    names = _tasks(data, runs, tasks)
+    part, train = data.select(split), training_part(data, "the criteria")
+    ce = CE().fit(train) if len(alphas) else None
+    if ce is not None and not allow_unannotated:
+        check_fit({"ce": FittedCE(CE(float(alphas[0])), ce.classes, ce.state)}, {}, names)
+    gist = Gist(embedding).fit(train, names) if len(taus) and embedding is not None else None
+    aligned = {run.run: Aligned(run, part.images["image_id"], split) for run in runs}
+    grids: dict[str, Floats] = {}
+    lines: dict[str, Floats] = {}
+    for done, task in enumerate(names):
+        progress("losses by threshold", done, len(names))
+        labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
+        known = slice(None) if unknown is None else np.flatnonzero(~unknown)
+        # a set of all images, of which none is hard: it tells what the predictions must have
+        easy = Mark(np.full(len(part), EASY, np.int8))
+        whole = ChallengeSet.from_mark("all images", task, split, easy, part.images["image_id"], labels, unknown)
+        values = [
+            losses(labels[known], aligned[run.run].values(task, known, whole), run.scale)
+            for run in runs
+            if task in run.tasks
+        ]
+        loss = np.mean(values, axis=0)
+        # images of unknown label count nowhere
+        seen = part if unknown is None else part.select(rows=~unknown)
+        if ce is not None:
+            grids[task] = _of_areas(ce, seen, task, loss, alphas, betas)
+        if gist is not None and gist.undefined(task) is None:
+            lines[task] = hard_sums(gist.support(seen, task), labels[known], loss, taus)
+    points = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
+    return LossSweep(_table(grids, split, points), _table(lines, split, {"tau": taus}))
+
+
+def _tasks(data: Dataset, runs: Sequence[Predictions], tasks: str | Sequence[str] | None) -> list[str]:
+    predicted = {task for run in runs for task in run.tasks}
+    if tasks is None:
+        found = [name for name in data.classes if name in predicted]
+        if not found:
+            raise InputError(
+                f"no class of the dataset is predicted, but {some_of(sorted(predicted))}", allowed=some_of(data.classes)
+            )
+        return found
+    names = resolve_tasks(data, tasks)
+    if missing := [name for name in names if name not in predicted]:
+        raise InputError(f"there are no predictions for {some_of(missing)}", allowed=some_of(sorted(predicted)))
+    return names
+
+
+def _of_areas(ce: FittedCE, part: Dataset, task: str, loss: Floats, alphas: Floats, betas: Floats) -> Floats:
+    """Counts and sums, float64 (n_alphas * n_betas, 4); without a cue nothing is hard."""
+    labels = part.labels(task)
+    known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(betas), 4))}
+    found = []
+    for alpha in alphas:
+        fitted = FittedCE(CE(float(alpha)), ce.classes, ce.state)
+        cues = fitted.cues(task)
+        if cues not in known:
+            known[cues] = hard_sums(fitted.support(part, task), labels, loss, betas)
+        found.append(known[cues])
+    return np.concatenate(found)
+
+
+def _table(sums: dict[str, Floats], split: str, points: dict[str, Floats]) -> pl.DataFrame:
+    """Counts and means by task, those of all tasks together last; without a task no row."""
+    n = len(next(iter(points.values())))
+    if sums:
+        sums = {**sums, POOLED: np.sum(list(sums.values()), axis=0)}
+    stacked = np.concatenate([*sums.values(), np.empty((0, 4))])
+    names = pl.Series(list(sums), dtype=pl.String).gather(np.repeat(np.arange(len(sums)), n))
+    sides = ("positive", "negative")
+    return pl.DataFrame(
+        {
+            "task": names,
+            "split": pl.repeat(split, len(names), dtype=pl.String, eager=True),
+            **{name: np.tile(values, len(sums)) for name, values in points.items()},
+            **{f"hard_{side}s": stacked[:, i].astype(np.int64) for i, side in enumerate(sides)},
+            **{f"loss_{side}": stacked[:, 2 + i] for i, side in enumerate(sides)},
+        }
+    ).with_columns(
+        pl.when(pl.col(f"hard_{side}s") > 0)
+        .then(pl.col(f"loss_{side}") / pl.col(f"hard_{side}s"))
+        .alias(f"loss_{side}")
+        for side in sides
+    )

@@ -1,0 +1,213 @@
+"""What a suite says: counts, cues, thresholds, overlap of criteria, and one image in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.criteria import FITTED, fitted_from_json
+from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
+from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.finding.annotation_coverage import left_out
+
+__all__ = ["annotation_facts", "explain", "fit_left_out", "overlaps", "recorded_dataset", "summary"]
+
+
+def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
+    """Everything ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets with counts and thresholds, overlap."""
+    header = suite.header
+    criteria = {
+        name: {
+            "kind": record.kind,
+            "parameters": record.parameters,
+            "match": record.match,
+            "expression": record.expression,
+            "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
+            "left_out": {
+                task: {"positives": missing, "of": positives}
+                for task, (missing, positives) in fit_left_out(suite, name).items()
+            },
+        }
+        for name, record in header.criteria.items()
+    }
+    return {
+        "dataset": msgspec.to_builtins(header.dataset),
+        "tasks": header.tasks,
+        "splits": header.splits,
+        "hard_only": header.hard_only,
+        "criteria": criteria,
+        "sets": msgspec.to_builtins(header.sets),
+        "skipped": msgspec.to_builtins(header.skipped),
+        "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
+    """Task -> training positives that were not annotated and are left out of a criterion's fit, of how many; tasks without are missing."""
+    record = suite.header.criteria[criterion]
+    if record.kind not in FITTED or record.fitted is None:
+        return {}
+    return left_out({criterion: fitted_from_json(record.kind, record.fitted)}, suite.tasks).get(criterion, {})
+
+
+def annotation_facts(data: Dataset) -> dict[str, Any]:
+    """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that are stated one by one."""
+    recorded = {name.removeprefix("annotated_"): data.images[name] for name in ANNOTATED if name in data.images.columns}
+    stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
+    return {
+        "images": {kind: int(column.sum()) for kind, column in recorded.items()},
+        "unknown_pairs": int((stated < 0).sum()),
+        "verified_pairs": int((stated > 0).sum()),
+    }
+
+
+def overlaps(suite: Suite) -> list[dict[str, Any]]:
+    """For each task, split, side and pair of criteria: how many hard images they share, and the Jaccard index."""
+    rows = []
+    for task in suite.tasks:
+        for split in suite.splits:
+            present = [c for c in suite.criteria if (c, task, split) in suite.keys]
+            for a, b in combinations(present, 2):
+                pair = suite.set(a, task, split), suite.set(b, task, split)
+                rows += [_overlap(*pair, side) for side in ("hard_positive", "hard_negative")]
+    return rows
+
+
+def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
+    first, second = set(a.ids(side)), set(b.ids(side))
+    both, union = len(first & second), len(first | second)
+    return {
+        "task": a.task,
+        "split": a.split,
+        "side": side,
+        "criteria": [a.criterion, b.criterion],
+        "both": both,
+        "only": [len(first) - both, len(second) - both],
+        "jaccard": both / union if union else None,
+    }
+
+
+def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
+    """The dataset that the suite was found in, if it still lies where it did and is unchanged; None otherwise."""
+    path = suite.header.dataset.path
+    if path is None:
+        return None
+    try:
+        data = load_dataset(os.path.normpath(Path(folder) / path))
+    except NoochError:
+        return None
+    return data if data.fingerprint == suite.header.dataset.fingerprint else None
+
+
+def explain(
+    suite: Suite, task: str, image_id: ImageId, data: Dataset | None = None, criteria: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Why an image is hard, easy or neither for a task, criterion by criterion.
+
+    Args:
+        suite: the suite.
+        task: one of its tasks.
+        image_id: id of an image in one of its splits.
+        data: the dataset, for cue areas and captions; without it the support alone is told.
+        criteria: names; all of the suite's by default.
+
+    Returns:
+        ``image_id, task, split, label, verdicts``; a verdict has ``criterion, subset, support, threshold, text``.
+
+    Raises:
+        ParameterError: the suite has no such task or image, or the dataset is another one.
+    """
+    if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
+        raise ParameterError("the dataset is not the one that the suite was found in")
+    verdicts, place = [], None
+    for criterion in criteria or suite.criteria:
+        found = _find(suite, criterion, task, image_id)
+        if found is not None:
+            place = (found[0].split, bool(found[0].labels[found[1]]), found[0].image_ids[found[1]])
+        verdicts.append(_verdict(suite, criterion, task, found, data, image_id))
+    if place is None and (data is None or not _known(suite, data, image_id)):
+        raise ParameterError(
+            f"image {image_id} is in none of the suite's {task} sets", allowed=f"images of {', '.join(suite.splits)}"
+        )
+    split, label, found_id = place or (None, None, image_id)
+    return {"image_id": found_id, "task": task, "split": split, "label": label, "verdicts": verdicts}
+
+
+def _known(suite: Suite, data: Dataset, image_id: ImageId) -> bool:
+    return data.images["split"][data.row(image_id)] in suite.splits
+
+
+def _find(suite: Suite, criterion: str, task: str, image_id: ImageId) -> tuple[ChallengeSet, int] | None:
+    check_one_of("criterion", criterion, suite.criteria, owner="the suite")
+    check_one_of("task", task, suite.tasks, owner="the suite")
+    for split in suite.splits:
+        if (criterion, task, split) in suite.keys:
+            challenge = suite.set(criterion, task, split)
+            position = position_of(image_id, challenge.image_ids)
+            if position is not None:
+                return challenge, position
+    return None
+
+
+def _verdict(
+    suite: Suite,
+    criterion: str,
+    task: str,
+    found: tuple[ChallengeSet, int] | None,
+    data: Dataset | None,
+    image_id: ImageId,
+) -> dict[str, Any]:
+    if found is None:
+        reasons = [s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)]
+        unknown = "the criterion has no notion of this image's context"
+        if suite.header.hard_only:
+            unknown = "the image is not hard, and the suite holds hard images alone"
+        text = reasons[0] if reasons else f"no verdict: {unknown}"
+        if not reasons and data is not None:
+            text = _unknown(suite, criterion, task, data, image_id) or text
+        return {"criterion": criterion, "subset": None, "support": None, "threshold": None, "text": text}
+    challenge, row = found
+    subset = SUBSETS[challenge.subset[row]]
+    support = None if challenge.support is None else float(challenge.support[row])
+    side = challenge.positive if challenge.labels[row] else challenge.negative
+    sentences = [_rule(task, bool(challenge.labels[row]), subset, support, side.threshold)]
+    record = suite.header.criteria[criterion]
+    if data is not None and record.fitted is not None and record.kind in FITTED:
+        fitted = fitted_from_json(record.kind, record.fitted)
+        image = data.select(rows=np.array([data.row(image_id)]))
+        if record.kind != "gist" or record.fitted["embedding"] in data.embeddings:
+            sentences.append(fitted.explain(image, task))
+    return {
+        "criterion": criterion,
+        "subset": subset,
+        "support": support,
+        "threshold": side.threshold,
+        "text": "; ".join(sentences),
+    }
+
+
+def _unknown(suite: Suite, criterion: str, task: str, data: Dataset, image_id: ImageId) -> str | None:
+    """What of an image without a verdict was not annotated."""
+    image = data.select(rows=np.array([data.row(image_id)]))
+    if image.unknown_labels(task) is not None:
+        return f"no verdict: it was not annotated whether there is {task}"
+    cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
+    missing = [cue for cue in cues if image.unknown(cue) is not None]
+    return f"no verdict: it was not annotated how much {some_of(missing)} there is" if missing else None
+
+
+def _rule(task: str, label: bool, subset: str, support: float | None, threshold: float | None) -> str:
+    """The rule and what came of it, in one clause."""
+    name = subset.replace("_", " ") if subset != "easy" else f"easy {'positive' if label else 'negative'}"
+    if support is None or threshold is None:
+        return name
+    sign = "<" if support < threshold else ">" if support > threshold else "="
+    usual = "hard positives lie below" if label else "hard negatives lie above"
+    return f"{name}: {task} is {'present' if label else 'absent'} and context support {support:.3g} {sign} {threshold:.3g} ({usual})"

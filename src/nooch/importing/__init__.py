@@ -1,0 +1,1 @@
+"""Importing: annotation files of any format and size -> a dataset folder."""

@@ -1,0 +1,152 @@
+"""Import: files of any size -> a dataset folder, in bounded memory.
+
+Three steps, each spread over workers by a ``map``: files are scanned into rows on disk; parts of the dataset, one by default,
+are written from the rows of their images; a split by groups is added once all groups are known. Finished work lies
+beside the dataset until that is written, so that an interrupted import resumes.
+
+This module is light on purpose: files are being read by workers before Polars and SciPy are imported here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nooch.errors import InputError, ParameterError
+from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
+from nooch.plans import SplitPlan
+from nooch.shared_types import Map, Progress, no_progress
+from nooch.version import __version__
+from nooch.work_folder import held, remove_leftovers, work_folder
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
+    from nooch.importing.part_import import Imported
+    from nooch.readers.reader_contract import Reading
+
+__all__ = ["import_dataset", "save_imported", "with_split"]
+
+
+def import_dataset(
+    reading: Reading,
+    out: str | Path,
+    *,
+    part_size: int | None = None,
+    images: str | Path | None = None,
+    split: SplitPlan | None = None,
+    notes: Sequence[str] = (),
+    overwrite: bool = False,
+    map: Map = builtins.map,
+    progress: Progress = no_progress,
+) -> Imported:
+    """Import files as a dataset folder.
+
+    A worker holds a piece of a file, or the rows of a part. This process holds a few dozen bytes an image: ids, splits, and
+    groups where a split is by groups.
+
+    Args:
+        reading: what is read, such as ``CocoReading(things=["instances.json"])``.
+        out: folder to write. Intermediate files lie beside it, where all workers must be able to write.
+        part_size: images in a part, at most; by default all images are one part. 125,000 take a few hundred MB of memory.
+        images: folder below which the image files lie.
+        split: how images are divided.
+        notes: put before those of the import.
+        overwrite: replace a dataset folder that exists.
+        map: where the work is done, such as an engine's.
+        progress: called with what is being done, how much of it is done, and of how much.
+
+    Raises:
+        ParameterError: a part of no image, or a plan that does not fit.
+        InputError: files that the reading refuses; a file that is changed meanwhile. Lists and counts in the message are those
+            of a part. Nothing is written then.
+        OutputError: the folder exists or cannot be written, or another process is importing this dataset.
+    """
+    target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    if part_size is not None and part_size < 1:
+        raise ParameterError(f"a part of {part_size} images", allowed="1 and more")
+    reading.check(split)
+    root = None if images is None else str(Path(images).absolute())
+    asked = [part_size, root, list(notes)]
+    content = _dependencies(reading, split, asked)
+    folder = work_folder(target, "importing", content)
+    with held(folder, _DOING, clear_if_refused=True), writing(folder, _RESUME):
+        scanned = reading.scan(folder, map, partial(progress, "reading annotation files"), part_size)
+        from nooch.importing.part_import import seal, write_parts
+
+        work, written = write_parts(folder, scanned, images, split, part_size, map, progress)
+        if _dependencies(reading, split, asked) != content:
+            raise InputError("a file was changed while it was read", remedy="import again")
+        progress("writing", 0, 1)
+        imported = seal(work, written, images, notes)
+        with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as made:
+            for name in [*imported.header.files, DATASET_MARKER]:
+                (made / name).parent.mkdir(exist_ok=True)
+                _link(work.dataset / name, made / name)
+    # also what other imports of this dataset left, of other files or with other parameters
+    remove_leftovers(target, "importing", _DOING)
+    progress("writing", 1, 1)
+    return imported
+
+
+_DOING = "importing this dataset"
+_RESUME = "mend that and give the same command again: it goes on where it was"
+
+
+def _dependencies(reading: Reading, plan: SplitPlan | None, asked: list[Any]) -> dict[str, Any]:
+    """What intermediate files depend on, JSON-like: another import never takes them for its own."""
+    files = [*reading.files(), *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))])]
+    try:
+        stats = [(role, str(path.absolute()), path.stat()) for role, path in files]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
+    return {
+        "version": __version__,
+        "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
+        "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
+        "asked": [*asked, *reading.words()],
+    }
+
+
+def _link(file: Path, new: Path) -> None:
+    """The file under a second name: an import that is interrupted now finds it in its old place."""
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
+
+
+def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:
+    """Write a dataset that was put together in memory. Raises OutputError as ``save_dataset``."""
+    from nooch.data import save_dataset
+    from nooch.data.dataset_folder import read_header
+    from nooch.importing.part_import import Imported
+
+    save_dataset(data, out, overwrite=overwrite)
+    captions = 0 if data.captions is None else data.captions.height
+    return Imported(read_header(out), int(data.areas.nnz), captions, list(data.attributes), data.has_areas)
+
+
+def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
+    """The dataset with the plan's splits, and the plan in its provenance.
+
+    Raises:
+        InputError: percentages that leave a split empty. A file may do so, since a dataset may hold a part of
+            the images that the file names; that is noted.
+    """
+    import polars as pl
+
+    from nooch.data import apply_split
+    from nooch.importing.part_import import split_provenance
+
+    if plan is None:
+        return data
+    images = apply_split(data.images, plan)
+    counts = dict(images["split"].value_counts().iter_rows())
+    provenance = split_provenance(data.provenance, plan, counts)
+    return replace(data, images=images.select(pl.col(data.images.columns)), provenance=provenance)

@@ -1,0 +1,1 @@
+"""Predicting: a suite, its images and a trained network -> predictions."""

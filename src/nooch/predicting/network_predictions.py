@@ -1,0 +1,172 @@
+"""Suite + images + a network that was trained elsewhere -> predictions, ready to be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import Suite
+from nooch.data import Dataset, parquet_bytes
+from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.evaluation import Predictions
+from nooch.evaluation.aligned_predictions import union_of
+from nooch.files import check_output_file
+from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.models.task_models import TaskModel
+from nooch.readers.image_files import ImageIndex
+from nooch.report import write_file
+from nooch.resources import processors
+from nooch.shared_types import StepProgress, no_progress
+
+__all__ = ["PREDICTION_FILES", "check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
+
+
+PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
+    ".parquet": parquet_bytes,
+    ".csv": lambda table: table.write_csv().encode(),
+}
+"""Endings of files of predictions."""
+
+
+def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[str]:
+    """The tasks that are asked for, or all that have a set.
+
+    Raises:
+        ParameterError: a task that the suite does not have, or no task.
+    """
+    for task in tasks or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+    with_sets = {task for _, task, _ in suite.keys}
+    found = [task for task in suite.tasks if (task in tasks if tasks else task in with_sets)]
+    if not found:
+        raise ParameterError("the suite has no challenge set to predict for", remedy="find one: nooch find")
+    return found
+
+
+def find_images(
+    suite: Suite,
+    tasks: Sequence[str],
+    *,
+    splits: Sequence[str] | None = None,
+    data: Dataset | None = None,
+    images: str | Path | None = None,
+) -> tuple[pl.Series, list[Path]]:
+    """The images of a suite: their ids, ascending, and where their files are. All are looked for before any is opened.
+
+    Args:
+        suite: the suite.
+        tasks: whose images are wanted.
+        splits: of which splits; all of the suite's by default.
+        data: a dataset that has file names; without one, files are found by ids: ``17.jpg`` or, as COCO writes it, ``000000000017.jpg``.
+        images: folder of images, where it is not the one that the dataset records. Links that lead out of it count as missing.
+
+    Raises:
+        InputError: no folder of images, or images that are not below it; several are named at once.
+        ParameterError: a split that the suite does not have, or no image.
+    """
+    for split in splits or ():
+        check_one_of("split", split, suite.splits, owner="the suite")
+    keys = [key for key in suite.keys if key[1] in tasks and (not splits or key[2] in splits)]
+    ids = union_of(suite.set(*key) for key in keys)
+    if not len(ids):
+        raise ParameterError("there is no image to predict", allowed="tasks and splits that have a challenge set")
+    listed = ids.to_list()
+    if data is not None and data.images["file_name"].null_count() < len(data):
+        named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
+        return ids, ImageIndex.of(data, images, "`images`").all_of(listed, [named.get(i) for i in listed], "`images`")
+    if images is None:
+        raise ParameterError("where are the images?", allowed="`images` DIR, or a dataset that records their folder")
+    index = ImageIndex(images)
+    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "`images`")
+
+
+def predict(
+    model: TaskModel,
+    ids: pl.Series,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    codec: str = "auto",
+    readers: int | None = None,
+    run: str | None = None,
+    progress: StepProgress = no_progress,
+) -> Predictions:
+    """Logits of every task for every image.
+
+    Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch pixels`` does: the whole image,
+    its aspect not kept. On a processor the same batch size and number of threads give the same bytes.
+
+    Args:
+        model: from ``load_task_model``.
+        ids: of the images, from ``find_images``.
+        paths: their files.
+        batch: images in a batch.
+        codec: ``fast``, ``pil`` or ``auto``.
+        readers: threads that decode; by default one for each processor.
+        run: name of the run; the model's by default.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: images that cannot be read, or logits that are not finite.
+        ParameterError: a batch that is empty.
+        NoochError: memory ran out; a smaller batch is suggested.
+    """
+    if batch < 1:
+        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
+    chosen, total = choose_codec(codec), len(paths)
+    if model.device == "cpu":
+        reuse_memory()
+
+    def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
+        return decode_images([paths[row] for row in rows], model.size, chosen)
+
+    batches = batches_of(range(total), batch)
+    values = np.empty((total, len(model.tasks)))
+    progress(0, total)
+    for rows, (pixels, broken) in zip(batches, read_in_order(read, batches, readers or processors()), strict=True):
+        refuse_broken(broken)
+        with memory_limits(batch, "predicting"):
+            values[rows.start : rows.stop] = forward(model.logits, pixels, model.device)
+        progress(rows.stop, total)
+    if unusable := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
+        raise InputError(
+            f"{len(unusable)} images have logits that are not finite, such as {ids[unusable[0]]}",
+            where=model.name,
+            allowed="finite numbers",
+            remedy="check the model's weights and the task map",
+        )
+    return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)
+
+
+def check_ending(path: Path) -> Path:
+    """The path of a file of predictions. Raises ParameterError for another ending."""
+    check_one_of("ending of a file of predictions", path.suffix, PREDICTION_FILES)
+    return path
+
+
+def save_predictions(predictions: Predictions, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Write predictions as ``image_id, task, run, logit`` (or ``probability``), whole or not at all.
+
+    Raises:
+        ParameterError: another ending than ``.parquet`` and ``.csv``.
+        OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    path = check_ending(Path(path))
+    check_output_file(path, overwrite=overwrite)
+    columns: dict[str, Any] = {task: predictions.values[row] for row, task in enumerate(predictions.tasks)}
+    wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
+    long = wide.unpivot(index="image_id", variable_name="task", value_name=predictions.scale)
+    write_file(
+        path,
+        PREDICTION_FILES[path.suffix](
+            long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(predictions.scale).is_not_nan())
+        ),
+    )
+    return path

@@ -1,0 +1,302 @@
+"""A COCO document in a file, decoded member by member, and its arrays slice by slice: memory does not grow with the file.
+
+Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested objects and text can look
+the same. But a slice that starts at an element and decodes as a JSON array ends at an element, so slices that are checked in
+order need no guessing, no matter in which order, or by which process, they were decoded.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from nooch.errors import InputError
+from nooch.readers.coco.coco_structure import DECODE_ERRORS, decode, refused
+
+__all__ = ["SLICE", "Cut", "Document", "Nothing", "drop", "opened", "slice_text"]
+
+SLICE = 1 << 24
+"""Bytes of an array that are decoded at once."""
+
+Cut = tuple[int, int]
+"""Where a slice of an array ends, behind an element, and where the next element begins."""
+
+K = TypeVar("K", bound=msgspec.Struct)
+R = TypeVar("R", bound=Sized)
+
+_ARRAYS = ("images", "annotations")
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_OBJECTS = re.compile(rb"\[[ \t\r\n]*(?=\{)")
+_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("[^"\\]{0,99}")')
+_BETWEEN = rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{[ \t\r\n]*%b)"
+_LAST = re.compile(rb"\}[ \t\r\n]*(?=\])")
+_NEAR = 1 << 20
+"""Bytes in which a cut is looked for."""
+
+_TRAILING = re.compile(r"JSON is malformed: trailing characters \(byte (\d+)\)")
+_TRUNCATED = "Input data was truncated"
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+
+
+class Nothing(msgspec.Struct, gc=False):
+    """An object of which nothing is kept: decoding checks that it is JSON."""
+
+
+class Document(Generic[K]):
+    """A walk through a JSON object; everything before its position has been decoded.
+
+    Args:
+        content: the file, as ``opened`` gives it.
+        path: of the file, for messages.
+        kind: structure of the document, of which members are decoded; others are only checked to be JSON.
+        size: bytes of a slice.
+
+    Attributes:
+        members: key -> the JSON of members that were decoded, without elements of ``images`` and ``annotations``.
+    """
+
+    def __init__(self, content: Any, path: Path, kind: type[K], size: int = SLICE) -> None:
+        self._content, self._path, self._kind, self._size = content, path, kind, size
+        self._at = 0
+        self._decoders = {f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)}
+        self.members: dict[str, bytes] = {}
+
+    def arrays(self) -> Iterator[str]:
+        """``images`` and ``annotations`` in the order of the document, when it is at their value: ``elements`` has to read it.
+
+        A key that occurs again replaces what was read before. Raises InputError.
+        """
+        while (key := self._key()) is not None:
+            if key in _ARRAYS:
+                yield key
+            elif key in self._decoders:
+                self.members[key] = self._value(key)
+            else:
+                self._skip(key, _ANY)
+
+    def rest(self) -> K:
+        """The document without elements of ``images`` and ``annotations``, at its end. Raises InputError."""
+        text = b",".join(b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items())
+        found = decode(b"{%b}" % text, self._kind, self._path)
+        if self._peek():
+            self._refuse_whole()
+        return found
+
+    def cuts(self, key: str) -> list[Cut]:
+        """Places that seem to be between elements of the array that begins here, about a slice apart, or behind its last."""
+        array = _OBJECTS.match(self._content, self._at)
+        if not array:
+            return []
+        # elements mostly begin with the same key, and objects within them with another one
+        first = _FIRST_KEY.match(self._content, array.end())
+        patterns = [re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]]
+        cuts, behind, length = list[Cut](), array.end(), len(self._content)
+        for target in range(behind + self._size, length, self._size):
+            tries = (pattern.search(self._content, max(target, behind), target + _NEAR) for pattern in patterns)
+            if found := next(filter(None, tries), None):
+                behind = found.end()
+                cuts.append((found.start() + 1, behind))
+        # where the array mostly ends: of images, which are few and flat, often before the first cut
+        if key == "images" and cuts and (found := _LAST.search(self._content, array.end(), cuts[0][0])):
+            cuts.insert(0, (found.start() + 1, found.end()))
+        elif found := _LAST.search(self._content, behind):
+            cuts.append((found.start() + 1, found.end()))
+        return cuts
+
+    def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
+        """Start and end of each slice of the array that begins here."""
+        if array := _OBJECTS.match(self._content, self._at):
+            starts = [array.end(), *(after for _, after in cuts)]
+            yield from ((start, stop) for start, (stop, _) in zip(starts, cuts, strict=False))
+
+    def decoded(self, kind: type, start: int, stop: int) -> list[Any] | None:
+        """The elements of a slice; None where it does not decode."""
+        try:
+            return _array_of(kind).decode(slice_text(self._content, start, stop))
+        except DECODE_ERRORS:
+            return None
+
+    def records(self, key: str) -> Iterator[tuple[Any, msgspec.Raw]]:
+        """The elements of the array that begins here, each with its JSON. Raises InputError."""
+        decoder = self._decoders[key]
+
+        def pairs(start: int, stop: int) -> list[tuple[Any, msgspec.Raw]] | None:
+            text = slice_text(self._content, start, stop)
+            try:
+                return [*zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)]
+            except DECODE_ERRORS:
+                return None
+
+        for _, _, found in self.elements(key, self.cuts(key), pairs):
+            yield from found
+
+    def elements(
+        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None], kind: type | None = None
+    ) -> Iterator[tuple[int, Cut, R]]:
+        """Go through the array that begins here, slice by slice, each certain to hold whole elements.
+
+        Args:
+            key: of the array.
+            cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
+            attempt: what comes of the slice between two positions; None where it does not decode as an array.
+            kind: of elements, if not that of the document's structure.
+
+        Yields:
+            Where a slice starts and ends, and what came of it.
+
+        Raises:
+            InputError: the array is no JSON, or of another structure.
+        """
+        array = _OBJECTS.match(self._content, self._at)
+        if not array:
+            self.members[key] = self._value(key)
+            return
+        self.members[key] = b"[]"
+        decoder = self._decoders[key] if kind is None else _array_of(kind)
+        ends = [*cuts, (len(self._content), len(self._content))]
+        start, number, turn, step = array.end(), 0, 0, 1
+        while self._content[start] != ord("]"):
+            stop, after = ends[min(turn, len(ends) - 1)]
+            found = None if stop == len(self._content) else attempt(start, stop)
+            if found is None:
+                end = self._array_end(key, decoder, start, stop, number)
+                if end is None:
+                    # the cut is within an element: twice as far for each that was, which takes linear time
+                    turn, step = turn + step, 2 * step
+                    continue
+                stop = after = self._content.rfind(b"]", start, end)
+                found = attempt(start, stop)
+            assert found is not None  # noqa: S101 - it was decoded up to the end
+            yield start, (stop, after), found
+            start, number, turn, step = after, number + len(found), turn + 1, 1
+        self._at = start + 1
+
+    def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
+        """Where an array ends before ``stop``, or None where it does not; the element at ``start`` is number ``number``."""
+        try:
+            decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
+        except DECODE_ERRORS as error:
+            if trailing := _TRAILING.fullmatch(str(error)):
+                return start + int(trailing[1]) - 2
+            if str(error) == _TRUNCATED and stop < len(self._content):
+                return None
+            raise self._refusal(error, key, start - 1, number) from error
+        return stop
+
+    def _key(self) -> str | None:
+        """Go to the value of the next member, and give its key; None behind the last."""
+        before = self._take(b",}" if self._at else b"{")
+        if before == b"{" and self._peek() == b"}":
+            before = self._take(b"}")
+        if before == b"}":
+            return None
+        if self._peek() != b'"':
+            self._refuse_whole()
+        start = self._at
+        self._skip("", _ANY)
+        try:
+            key = msgspec.json.decode(self._content[start : self._at], type=str)
+        except UnicodeDecodeError:
+            # of a member that is not wanted, any bytes will do
+            key = ""
+        self._take(b":")
+        self._peek()
+        return key
+
+    def _value(self, key: str) -> bytes:
+        start = self._at
+        self._skip(key, self._decoders[key])
+        return bytes(self._content[start : self._at])
+
+    def _skip(self, key: str, decoder: Any) -> None:
+        """Go behind the value here, which is checked."""
+        start = self._at
+        try:
+            with memoryview(self._content) as content, content[start:] as rest:
+                decoder.decode(rest)
+            self._at = len(self._content)
+        except DECODE_ERRORS as error:
+            trailing = _TRAILING.fullmatch(str(error))
+            if trailing is None:
+                raise self._refusal(error, key, start) from error
+            self._at = start + int(trailing[1]) - 1
+        drop(self._content, start, self._at)
+
+    def _peek(self) -> bytes:
+        """The next character that is no space; empty at the end."""
+        found = _SPACE.match(self._content, self._at)
+        self._at = found.end() if found else self._at
+        return bytes(self._content[self._at : self._at + 1])
+
+    def _take(self, allowed: bytes) -> bytes:
+        character = self._peek()
+        if not character or character not in allowed:
+            self._refuse_whole()
+        self._at += 1
+        return character
+
+    def _refuse_whole(self) -> None:
+        """Raise what is wrong with the document, of which everything up to here is right."""
+        decode(self._content, Nothing, self._path)
+
+    def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
+        """A decoder's error in a piece at byte ``offset``, whose first element has this number, as one of the document."""
+        text = re.sub(r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error))
+        if isinstance(error, msgspec.ValidationError):
+            text = re.sub(r"(?<=`\$\[)\d+", lambda found: str(int(found[0]) + number), text)
+            text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
+        return refused(error, text, self._path)
+
+
+def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
+    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or packed, or cannot be read."""
+    try:
+        if not path.stat().st_size:
+            raise InputError("is empty", where=path)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    # errors of what is done with the content are not errors of this file
+    with mapped as content:
+        for begin, what, remedy in _NO_JSON:
+            if content[: len(begin)] == begin:
+                raise InputError(f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy)
+        yield content
+
+
+_NO_JSON = (
+    (b"\x1f\x8b", "packed with gzip", "unpack it first: gunzip FILE"),
+    (b"PK\3\4", "a zip archive", "unpack it first: unzip FILE"),
+    (b"\xef\xbb\xbf", "text after a byte-order mark", "save it without one: tail -c +4 FILE > NEW"),
+    (b"\xff\xfe", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+    (b"\xfe\xff", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+)
+"""How files begin that are often given instead, what they are, and what to do."""
+
+
+def slice_text(content: Any, start: int, stop: int) -> bytes:
+    """Elements of an array as an array."""
+    with memoryview(content) as whole, whole[start:stop] as part:
+        text = b"".join((b"[", part, b"]"))
+    drop(content, start, stop)
+    return text
+
+
+def drop(content: Any, start: int, end: int) -> None:
+    """Give pages that were read back to the system: a file that is mapped whole counts as memory."""
+    page = mmap.ALLOCATIONGRANULARITY
+    first, last = -(-start // page) * page, end // page * page
+    if last > first and hasattr(content, "madvise"):
+        content.madvise(mmap.MADV_DONTNEED, first, last - first)

@@ -1,0 +1,136 @@
+"""Counting the pixels of each class in label maps (one 8- or 16-bit image for each photograph)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.data import identifiers
+from nooch.errors import InputError, some_of
+from nooch.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.readers.image_rows import ImageRows, files_below, parse_files, row_ends
+from nooch.readers.reader_contract import Counter
+
+__all__ = ["CountedMaps", "count_maps", "counted_maps", "list_maps"]
+
+_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
+_MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
+
+_COUNTED = {
+    "width": pl.Int64,
+    "height": pl.Int64,
+    "column": pl.List(pl.Int64),
+    "pixels": pl.List(pl.Int64),
+}
+"""What is counted in a map: its size, and how many pixels each class has, by ascending column of the class."""
+
+
+@dataclass(frozen=True)
+class CountedMaps:
+    """Pixel counts of maps, sorted by image id.
+
+    Attributes:
+        image_ids: from the file names (integers where all are written in digits).
+        stems: file names without ending, nor what they carry beyond the image's.
+        sizes: int64 (n, 2), width and height in pixels.
+        pixels: int64 CSR (n, n_classes).
+    """
+
+    image_ids: pl.Series
+    stems: list[str]
+    sizes: NDArray[np.int64]
+    pixels: csr_array
+
+
+def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
+    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (without the suffix) and ``file``.
+
+    Raises:
+        InputError: there is none, or there are two for an image.
+    """
+
+    def is_map(name: str) -> bool:
+        stem, ending = os.path.splitext(name)  # noqa: PTH122 - a Path for each is slow
+        return ending.lower() in _ENDINGS and stem.endswith(suffix)
+
+    files = files_below(folder, is_map)
+    if not files:
+        raise InputError("holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}")
+    stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
+    ids = identifiers(stems)
+    if ids.n_unique() != len(ids):
+        raise InputError(
+            f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=folder
+        )
+    return pl.DataFrame({"image_id": ids, "stem": stems, "file": files}).sort("image_id")
+
+
+def count_maps(
+    listed: pl.DataFrame, names: Mapping[int, str], ignored: Collection[int], folder: Path, count: Counter
+) -> ImageRows:
+    """Count the pixels of every class in every map; ``counted_maps`` gives the rows as arrays.
+
+    Args:
+        listed: the maps, as ``list_maps`` gives them.
+        names: pixel value -> class name, in the order of columns.
+        ignored: values that mean no class (void, unlabelled).
+        folder: where counts are kept.
+        count: does the jobs.
+
+    Raises:
+        InputError: a file that is no single-channel image, or a value that means nothing.
+    """
+    columns = {value: column for column, value in enumerate(names)}
+    return parse_files(listed, partial(_count, columns, frozenset(ignored)), _COUNTED, folder, count)
+
+
+def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
+    """Rows of ``count_maps`` as arrays."""
+    entries = [rows[name].explode().drop_nulls().to_numpy() for name in ("pixels", "column")]
+    pixels = csr_array((*entries, row_ends(rows["pixels"])), shape=(rows.height, n_classes))
+    return CountedMaps(rows["image_id"], rows["stem"].to_list(), rows.select("width", "height").to_numpy(), pixels)
+
+
+def _count(columns: Mapping[int, int], ignored: Collection[int], path: Path, where: str) -> dict[str, Any]:
+    size, values, counts = _pixel_counts(path, where)
+    found = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        if value in columns:
+            found[columns[value]] = count
+        elif value not in ignored:
+            raise InputError(
+                f"{count} pixels have value {value}, which is no class",
+                where=where,
+                allowed=f"{some_of(sorted(columns), 8)}; ignored: {some_of(sorted(ignored)) or 'none'}",
+                remedy="add the value to the class list, or name it with `void`",
+            )
+    ordered = sorted(found)
+    return {"width": size[0], "height": size[1], "column": ordered, "pixels": [found[column] for column in ordered]}
+
+
+def _pixel_counts(path: Path, where: str) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
+    """Size of a map, the values in it, and how many pixels have each."""
+    try:
+        with opened_image(path, LABEL_MAPS) as image:
+            mode, size = image.mode, image.size
+            pixels = np.asarray(image if mode in _MODES else ())
+    except UNREADABLE as error:
+        text = str(error).replace(str(path), where)
+        raise InputError(f"cannot be read as an image: {text}", where=where) from error
+    if mode not in _MODES:
+        raise InputError(f"is a {mode} image", where=where, allowed="one channel of class values (modes L, P, I, I;16)")
+    if pixels.dtype.itemsize == 1:
+        counts = np.bincount(pixels.ravel(), minlength=256)
+        values = np.flatnonzero(counts)
+        return size, values, counts[values]
+    values, counts = np.unique(pixels, return_counts=True)
+    return size, values.astype(np.int64), counts.astype(np.int64)

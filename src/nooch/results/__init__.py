@@ -1,0 +1,1 @@
+"""Results: training runs -> scores, chosen settings, the paper's tables and statements."""

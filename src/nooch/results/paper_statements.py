@@ -1,0 +1,196 @@
+"""The paper's conclusions as statements that results can be asked about: each with its exact test, a verdict and the numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nooch.errors import check_one_of
+from nooch.report.score_tables import Shown, printable
+from nooch.results.run_results import Results
+from nooch.results.statement_checks import (
+    CLEAR,
+    FAR,
+    calibrated,
+    erm_best,
+    focal,
+    harder,
+    lead,
+    near,
+    shrinks,
+    trade,
+    waterbirds,
+    worst_calibrated,
+)
+from nooch.results.three_valued import Check, Numbers, concluded, unknown
+
+__all__ = ["STATEMENTS", "Finding", "Statement", "finding_tables", "judge_statements"]
+
+_BOTH = ("ce", "gist")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A conclusion.
+
+    Attributes:
+        name: what it is called.
+        sentence: what it says.
+        rule: the exact test, in words; ``nooch.results.three_valued`` has what "above" and "nearer" mean.
+        tests: (function of numbers and arguments, arguments): each gives checks.
+        each: whether every test is of one criterion, its first argument. It is then judged under the criteria that there are results of.
+    """
+
+    name: str
+    sentence: str
+    rule: str
+    tests: Sequence[tuple[Callable[..., list[Check]], tuple[object, ...]]]
+    each: bool = True
+
+    def checks(self, numbers: Numbers) -> list[Check]:
+        """All checks that can be made, or one that says what is missing."""
+        wanted = list(dict.fromkeys(str(given[0]) for _, given in self.tests if self.each))
+        tests = [(test, given) for test, given in self.tests if not self.each or numbers.methods(str(given[0]))]
+        if not tests:
+            return [unknown(self.sentence, f"no results under {' or '.join(wanted)}")]
+        return [check for test, given in tests for check in test(numbers, *given)]
+
+    def scope(self, numbers: Numbers) -> str:
+        """Under which of its criteria it is judged, where it is not all of them."""
+        wanted = list(dict.fromkeys(str(given[0]) for _, given in self.tests if self.each))
+        there = [criterion for criterion in wanted if numbers.methods(criterion)]
+        return f"{', '.join(there)} alone" if 0 < len(there) < len(wanted) else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came out of a statement.
+
+    Attributes:
+        statement: the statement.
+        verdict: ``holds``, ``does not hold`` or ``cannot be said``.
+        scope: under which criteria, where there are not results of all; else empty.
+        checks: what the verdict follows from, with numbers or the reason why there are none.
+    """
+
+    statement: Statement
+    verdict: str
+    scope: str
+    checks: Sequence[Check]
+
+
+def judge_statements(results: Results, names: Sequence[str] | None = None) -> list[Finding]:
+    """Verdicts on statements, all by default.
+
+    Raises:
+        ParameterError: an unknown statement.
+    """
+    wanted = [STATEMENTS[check_one_of("statement", name, STATEMENTS)] for name in names or STATEMENTS]
+    numbers = Numbers(results.cells)
+    found = [(statement, statement.checks(numbers)) for statement in wanted]
+    return [Finding(s, concluded(checks), s.scope(numbers), checks) for s, checks in found]
+
+
+def finding_tables(findings: Sequence[Finding], paper: Sequence[Finding], about: str) -> list[Shown]:
+    """Verdicts beside those on the paper's own tables, then all checks with their numbers."""
+    of_paper = {finding.statement.name: finding.verdict for finding in paper}
+    verdicts = [
+        [f.statement.sentence, f.verdict + (f" ({f.scope})" if f.scope else ""), of_paper[f.statement.name]]
+        for f in findings
+    ]
+    checks = [[f.statement.name, c.what, c.verdict, c.numbers] for f in findings for c in f.checks]
+    tables = [
+        Shown(f"Statements: {about}", ["statement", "verdict", "on the paper's tables"], verdicts, 3),
+        Shown(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
+    ]
+    return [
+        Shown(printable(t.title), t.columns, [[printable(cell) for cell in row] for row in t.rows], t.left)
+        for t in tables
+    ]
+
+
+def _each(
+    test: Callable[..., list[Check]], *arguments: tuple[object, ...]
+) -> list[tuple[Callable[..., list[Check]], tuple[object, ...]]]:
+    """A test with each of several arguments."""
+    return [(test, given) for given in arguments]
+
+
+_LISTED = (
+    *(
+        Statement(
+            f"environments-lead-{c}",
+            f"Methods that see environments lead AUC on hard images ({c}).",
+            "The best average AUC on hard of the four environment methods is above the best of the other five; and an "
+            "environment method has the highest mean on more tasks than one of the others has.",
+            _each(lead, (c,)),
+        )
+        for c in _BOTH
+    ),
+    Statement(
+        "gist-is-harder",
+        "Hard sets of gist are harder than those of CE.",
+        "For each of the nine methods the average AUC on hard is lower under gist; and the mean over methods is, on more tasks than not.",
+        _each(harder, ()),
+        each=False,
+    ),
+    Statement(
+        "lead-shrinks-under-gist",
+        "The lead of methods that see environments shrinks under gist.",
+        "The mean of the four environment methods' average AUC on hard minus ERM's is larger under CE than under gist.",
+        _each(shrinks, ()),
+        each=False,
+    ),
+    Statement(
+        "reweighting-comes-near",
+        "Environment reweighting comes near GDRO and IRM.",
+        "Its average AUC on hard is nearer to the better of GDRO and IRM than to ERM.",
+        _each(near, *((c,) for c in _BOTH)),
+    ),
+    Statement(
+        "sides-trade-off",
+        "Hard positives trade against hard negatives.",
+        f"Spearman's rank correlation over the nine methods (five at least must be there) between the averages on hard "
+        f"positives and on hard negatives is {CLEAR:g} or less, for error and "
+        "NLL; it does not hold from 0 on.",
+        _each(trade, *((c, m) for c in _BOTH for m in ("error", "nll"))),
+    ),
+    Statement(
+        "erm-best-on-easy",
+        "ERM is best on easy images by NLL and error.",
+        "Its average is below that of the next best of the nine methods.",
+        _each(erm_best, *((c, m, "easy") for c in _BOTH for m in ("nll", "error"))),
+    ),
+    Statement(
+        "focal-between",
+        "Focal loss is like ERM by AUC, and like methods that see environments by NLL on hard positives.",
+        "By AUC on hard and on easy its average is nearer to ERM's than to the mean of the four environment methods; by NLL on hard positives the other "
+        "way round.",
+        [
+            *_each(focal, *((c, "auc", s, True) for c in _BOTH for s in ("hard", "easy"))),
+            *_each(focal, *((c, "nll", "hard_positive", False) for c in _BOTH)),
+        ],
+    ),
+    Statement(
+        "erm-and-undersampling-calibrated",
+        "ERM and undersampling are best calibrated, on hard and easy images.",
+        "The largest average ECE of ERM and undersampling by label and by environment is below the smallest of the other six methods. The ECE is the "
+        "paper's (ece_paper) where the results have it, else that of the positive probability (ece); each check names it.",
+        _each(calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
+    ),
+    Statement(
+        "cvar-worst-calibrated",
+        "CVaR is worst calibrated on easy images.",
+        "Its average ECE on easy is above that of the next worst of the nine methods; the paper's ECE (ece_paper) where the results have it, else ece.",
+        _each(worst_calibrated, *((c,) for c in _BOTH)),
+    ),
+    Statement(
+        "waterbirds-lead-larger",
+        "The lead of methods that see environments is far larger on Waterbirds.",
+        f"The mean of the four environment methods' AUC on hard minus ERM's is at least {FAR:g} times as large on Waterbirds as under CE and under gist.",
+        _each(waterbirds, ()),
+        each=False,
+    ),
+)
+STATEMENTS: dict[str, Statement] = {statement.name: statement for statement in _LISTED}
+"""Name -> statement, in the order in which the paper comes to them."""

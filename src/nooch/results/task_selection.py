@@ -1,0 +1,86 @@
+"""Predictions for all classes -> losses by class, and the suite of the tasks where context misleads most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.errors import InputError, check_one_of
+from nooch.evaluation import Predictions, class_losses, read_predictions
+from nooch.plans import LOSS_SPLIT
+from nooch.results.score_collection import runs_predictions
+from nooch.selection import select_tasks
+from nooch.training.run_records import RUNS_MARKER, RunsFolder
+
+__all__ = ["chosen_suite", "losses_by_class"]
+
+
+def losses_by_class(
+    suite: Suite, source: Any, *, split: str = LOSS_SPLIT, method: str = "erm", scale: str | None = None
+) -> pl.DataFrame:
+    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
+
+    Args:
+        suite: with sets of all classes that are compared.
+        source: a path or frame of predictions (several runs are seeds of one model); or a folder of ``nooch bench``.
+        split: of the suite.
+        method: of a folder of runs: whose jobs count; all seeds, of its one setting.
+        scale: ``logit`` or ``probability``, needed for wide tables.
+
+    Raises:
+        InputError: as ``class_losses``; a folder of runs without the method, or with several settings of it.
+    """
+    if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
+        runs = _of_method(RunsFolder.open(source), method)
+    else:
+        runs = read_predictions(source, None, suite.tasks, scale)
+    return class_losses(suite, runs, split=split)
+
+
+def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
+    check_one_of("method", method, sorted({job.method for job in runs.header.jobs.values()}), owner=str(runs.path))
+    mine = {name: job for name, job in runs.header.jobs.items() if job.method == method}
+    settings = sorted({job.setting for job in mine.values()})
+    if len(settings) > 1:
+        raise InputError(
+            f"method {method} has {len(settings)} settings: {', '.join(settings)}",
+            where=runs.path,
+            allowed="one setting",
+        )
+    missing = [name for name in mine if not runs.is_done(name)]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(mine)} jobs of {method} are not done", where=runs.path,
+            remedy="run nooch bench again; it goes on where it was",
+        )  # fmt: skip
+    records = [runs.read_job(name) for name in mine]
+    return runs_predictions(runs, [record for record in records if not record.diverged])
+
+
+def chosen_suite(
+    suite: Suite,
+    losses: pl.DataFrame,
+    *,
+    criterion: str = "ce",
+    n: int = 12,
+    min_hard: int = 50,
+    similar: Sequence[Sequence[str]] = (),
+    overlap: float | None = None,
+) -> tuple[Suite, pl.DataFrame]:
+    """The suite of the chosen tasks, and the ranking with reasons.
+
+    Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's criterion;
+    ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    """
+    cues = {
+        task: {cue: max(strength or 0.0, 0.0) for cue, strength in found}
+        for task, found in suite.header.criteria[check_one_of("criterion", criterion, suite.criteria)].cues.items()
+    }
+    ranking = select_tasks(
+        losses, criterion=criterion, n=n, min_hard=min_hard, similar=similar, cues=cues, overlap=overlap
+    )
+    return suite.only(ranking.filter(pl.col("chosen"))["task"].to_list()), ranking

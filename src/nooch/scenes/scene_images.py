@@ -1,0 +1,199 @@
+"""One image of a world: what it shows is drawn by lot, then it is painted. Its random stream depends on nothing but (seed, image)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.scenes.canvas import Canvas, Item
+from nooch.scenes.noise_fields import noise
+from nooch.scenes.scene_world import Scene, World
+from nooch.scenes.sprite_pen import Sprite
+from nooch.scenes.sprites import CROWDS, POSES, THINGS
+from nooch.scenes.stuff_textures import STUFF, Ground, edge_of
+
+__all__ = ["Picture", "draw_image", "draw_presence"]
+
+Random = np.random.Generator
+Box = tuple[float, float, float, float]
+
+_GROUND = frozenset({"road", "pavement", "grass", "playingfield", "sand", "snow", "sea", "floor-wood", "table"})
+_FLOATING = frozenset({"sea"})
+# (pose of the front, class) -> where the class belongs on it: middle, top or centre, and size as parts of the front's height
+_WORN = {("bust", "tie"): (0.5, 0.505, 0.40), ("back", "backpack"): (0.5, 0.2, 0.28)}
+_TRIES = 10
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished image.
+
+    Attributes:
+        scene: its type.
+        pixels: uint8 (size, size, 3).
+        owner: int16 (size, size), position in ``items`` of what each pixel shows.
+        items: what was laid down, some of it perhaps hidden.
+    """
+
+    scene: str
+    pixels: NDArray[np.uint8]
+    owner: NDArray[np.int16]
+    items: list[Item]
+
+
+def draw_presence(world: World, context_strength: float, random: Random) -> tuple[str, dict[str, bool]]:
+    """The scene, and for each task whether its object is to be there: P = s e + (1 - s) stray, independent draws."""
+    names = list(world.scenes)
+    scene = names[int(random.choice(len(names), p=world.weights()))]
+    chances = [world.probability(scene, task, context_strength) for task in world.tasks]
+    lots = random.random(len(world.tasks)) < np.array(chances)
+    return scene, dict(zip(world.tasks, lots.tolist(), strict=True))
+
+
+def draw_image(world: World, size: int, context_strength: float, seed: int, image: int) -> Picture:
+    """Draw and paint one image.
+
+    Args:
+        world: what there is.
+        size: side in pixels.
+        context_strength: s, 0 to 1.
+        seed: of the collection.
+        image: its number in it.
+    """
+    random = np.random.default_rng([seed, image])
+    name, wanted = draw_presence(world, context_strength, random)
+    scene = world.scenes[name]
+    others = [thing for thing in scene.things if thing not in wanted]
+    present = [task for task, there in wanted.items() if there]
+    present += [thing for thing in others if random.random() < scene.things[thing]]
+    painter = _Painter(world, scene, size, random)
+    painter.bands()
+    painter.front(present)
+    painter.objects(present)
+    return Picture(name, painter.developed(), painter.canvas.owner, painter.canvas.items)
+
+
+class _Painter:
+    """Lays one image's layers, the farthest first."""
+
+    def __init__(self, world: World, scene: Scene, size: int, random: Random) -> None:
+        self.world, self.scene, self.size, self.random = world, scene, size, random
+        self.canvas = Canvas(size)
+        self.horizon = 0.45
+        self.floor = ""
+        self.taken: list[Box] = []
+
+    def bands(self) -> None:
+        """Stuff from the top down."""
+        random = self.random
+        shown = [band for band in self.scene.bands if band.chance >= 1 or random.random() < band.chance]
+        shares = np.array([random.uniform(*band.share) for band in shown])
+        tops = np.concatenate([[0.0], np.cumsum(shares / shares.sum())[:-1]])
+        chosen = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
+        for name, top in zip(chosen, tops.tolist(), strict=True):
+            if name in _GROUND:
+                self.horizon, self.floor = max(top, 0.03), name
+                break
+        for name, top in zip(chosen, tops.tolist(), strict=True):
+            self._band(name, top)
+
+    def _band(self, name: str, top: float) -> None:
+        size, fields = self.size, noise(self.size)
+        ground = Ground(size, 0, top * size, fields, self.random)
+        edge = (np.float32(top) + edge_of(name, ground)) * size if top > 0 else np.full(size, -1, dtype=np.float32)
+        first = max(0, int(edge.min()))
+        vanishing = (min(self.horizon, top) - 0.12) * size
+        texture = STUFF[name](Ground(size, first, vanishing, fields, self.random))
+        self.canvas.band(name, texture, edge, first)
+
+    def front(self, present: list[str]) -> None:
+        """The scene's own large object, and what is worn on it, which is then taken off ``present``."""
+        front = self.scene.front
+        if front is None:
+            return
+        share = self.random.uniform(*front.size) * self.size
+        if front.pose == "top":
+            sprite, color = POSES["top"](round(1.3 * self.size), self.random)
+            # what is below the picture is cut off
+            self.canvas.put(Item(front.thing, color), sprite, (self.size - sprite.width) // 2, round(self.size - share))
+            self.horizon, self.floor = 1 - share / self.size, "table"
+            return
+        sprite, color = POSES[front.pose](round(share), self.random)
+        x = self.size * self.random.uniform(0.4, 0.6)
+        top = max(self.size - sprite.height * self.random.uniform(0.93, 1.0), 0.03 * self.size)
+        self.canvas.put(Item(front.thing, color), sprite, round(x - sprite.width / 2), round(top))
+        self.horizon = max(self.horizon, 0.5)
+        for task in list(present):
+            if (front.pose, task) in _WORN:
+                across, down, part = _WORN[front.pose, task]
+                worn, color = THINGS[task](round(part * share * self.random.uniform(0.9, 1.1)), self.random)
+                left, upper = x + (across - 0.5) * sprite.width - worn.width / 2, top + down * sprite.height
+                self.canvas.put(Item(task, color), worn, round(left), round(upper))
+                self.taken.append((left, upper, left + worn.width, upper + worn.height))
+                present.remove(task)
+
+    def objects(self, present: list[str]) -> None:
+        """All other things, those that stand nearer over those that stand farther away."""
+        placed: list[tuple[float, Item, Sprite, float, float, bool]] = []
+        for name in present:
+            spec = self.world.objects[name]
+            placed += [self._placed(name) for _ in range(1 + int(self.random.binomial(spec.most - 1, 0.3)))]
+        for name, chance in self.scene.crowds.items():
+            if self.random.random() < chance:
+                placed.append(self._placed(name, crowd=True))
+        for _, item, sprite, left, top, standing in sorted(placed, key=lambda p: p[0]):
+            if standing and self.floor not in _FLOATING:
+                self.canvas.shade(
+                    left + sprite.width / 2, top + sprite.height, 0.5 * sprite.width, 0.07 * sprite.height + 1
+                )
+            self.canvas.put(item, sprite, round(left), round(top))
+
+    def _placed(self, name: str, *, crowd: bool = False) -> tuple[float, Item, Sprite, float, float, bool]:
+        """(depth, item, sprite, left, top, whether it stands): of several places, the one that hides others least."""
+        spec, random, size = self.world.objects[name], self.random, self.size
+        aloft = spec.place == "sky" and self.horizon >= 0.4
+        best = (np.inf, 0.0, 0.0, 0.0)
+        longest = random.uniform(*spec.size) * size * (1.3 if crowd else 1)
+        nearness = random.uniform(0.1, 1.0)
+        base = (self.horizon + (1 - self.horizon) * (0.25 + 0.75 * nearness)) * size
+        sprite, color = (CROWDS if crowd else THINGS)[name](round(longest * (0.8 + 0.25 * nearness)), random)
+        for _ in range(_TRIES):
+            x = random.uniform(0.05, 0.95) * size
+            left = min(max(x - sprite.width / 2, -0.15 * sprite.width), size - 0.85 * sprite.width)
+            low = (
+                base
+                if not aloft
+                else random.uniform(0, 1) * max(self.horizon * size - sprite.height, 1) + sprite.height
+            )
+            top = max(min(low, size + 0.06 * sprite.height) - sprite.height, 0)
+            cost = self._overlap((left, top, left + sprite.width, top + sprite.height))
+            if cost < best[0]:
+                best = (cost, left, top, low)
+            if cost == 0:
+                break
+        _, left, top, low = best
+        self.taken.append((left, top, left + sprite.width, top + sprite.height))
+        return low, Item(name, color, crowd), sprite, left, top, not aloft
+
+    def _overlap(self, box: Box) -> float:
+        """The largest part that a box and one of those taken share of the smaller of the two."""
+        worst = 0.0
+        for other in self.taken:
+            wide = min(box[2], other[2]) - max(box[0], other[0])
+            tall = min(box[3], other[3]) - max(box[1], other[1])
+            if wide > 0 and tall > 0:
+                smaller = min((b[2] - b[0]) * (b[3] - b[1]) for b in (box, other))
+                worst = max(worst, wide * tall / smaller)
+        return worst
+
+    def developed(self) -> NDArray[np.uint8]:
+        """The picture under its own light, with the grain of a sensor."""
+        random, paint = self.random, self.canvas.paint
+        gain = random.uniform(0.88, 1.1) * (1 + random.normal(0, 0.03, 3))
+        middle = 124.0
+        contrast = random.uniform(0.88, 1.1)
+        grain = noise(self.size).crop("fine", random)[:, :, None] * np.float32(random.uniform(1.0, 3.5))
+        shown = (paint * gain.astype(np.float32) - middle) * np.float32(contrast) + np.float32(middle) + grain
+        return np.clip(shown + 0.5, 0, 255).astype(np.uint8)

@@ -1,0 +1,196 @@
+"""A world: scenes, what they hold and how often; read from YAML and checked before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.scenes.sprites import CROWDS, POSES, THINGS
+from nooch.scenes.stuff_textures import STUFF
+
+__all__ = ["Band", "Front", "ObjectSpec", "Scene", "World", "default_text", "load_world"]
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+
+
+class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an object is drawn: its longest side as a part of the picture's, where it is put, and how many at most."""
+
+    size: tuple[Positive, Positive]
+    place: Literal["ground", "sky"] = "ground"
+    most: Annotated[int, msgspec.Meta(ge=1, le=6)] = 1
+
+
+class Band(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stretch of stuff: one of a list, its share of the height (lowest, highest), and how often it is there."""
+
+    stuff: Annotated[list[str], msgspec.Meta(min_length=1)]
+    share: tuple[Positive, Positive]
+    chance: Share = 1.0
+
+
+class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The one large object that belongs to a scene."""
+
+    thing: str
+    pose: str
+    size: tuple[Positive, Positive]
+
+
+class Scene(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A type of scene; ``things`` gives for each class the probability e that the scene holds it."""
+
+    captions: Annotated[list[str], msgspec.Meta(min_length=1)]
+    bands: Annotated[list[Band], msgspec.Meta(min_length=1, max_length=12)]
+    weight: Positive = 1.0
+    front: Front | None = None
+    things: dict[str, Share] = {}
+    crowds: dict[str, Share] = {}
+
+
+class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that the generator knows besides the seed, the size and the strength of context.
+
+    Attributes:
+        tasks: classes whose presence is drawn with or without regard to the scene, and which have a truth.
+        stray: probability of such a class when it is drawn without regard to the scene.
+        expected: a scene with e of at least this suggests the class.
+        objects: how things are drawn.
+        scenes: name -> scene.
+    """
+
+    tasks: Annotated[list[str], msgspec.Meta(min_length=1)]
+    scenes: Annotated[dict[str, Scene], msgspec.Meta(min_length=1)]
+    objects: dict[str, ObjectSpec]
+    stray: Share = 0.2
+    expected: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
+
+    def strength(self, scene: str, task: str) -> float:
+        """e: the probability of a task's object where the scene alone decides."""
+        return self.scenes[scene].things.get(task, 0.0)
+
+    def probability(self, scene: str, task: str, context_strength: float) -> float:
+        """The probability s e + (1 - s) stray with which a task's object is drawn in a scene."""
+        return context_strength * self.strength(scene, task) + (1 - context_strength) * self.stray
+
+    def against(self, scene: str, task: str, *, present: bool) -> bool:
+        """Whether a presence or absence is against context: where e is 0, or where it is at least ``expected``."""
+        strength = self.strength(scene, task)
+        return strength == 0 if present else strength >= self.expected
+
+    def weights(self) -> NDArray[np.float64]:
+        """Probabilities of the scenes, in their order."""
+        weights = np.array([scene.weight for scene in self.scenes.values()])
+        return np.asarray(weights / weights.sum())
+
+    def classes(self) -> list[str]:
+        """Every class that may appear, things before stuff, each group by name."""
+        things = {*self.tasks, *(t for _, _, t in _things(self))}
+        stuff = {name for scene in self.scenes.values() for band in scene.bands for name in band.stuff}
+        return [*sorted(things), *sorted(stuff)]
+
+
+def default_text() -> str:
+    """The default world as YAML, with its comments."""
+    return resources.files("nooch.scenes").joinpath("world.yaml").read_text(encoding="utf-8")
+
+
+def load_world(path: str | Path | None = None) -> World:
+    """A world from a YAML file; the default one without a path.
+
+    Raises:
+        InputError: the file cannot be read, is no YAML, or has another structure than a world's.
+        ParameterError: a class that cannot be drawn, or numbers that do not fit together.
+    """
+    where = "world.yaml" if path is None else Path(path)
+    try:
+        text = default_text() if path is None else Path(path).read_text(encoding="utf-8")
+        world = msgspec.convert(yaml.safe_load(text), World)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=where) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is no text in UTF-8: {error}", where=where) from error
+    except yaml.YAMLError as error:
+        raise InputError(f"is no YAML: {' '.join(str(error).split())}", where=where) from error
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"is no world: {error}", where=where, remedy="start from what nooch scenes `print_config` prints"
+        ) from error
+    _check(world, where)
+    return world
+
+
+def _check(world: World, where: object) -> None:
+    for place, scene in world.scenes.items():
+        _check_scene(place, scene, world, where)
+    for place, kind, name in _things(world):
+        if name not in world.objects and kind != "front":
+            raise ParameterError(
+                f"{place}: {name} has no entry under objects", where=where, remedy="give its size there"
+            )
+    for task in world.tasks:
+        _known("thing", task, THINGS, where, "tasks")
+        if task not in world.objects:
+            raise ParameterError(f"tasks: {task} has no entry under objects", where=where, remedy="give its size there")
+    if len(set(world.tasks)) != len(world.tasks):
+        raise ParameterError("tasks: a task is named twice", where=where, allowed="each task once")
+    for name in world.objects:
+        _known("thing", name, THINGS, where, "objects")
+    ranges = [(f"objects: {name}", spec.size) for name, spec in world.objects.items()]
+    ranges += [(place, band.share) for place, scene in world.scenes.items() for band in scene.bands]
+    ranges += [(place, scene.front.size) for place, scene in world.scenes.items() if scene.front]
+    for place, (low, high) in ranges:
+        if low > high or high > _LARGEST:
+            raise ParameterError(
+                f"{place}: from {low} to {high} is no range", where=where,
+                allowed=f"the lower number first, at most {_LARGEST} of the picture",
+            )  # fmt: skip
+
+
+_LARGEST = 1.5
+
+
+def _check_scene(place: str, scene: Scene, world: World, where: object) -> None:
+    for band in scene.bands:
+        for name in band.stuff:
+            _known("stuff", name, STUFF, where, place)
+    if scene.bands[-1].chance < 1 and all(band.chance < 1 for band in scene.bands):
+        raise ParameterError(f"{place}: every band may be missing", where=where, allowed="at least one of chance 1")
+    for name in scene.things:
+        _known("thing", name, THINGS, where, place)
+    for name in scene.crowds:
+        _known("crowd", name, CROWDS, where, place)
+        if name in world.tasks:
+            raise ParameterError(f"{place}: {name} is a task, so it has no crowds", where=where, remedy="leave it out")
+    if scene.front is not None:
+        _known("thing", scene.front.thing, THINGS, where, place)
+        _known("pose", scene.front.pose, POSES, where, place)
+        if scene.front.thing in world.tasks:
+            raise ParameterError(
+                f"{place}: {scene.front.thing} is a task, so it is no front", where=where,
+                remedy="name it under things",
+            )  # fmt: skip
+
+
+def _known(kind: str, name: str, options: Collection[str], where: object, place: str) -> None:
+    check_one_of(kind, name, options, owner=f"what can be drawn ({where}: {place})")
+
+
+def _things(world: World) -> Iterator[tuple[str, str, str]]:
+    """(scene, under which key, class) of every thing that scenes name."""
+    for place, scene in world.scenes.items():
+        for name in scene.things:
+            yield place, "things", name
+        for name in scene.crowds:
+            yield place, "crowds", name
+        if scene.front is not None:
+            yield place, "front", scene.front.thing

@@ -1,0 +1,85 @@
+"""Cards of the examples, and which images need pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from nooch.examples.example_choice import Chosen
+from nooch.examples.split_images import SplitImages
+from nooch.examples.task_views import TaskView
+from nooch.examples.thumbnails import Wanted
+from nooch.readers.image_files import ImageIndex
+from nooch.site.site_content import Card, Group
+
+__all__ = ["cards_of", "gallery_rows", "pictures_wanted"]
+
+
+def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[Group]:
+    """Groups of examples with what stands below each image."""
+    return [
+        Group(
+            view.task,
+            one.kind,
+            one.criterion,
+            one.title,
+            [_card(view, images, one, int(row)) for row in one.rows],
+            one.empty,
+        )
+        for one in groups
+    ]
+
+
+def _card(view: TaskView, images: SplitImages, group: Chosen, row: int) -> Card:
+    lines = [(f"{c} support", f"{values[row]:.3g}") for c, values in view.support.items() if not np.isnan(values[row])]
+    losses = {m: v[row] for m, v in view.losses.get(group.criterion, {}).items() if not np.isnan(v[row])}
+    lines += [(method, f"{value:.2f}") for method, value in losses.items()]
+    image_id = images.ids[row]
+    link = {"task": view.task, "split": images.split, "criterion": group.criterion, "image": image_id}
+    return Card(images.split, row, str(image_id), lines, urlencode(link))
+
+
+def gallery_rows(view: TaskView, most: int) -> list[int]:
+    """Rows that the galleries show first, at most so many: of each criterion and subset in turn, by support and by loss."""
+    orders = [iter(order) for order in _orders(view)]
+    chosen: dict[int, None] = {}
+    while orders and len(chosen) < most:
+        for order in list(orders):
+            row = next((int(r) for r in order if int(r) not in chosen), None)
+            if row is None:
+                orders.remove(order)
+            elif len(chosen) < most:
+                chosen[row] = None
+    return list(chosen)
+
+
+def _orders(view: TaskView) -> Iterator[Any]:
+    for criterion, marks in view.marks.items():
+        support = view.support.get(criterion)
+        losses = list(view.losses.get(criterion, {}).values())
+        for code, sign in ((0, 1), (1, -1), (2, -1)):
+            rows = np.flatnonzero(marks == code)
+            keys = [] if support is None else [sign * support[rows]]
+            keys += [-losses[0][rows]] if losses else []
+            # without either, by id
+            for key in keys or [np.zeros(len(rows))]:
+                yield rows[np.argsort(key, kind="stable")]
+
+
+def pictures_wanted(
+    images: Mapping[str, SplitImages], index: ImageIndex | None, rows: Mapping[str, Sequence[int]]
+) -> tuple[list[Wanted], int]:
+    """Images to draw, each once, and how many have no file below the folder: nothing else is ever opened."""
+    wanted, missing = [], 0
+    for split, chosen in rows.items():
+        names = images[split].file_names
+        for row in dict.fromkeys(chosen):
+            name = names[row]
+            if index is None or name is None or name not in index.paths:
+                missing += 1
+            else:
+                wanted.append(Wanted(split, row, index.root / name))
+    return wanted, missing

@@ -1,0 +1,73 @@
+"""What the site is made of: plain data, put together by nooch.site.report_site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.challenge import Suite
+from nooch.examples.cue_masks import Masks
+from nooch.examples.split_images import SplitImages
+from nooch.examples.thumbnails import Wanted
+
+__all__ = ["Card", "Group", "LossesOf", "Site"]
+
+LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
+"""(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """An image among the examples: where it is, and what stands below it."""
+
+    split: str
+    row: int
+    image_id: str
+    lines: Sequence[tuple[str, str]]
+    link: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Examples that belong together; ``empty`` says why there is none."""
+
+    task: str
+    kind: str
+    criterion: str
+    title: str
+    cards: Sequence[Card]
+    empty: str
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Everything that is written.
+
+    Attributes:
+        suite: the suite.
+        images: split -> its images, in one order.
+        losses: losses of images, where there are runs.
+        methods: methods with losses, in order.
+        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` likewise for theirs.
+        data: name -> data of a page's charts.
+        wanted: images to draw pictures of, the most important first.
+        missing: page -> what is not there, in words.
+        masks: where cues lie in the images with pictures, or None.
+    """
+
+    suite: Suite
+    images: Mapping[str, SplitImages]
+    losses: LossesOf
+    methods: Sequence[str]
+    overview: Mapping[str, Any]
+    results: Any
+    criteria: Mapping[str, Any]
+    examples: Sequence[Group]
+    data: Mapping[str, Any]
+    wanted: Sequence[Wanted] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    masks: Masks | None = None

@@ -1,1 +1,0 @@
-"""The only place that wires the stages: the Python face of a whole run."""

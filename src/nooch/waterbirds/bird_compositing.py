@@ -1,0 +1,120 @@
+"""Birds cut out along their masks and put on other backgrounds: the images of Waterbirds, in several processes."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageOps
+
+from nooch.errors import InputError, some_of
+from nooch.readers.image_opening import UNREADABLE, opened_image
+from nooch.shared_types import Map, StepProgress, no_progress
+
+__all__ = ["Montage", "compose", "compose_all"]
+
+_BATCH = 32
+"""Images that a process makes at a time."""
+
+
+@dataclass(frozen=True)
+class Montage:
+    """One image to make.
+
+    Attributes:
+        bird: photograph of the bird.
+        mask: of the bird's size; 0 is background, 255 the bird, what lies between is blended.
+        background: photograph of a place, of any size.
+        out: file to write, JPEG or PNG by its ending; its folder exists.
+    """
+
+    bird: Path
+    mask: Path
+    background: Path
+    out: Path
+
+
+def compose(bird: Image.Image, mask: Image.Image, background: Image.Image) -> Image.Image:
+    """The bird on the background, RGB, of the bird's size.
+
+    The background is scaled, keeping its aspect, until it just covers the image (Lanczos), and cut equally on both sides. A pixel is
+    mask / 255 of the bird and the rest background: the bird's own at 255, the background's at 0.
+
+    Raises:
+        InputError: a mask of another size, or one that is not on a scale from 0 to 255.
+    """
+    if mask.size != bird.size:
+        raise InputError(
+            f"the mask has {mask.width} x {mask.height} pixels, the image {bird.width} x {bird.height}",
+            allowed="a mask of the image's size",
+        )
+    weights = mask.convert("L")
+    if weights.getextrema()[1] in {0, 1}:
+        raise InputError(
+            f"the largest value of the mask is {weights.getextrema()[1]}", allowed="0 (background) to 255 (bird)"
+        )
+    fitted = ImageOps.fit(background.convert("RGB"), bird.size, Image.Resampling.LANCZOS)
+    return Image.composite(bird.convert("RGB"), fitted, weights)
+
+
+def compose_all(
+    montages: Sequence[Montage],
+    *,
+    quality: int = 95,
+    map: Map = builtins.map,
+    progress: StepProgress = no_progress,
+) -> None:
+    """Make and write all images.
+
+    Args:
+        montages: what to make.
+        quality: of JPEG files, 1 to 95.
+        map: where it is done, such as an engine's.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: files that cannot be read or do not fit together; several are named at once, after all others are written.
+    """
+    batches = [_Batch(montages[i : i + _BATCH], quality) for i in range(0, len(montages), _BATCH)]
+    broken: list[str] = []
+    done = 0
+    progress(0, len(montages))
+    for batch, failed in zip(batches, map(_compose_batch, batches), strict=True):
+        broken += failed
+        done += len(batch.montages)
+        progress(done, len(montages))
+    if broken:
+        raise InputError(
+            f"{len(broken)} of {len(montages)} images cannot be made: {some_of(broken)}",
+            allowed="photographs that Pillow opens, and masks of their size with values from 0 to 255",
+            remedy="mend these files, or unpack the archives again",
+        )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    montages: Sequence[Montage]
+    quality: int
+
+
+def _compose_batch(batch: _Batch) -> list[str]:
+    """What could not be made, as ``path: reason``."""
+    broken = []
+    for montage in batch.montages:
+        try:
+            with (
+                opened_image(montage.bird) as bird,
+                opened_image(montage.mask) as mask,
+                opened_image(montage.background) as background,
+            ):
+                made = compose(bird, mask, background)
+        except InputError as error:
+            broken.append(f"{montage.mask}: {error.problem}")
+        except UNREADABLE as error:
+            broken.append(f"{montage.bird}, {montage.mask} or {montage.background}: {error}")
+        else:
+            # colours at full resolution: a bird's edge is sharp
+            made.save(montage.out, quality=batch.quality, subsampling=0)
+    return broken

@@ -1,0 +1,139 @@
+"""Plans: what jobs are trained on, and what is refused before any training."""
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from refusals import fails
+from scipy.sparse import csr_array
+
+import nooch
+from nooch.benching.bench_plan import identity_of, plan_bench, plan_finetune
+from nooch.challenge import Suite
+from nooch.challenge.suite import SuiteHeader
+from nooch.errors import InputError, ParameterError, UndefinedError
+
+pytest.importorskip("torch")
+
+
+def world(n=300, seed=0):
+    """A car that is mostly on roads, a cow that is everywhere, and features."""
+    random = np.random.default_rng(seed)
+    road = random.random(n) < 0.5
+    car = random.random(n) < np.where(road, 0.6, 0.1)
+    cow = random.random(n) < 0.3
+    areas = csr_array(np.stack([0.05 * car, 0.05 * cow, 0.4 * road], axis=1))
+    split = np.array(["train", "valid", "test"])[np.arange(n) % 3].tolist()
+    data = nooch.Dataset.build(pl.DataFrame({"image_id": range(n), "split": split}), ["car", "cow", "road"], areas)
+    return data, random.normal(size=(n, 4)).astype(np.float32)
+
+
+DATA, FEATURES = world()
+CE = {"ce": nooch.CE()}
+
+
+def test_training_on_what_is_in_context_alone():
+    suite = nooch.find(DATA, CE, tasks=["car"], splits=["train", "valid", "test"])
+    config = nooch.read_config({"within": "ce", "methods": ["erm", "gdro"], "seeds": [0, 1]})
+    plan = plan_bench(DATA, suite, FEATURES, config)
+    (jobs,) = {tuple(job.task for job in plan.jobs.values())}
+    assert set(jobs) == {"car"}
+    trained = plan.begin(list(plan.jobs.values())[:5])
+    rows = trained.data.rows["train"]
+    road, car = DATA.labels("road")[rows], DATA.labels("car")[rows]
+    # phi = 0: with the road where there is a car, without it where there is none
+    assert np.array_equal(road, car)
+    assert len(rows) == len(suite.in_context("ce", "car"))
+    assert len(trained.data.rows["valid"]) == 100
+    everything = plan_bench(DATA, suite, FEATURES, nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]}))
+    assert not set(everything.jobs) & set(plan.jobs)
+
+
+def test_tasks_within_a_criterion_have_passes_of_their_own():
+    suite = nooch.find(DATA, CE, tasks=["car", "cow"], splits=["train", "valid", "test"])
+    plan = plan_bench(DATA, suite, FEATURES, nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]}))
+    tasks = [{plan.jobs[name].task for name in names} for names in plan.header.passes]
+    assert all(len(found) == 1 for found in tasks)
+
+
+def test_what_is_refused():
+    suite = nooch.find(DATA, CE, tasks=["car"])
+    whole = nooch.find(DATA, CE, tasks=["car"], splits=["train", "valid", "test"])
+    plain, tuned = nooch.read_config({"seeds": [0]}), nooch.read_config({"seeds": [0]}, "finetune")
+    within = nooch.read_config({"within": "ce", "methods": ["erm"]})
+    fails(lambda: plan_bench(DATA, suite, FEATURES, within), "training split", kind=ParameterError)
+    gist = nooch.read_config({"within": "gist", "methods": ["erm"]})
+    fails(lambda: plan_bench(DATA, whole, FEATURES, gist), "gist", "ce", kind=ParameterError)
+    fails(lambda: plan_bench(DATA, suite, FEATURES, tuned), "mode probe", kind=ParameterError)
+    fails(lambda: plan_finetune(DATA, suite, [], "x", plain), "mode finetune", kind=ParameterError)
+    fails(lambda: plan_finetune(DATA, suite, [], "x", tuned), "pixels of 0 images", kind=InputError)
+    fails(lambda: plan_bench(DATA, suite, FEATURES[:5], plain), "(5, 4)", kind=InputError)
+    other, _ = world(seed=1)
+    fails(lambda: plan_bench(other, suite, FEATURES, plain), "not the one", kind=ParameterError)
+
+
+def test_a_label_that_training_does_not_tell():
+    split = ["train"] * 3 + ["valid"] * 3 + ["test"] * 3
+    areas = csr_array(np.array([[0.1, 0.5]] * 3 + [[0.1, 0.5], [0, 0.5], [0.1, 0]] * 2))
+    data = nooch.Dataset.build(pl.DataFrame({"image_id": range(9), "split": split}), ["car", "road"], areas)
+    suite = nooch.find(data, CE, tasks=["car"])
+    config = nooch.read_config({"methods": ["erm"]})
+    fails(
+        lambda: plan_bench(data, suite, FEATURES[:9], config), "erm", "split train", "same label", kind=UndefinedError
+    )
+
+
+def _partly(unknown, **more):
+    """The world in which some pairs of image and class were not annotated."""
+    pairs = np.zeros(DATA.areas.shape)
+    for row, name in unknown:
+        pairs[row, DATA.column(name)] = 1
+    return nooch.Dataset.build(DATA.images, DATA.classes, DATA.areas, unknown=pairs, **more)
+
+
+def test_an_unknown_label_is_not_trained_on_as_absent():
+    config = nooch.read_config({"methods": ["erm"], "seeds": [0]})
+    absent = np.flatnonzero(~DATA.labels("car") & ~DATA.labels("road"))
+    for split, refused in (("train", True), ("valid", True), ("test", False)):
+        row = next(row for row in absent if DATA.images["split"][int(row)] == split)
+        data = _partly([(row, "car")])
+        suite = nooch.find(data, CE, tasks=["car"])
+        if refused:
+            fails(
+                lambda data=data, suite=suite: plan_bench(data, suite, FEATURES, config),
+                "task car was not annotated in 1 images of train and valid",
+                "unknown_labels(task)",
+                kind=UndefinedError,
+            )
+        else:
+            plan_bench(data, suite, FEATURES, config)
+    # the cue alone: methods that need no environments are trained
+    data = _partly([(next(row for row in absent if DATA.images["split"][int(row)] == "train"), "road")])
+    suite = nooch.find(data, CE, tasks=["car"])
+    assert plan_bench(data, suite, FEATURES, config).training.environments == {}
+    fails(
+        lambda: plan_bench(data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})),
+        "method gdro",
+        "its cue road was not annotated in all images of train and valid",
+        kind=UndefinedError,
+    )
+
+
+def test_a_suite_of_an_earlier_version_keeps_its_identity():
+    """Runs name the suite that they were trained for: a field that is new must not change that name."""
+    ce = {"alpha": 0.05, "beta": 0.1, "cues": {}}
+    content = {
+        "criteria": {"ce": {"kind": "ce", "parameters": ce, "fitted": None, "cues": {"car": [["road", 0.3]]}}},
+        "dataset": {"fingerprint": "0", "n_images": 10, "splits": {"test": 10}, "area": None, "path": None},
+        "sets": [
+            {
+                "criterion": "ce", "task": "car", "split": "test", "positives": 3, "negatives": 4, "hard_positives": 2,
+                "hard_negatives": 2, "excluded_positives": 0, "excluded_negatives": 0, "threshold_positive": 0.1,
+                "threshold_negative": 0.1, "tied_positive": False, "tied_negative": False, "missing_positives": 0,
+                "missing_negatives": 0,
+            }
+        ],
+        "skipped": [], "splits": ["test"], "tasks": ["car"],
+    }  # fmt: skip
+    header = msgspec.convert(content, SuiteHeader)
+    assert identity_of(Suite(header, lambda *_: pytest.fail("no set is read"))) == "a51856cefe0110c6e00e7733b453e765"

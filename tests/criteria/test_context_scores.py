@@ -1,0 +1,94 @@
+"""The scores criterion: columns of the user's own as support, its checks, its JSON, its words; in parts as in one piece."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import fails
+from scipy.sparse import csr_array
+
+from nooch.challenge import save_suite
+from nooch.criteria.context_scores import ContextScores, FittedContextScores
+from nooch.data import Dataset, divide, open_dataset, save_dataset
+from nooch.errors import FormatError, InputError, ParameterError
+from nooch.finding.suite_builder import find
+
+VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
+
+
+def dataset(car, bus=None, split="all"):
+    n = len(car)
+    columns = {"context_car": pl.Series(car, dtype=pl.Float64)}
+    columns |= {} if bus is None else {"context_bus": pl.Series(bus, dtype=pl.Float64)}
+    presence = csr_array(np.column_stack([np.arange(n) % 2, np.arange(n) % 3 == 0]).astype(float))
+    frame = pl.DataFrame({"image_id": range(n), "split": [split] * n if isinstance(split, str) else split, **columns})
+    return Dataset.build(frame, ("car", "bus"), presence)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=30), st.floats(-5, 5))
+def test_hard_images_are_those_of_a_loop(values, tau):
+    data = dataset(*zip(*values, strict=True))
+    suite = find(data, {"own": ContextScores("context_{task}", tau)})
+    for place, task in enumerate(("car", "bus")):
+        if ("own", task, "all") not in suite.keys:
+            continue
+        found = suite.set("own", task, "all")
+        known = [(i, v[place]) for i, v in enumerate(values) if v[place] is not None and not math.isnan(v[place])]
+        present = data.labels(task)
+        assert found.ids("hard_positive") == [i for i, v in known if present[i] and v < tau]
+        assert found.ids("hard_negative") == [i for i, v in known if not present[i] and v > tau]
+        assert sum(found.excluded) == len(values) - len(known)
+
+
+def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():
+    data = dataset([0.0, 1.0])
+    data = Dataset.build(data.images.with_columns(usual=pl.Series([3, 7], dtype=pl.UInt8)), data.classes, data.areas)
+    fitted = ContextScores("usual").fit(data, ["car", "bus"])
+    assert fitted.supports(data, ["car", "bus"]).tolist() == [[3, 3], [7, 7]]
+
+
+def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
+    random = np.random.default_rng(0)
+    split = random.choice(["train", "valid", "test"], 300).tolist()
+    data = dataset(random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist(), split)
+    criteria = {"first": ContextScores("context_{task}", 0.5), "second": ContextScores("context_bus")}
+    save_suite(find(data, criteria, match="first"), tmp_path / "whole")
+    save_dataset(divide(data, 4), tmp_path / "parts")
+    find(open_dataset(tmp_path / "parts"), criteria, match="first", out=tmp_path / "suite")
+    for name in ("challenge_sets.parquet", "suite.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
+
+
+def test_the_value_is_said_in_words():
+    data = dataset([0.25, None])
+    fitted = ContextScores("context_{task}").fit(data, ["car"])
+    assert fitted.explain(data.select(rows=np.array([0])), "car") == "context_car is 0.25"
+    assert "no notion of context" in fitted.explain(data.select(rows=np.array([1])), "car")
+
+
+def test_json_gives_it_back():
+    for tau in (None, -0.5):
+        fitted = FittedContextScores(ContextScores("context_{task}", tau))
+        again = FittedContextScores.from_json(json.loads(json.dumps(fitted.to_json())))
+        assert again.criterion == fitted.criterion
+        assert again.parameters() == {"column": "context_{task}", "tau": tau}
+    fails(
+        lambda: FittedContextScores.from_json({"column": 3, "tau": None}),
+        "no fitted scores criterion",
+        kind=FormatError,
+        helps=False,
+    )
+
+
+def test_what_is_no_column_of_supports_is_refused():
+    data = dataset([0.0, 1.0])
+    fails(lambda: ContextScores("context_{task}").fit(data, ["bus"]), "context_bus", "context_car", kind=ParameterError)
+    words = Dataset.build(data.images.with_columns(word=pl.lit("a")), data.classes, data.areas)
+    fails(lambda: ContextScores("word").fit(words, ["car"]), "column word holds String", kind=ParameterError)
+    fails(lambda: ContextScores("context_car", math.nan), "tau is nan", kind=ParameterError)
+    endless = dataset([0.0, math.inf])
+    fitted = ContextScores("context_car").fit(endless, ["car"])
+    fails(lambda: fitted.support(endless, "car"), "context_car is infinite for images 1", kind=InputError)

@@ -1,0 +1,535 @@
+"""The dataset folder: what goes in comes out, what was altered is refused, nothing is half written."""
+
+import functools
+import hashlib
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from oracles import collections, dataset_of
+from refusals import fails
+from scipy.sparse import csr_array
+
+from nooch import files
+from nooch.data import Dataset, add_embedding, load_dataset, open_dataset, save_dataset
+from nooch.data.dataset_folder import read_header
+from nooch.errors import FormatError, InputError, OutputError, ParameterError
+from nooch.files import atomic_folder, check_output, replace_file, sha256_of
+
+
+def _data():
+    images = pl.DataFrame(
+        {
+            "image_id": [1, 2, 3],
+            "file_name": ["a/1.jpg", None, "ü.jpg"],
+            "width": [4, None, 6],
+            "split": ["train", "train", "test"],
+            "place": ["sea", None, "land"],
+            "weight": [0.5, math.nan, None],
+            "tags": [["a"], [], None],
+        }
+    )
+    areas = csr_array((np.array([0.0, math.nan, 1.25]), ([0, 1, 2], [1, 0, 1])), shape=(3, 3))
+    captions = pl.DataFrame({"image_id": [3, 1, 1], "caption": ["c", 'b, "quoted"\n', "a"]})
+    return Dataset.build(
+        images, ["cow", "fire_hydrant", "unused"], areas, captions,
+        embeddings={"mini-1.0": np.array([[1, 2], [3, 4], [math.nan, math.nan]], np.float32)},
+        image_root="/pictures", provenance={"reader": "test", "notes": ["n"], "nested": {"a": [1, None]}},
+    )  # fmt: skip
+
+
+def _same(a, b):
+    assert a.images.equals(b.images)
+    assert a.images.schema == b.images.schema
+    assert a.classes == b.classes
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(a.areas, part), getattr(b.areas, part))
+    assert (a.captions is None) == (b.captions is None)
+    assert a.captions is None or a.captions.equals(b.captions)
+    assert set(a.embeddings) == set(b.embeddings)
+    for name, values in a.embeddings.items():
+        np.testing.assert_array_equal(values, b.embeddings[name])
+        assert values.dtype == b.embeddings[name].dtype
+    assert a.image_root == b.image_root
+    assert dict(a.provenance) == dict(b.provenance)
+    assert a.fingerprint == b.fingerprint
+
+
+_fails = functools.partial(fails, kind=FormatError)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A dataset folder."""
+    return save_dataset(_data(), tmp_path / "data")
+
+
+# round trip
+
+
+def test_what_goes_in_comes_out(saved):
+    _same(load_dataset(saved), _data())
+    assert sorted(str(p.relative_to(saved)) for p in saved.rglob("*") if p.is_file()) == [
+        "areas.parquet", "captions.parquet", "dataset.json", "embeddings/mini-1.0.npy", "images.parquet"
+    ]  # fmt: skip
+    header = read_header(saved)
+    assert header.n_images == 3
+    assert header.splits == {"train": 2, "test": 1}
+    assert header.fingerprint == _data().fingerprint
+    assert {name: record.sha256 for name, record in header.files.items()} == {
+        name: sha256_of(saved / name) for name in header.files
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(collections(splits=True))
+def test_any_collection_comes_out_as_it_went_in(sample):
+    images, classes, splits = sample
+    data = dataset_of(images, classes, splits, [f"{i}_s" for i in range(len(images))])
+    with tempfile.TemporaryDirectory() as folder:
+        _same(load_dataset(save_dataset(data, Path(folder) / "d")), data)
+
+
+def test_datasets_without_classes_or_captions(tmp_path):
+    data = dataset_of([{}, {}], [])
+    _same(load_dataset(save_dataset(data, tmp_path / "d")), data)
+
+
+def test_areas_on_disk_are_a_table_that_others_can_read(saved):
+    table = pl.read_parquet(saved / "areas.parquet")
+    assert table.columns == ["image_id", "class", "area"]
+    assert table["class"].cast(pl.String).to_list() == ["fire_hydrant", "cow", "fire_hydrant"]
+    assert table["image_id"].to_list() == [1, 2, 3]
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path):
+    folders = [save_dataset(_data(), tmp_path / name) for name in "ab"]
+    for file in folders[0].rglob("*"):
+        if file.is_file():
+            assert file.read_bytes() == (folders[1] / file.relative_to(folders[0])).read_bytes(), file
+
+
+# embeddings
+
+
+def test_add_and_replace_an_embedding(saved):
+    values = np.arange(6, dtype=np.float64).reshape(3, 2)
+    add_embedding(saved, "other", values)
+    add_embedding(saved, "mini-1.0", values[:, :1])
+    data = load_dataset(saved)
+    assert set(data.embeddings) == {"mini-1.0", "other"}
+    np.testing.assert_array_equal(data.embeddings["other"], values)
+    assert data.embeddings["mini-1.0"].shape == (3, 1)
+    assert isinstance(data.embeddings["other"], np.memmap)
+    assert data.fingerprint == _data().fingerprint
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4, 2), (3,), (), (3, 2, 2)])
+def test_embeddings_of_another_shape(saved, shape):
+    before = (saved / "dataset.json").read_bytes()
+    _fails(
+        lambda: add_embedding(saved, "e", np.ones(shape)), f"embedding e has shape {shape}, expected (3, d)",
+        kind=ParameterError, helps=False,
+    )  # fmt: skip
+    assert (saved / "dataset.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "ü", "a\0"])
+def test_names_that_an_embedding_cannot_have(saved, name, tmp_path):
+    _fails(
+        lambda: add_embedding(saved, name, np.ones((3, 1))),
+        f"{name!r} cannot name",
+        "letters, digits",
+        kind=ParameterError,
+    )
+    data = _data().with_embedding(name, np.ones((3, 1)))
+    _fails(lambda: save_dataset(data, tmp_path / "new"), f"{name!r} cannot name", kind=ParameterError)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data"]
+
+
+def test_an_embedding_that_cannot_be_written(saved):
+    (saved / "embeddings" / "e.npy").mkdir()
+    (saved / "embeddings" / "e.npy" / "file").touch()
+    (saved / "embeddings" / "e.partial").mkdir()
+    _fails(
+        lambda: add_embedding(saved, "e", np.ones((3, 1))), str(saved), "cannot write", kind=OutputError, helps=False
+    )
+    assert "embeddings/e.npy" not in read_header(saved).files
+
+
+# what was altered
+
+
+def _header(folder, **changed):
+    content = json.loads((folder / "dataset.json").read_text())
+    (folder / "dataset.json").write_text(json.dumps({**content, **changed}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["images.parquet", "areas.parquet", "captions.parquet"])
+def test_an_altered_table_is_refused(saved, name):
+    content = bytearray((saved / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (saved / name).write_bytes(content)
+    _fails(lambda: load_dataset(saved), str(saved), f"{name} was altered", "SHA-256", "import the dataset again")
+    (saved / name).write_bytes(content[:-1])
+    _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
+    (saved / name).unlink()
+    _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
+
+
+EMBEDDING = "embeddings/mini-1.0.npy"
+
+
+@pytest.mark.parametrize("at", [0, 20, -1])
+def test_an_altered_embedding_is_refused(saved, at):
+    load_dataset(saved)
+    content = bytearray((saved / EMBEDDING).read_bytes())
+    content[at] ^= 1
+    before = (saved / EMBEDDING).stat()
+    (saved / EMBEDDING).write_bytes(content)
+    # also where the file has its old times again
+    os.utime(saved / EMBEDDING, ns=(before.st_atime_ns, before.st_mtime_ns))
+    _fails(lambda: load_dataset(saved), f"{EMBEDDING} was altered", "SHA-256", "import the dataset again")
+    _fails(lambda: open_dataset(saved).part(0), f"{EMBEDDING} was altered")
+    # what is not read is not hashed
+    assert load_dataset(saved, reads=()).embeddings == {}
+    (saved / EMBEDDING).write_bytes(content[:-4])
+    _fails(lambda: load_dataset(saved), f"{EMBEDDING} is missing or has another size")
+
+
+def test_an_embedding_is_hashed_when_it_is_first_read_and_not_again(saved, monkeypatch):
+    hashed = []
+    real = files.sha256_of
+    monkeypatch.setattr(files, "sha256_of", lambda path: hashed.append(path.name) or real(path))
+    for _ in range(3):
+        load_dataset(saved)
+    assert hashed == ["mini-1.0.npy"]
+    # another file under the name is another file
+    shutil.copyfile(saved / EMBEDDING, saved / "copy.npy")
+    (saved / "copy.npy").replace(saved / EMBEDDING)
+    load_dataset(saved)
+    assert hashed == ["mini-1.0.npy"] * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (None, "cannot be read as an array"),
+        (np.ones((2, 3)), "has shape (2, 3) float64, expected (3, d) of floats"),
+        (np.ones(3), "has shape (3,) float64"),
+        (np.ones((3, 2), np.int64), "has shape (3, 2) int64"),
+    ],
+)
+def test_a_recorded_embedding_that_is_none_is_refused(saved, values, word):
+    # as recorded, but not what an embedding can be
+    (saved / EMBEDDING).write_bytes(b"")
+    if values is not None:
+        np.save(saved / EMBEDDING, values)
+    content = (saved / EMBEDDING).read_bytes()
+    recorded = json.loads((saved / "dataset.json").read_text())["files"]
+    recorded[EMBEDDING] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    _fails(lambda: load_dataset(_header(saved, files=recorded)), f"{EMBEDDING} {word}")
+
+
+RECORD = {"sha256": "0" * 64, "bytes": 0}
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..", "."])
+def test_files_outside_the_folder_are_never_opened(saved, name):
+    (saved.parent / "outside.txt").touch()
+    files = {name: RECORD, **json.loads((saved / "dataset.json").read_text())["files"]}
+    _fails(lambda: load_dataset(_header(saved, files=files)), str(saved), f"names a file outside the folder: {name}")
+
+
+def test_a_link_out_of_the_folder_is_not_followed(saved):
+    outside = saved.parent / "images.parquet"
+    (saved / "images.parquet").rename(outside)
+    (saved / "images.parquet").symlink_to(outside)
+    _fails(lambda: load_dataset(saved), "names a file outside the folder: images.parquet")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300])
+def test_impossible_names_are_refused(saved, name):
+    files = {**json.loads((saved / "dataset.json").read_text())["files"], name: RECORD}
+    _fails(lambda: load_dataset(_header(saved, files=files)), str(saved), "dataset.json names")
+
+
+HEADERS = {
+    "a newer version": ({"version": 3}, "holds nooch-dataset version 3", "up to version 2", "install a newer nooch"),
+    "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
+    "a version as text": ({"version": "1"}, "cannot be read", "$.version"),
+    "files as a list": ({"files": []}, "cannot be read", "$.files"),
+    "no files": ({"files": {}}, "does not list images.parquet"),
+    "other classes": ({"classes": ["cow", "horse", "unused"]}, "name other classes"),
+    "classes twice": ({"classes": ["cow", "fire_hydrant", "cow"]}, "name other classes"),
+    "another number of images": ({"n_images": 4}, "images.parquet has 3 images, dataset.json says 4"),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_that_does_not_fit(saved, case):
+    changed, *parts = HEADERS[case]
+    _fails(lambda: load_dataset(_header(saved, **changed)), str(saved), *parts)
+
+
+def test_a_newer_version_is_called_that_whatever_it_holds(saved):
+    (saved / "dataset.json").write_text('{"format": "nooch-dataset", "version": 7, "tables": []}')
+    _fails(lambda: load_dataset(saved), "holds nooch-dataset version 7", "install a newer nooch")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}', b'{"format": "nooch-dataset", "version": 1}'],
+)
+def test_a_header_that_cannot_be_read(saved, content):
+    (saved / "dataset.json").write_bytes(content)
+    _fails(lambda: load_dataset(saved), "dataset.json", "cannot be read", "import the dataset again")
+
+
+@pytest.mark.parametrize("act", [load_dataset, read_header, lambda folder: add_embedding(folder, "e", np.ones((3, 1)))])
+def test_a_folder_that_is_no_dataset(tmp_path, act):
+    for folder in (tmp_path, tmp_path / "missing"):
+        _fails(lambda f=folder: act(f), str(folder), "is no dataset", "nooch import")
+
+
+# whole or not at all
+
+
+def _left(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr("nooch.data.dataset_folder.areas_table", fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        save_dataset(_data(), tmp_path / "data")
+    assert _left(tmp_path) == []
+
+
+def test_a_failure_keeps_what_was_there(saved, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nooch.data.dataset_folder.areas_table", fail)
+    _fails(
+        lambda: save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True),
+        str(saved), "cannot write: No space left on device", kind=OutputError, helps=False,
+    )  # fmt: skip
+    _same(load_dataset(saved), _data())
+    assert _left(saved.parent) == ["data"]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), SystemExit(143), KeyboardInterrupt()])
+@pytest.mark.parametrize("moved", [0, 1])
+def test_an_interruption_while_folders_change_names_keeps_the_old_one(saved, monkeypatch, error, moved):
+    rename, calls = Path.rename, []
+
+    def interrupt(self, target):
+        calls.append(target)
+        if len(calls) == moved + 1:
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises((OutputError, type(error))):
+        save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True)
+    monkeypatch.undo()
+    _same(load_dataset(saved), _data())
+    assert _left(saved.parent) == ["data"]
+
+
+def test_overwrite_rules(saved, tmp_path):
+    other = dataset_of([{"Y": 0.5}], ["Y"])
+    _fails(lambda: save_dataset(other, saved), str(saved), "exists already", "`overwrite`", kind=OutputError)
+    _same(load_dataset(saved), _data())
+    save_dataset(other, saved, overwrite=True)
+    _same(load_dataset(saved), other)
+    (tmp_path / "empty").mkdir()
+    _fails(lambda: save_dataset(other, tmp_path / "empty"), "exists already", kind=OutputError)
+    save_dataset(other, tmp_path / "empty", overwrite=True)
+    # a mistyped path never deletes somebody's files
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letters.txt").touch()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("home", "file", "link"):
+        _fails(
+            lambda n=name: save_dataset(other, tmp_path / n, overwrite=True),
+            str(tmp_path / name), "holds no dataset.json, so it is not replaced", "choose another path", kind=OutputError,
+        )  # fmt: skip
+    assert _left(tmp_path) == ["data", "empty", "file", "home", "link"]
+
+
+def test_overwriting_a_link_to_a_dataset_replaces_the_link_alone(saved, tmp_path):
+    (tmp_path / "link").symlink_to(saved)
+    save_dataset(dataset_of([{}], ["Y"]), tmp_path / "link", overwrite=True)
+    assert not (tmp_path / "link").is_symlink()
+    _same(load_dataset(saved), _data())
+    assert _left(tmp_path) == ["data", "link"]
+
+
+# files.py
+
+
+def test_folders_above_are_made_only_when_something_is_written(tmp_path):
+    assert check_output(tmp_path / "a" / "b" / "c") == tmp_path / "a" / "b" / "c"
+    assert _left(tmp_path) == []
+    save_dataset(_data(), tmp_path / "a" / "b" / "c")
+    assert len(load_dataset(tmp_path / "a" / "b" / "c")) == 3
+
+
+def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert check_output("x") == tmp_path / "x"
+
+
+def test_places_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for below in ("file/x", "file/x/y"):
+        _fails(
+            lambda b=below: check_output(tmp_path / b),
+            str(tmp_path / "file"),
+            "cannot make the folder",
+            kind=OutputError,
+        )
+    _fails(lambda: check_output(tmp_path / ("x" * 300)), "cannot be written: File name too long", kind=OutputError)
+    monkeypatch.setattr("nooch.files.os.access", lambda *_: False)
+    _fails(lambda: check_output(tmp_path / "x"), str(tmp_path), "no permission to write here", kind=OutputError)
+
+
+def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    _fails(
+        lambda: check_output(tmp_path / "x"),
+        str(tmp_path / "x"),
+        "cannot be written: Permission denied",
+        kind=OutputError,
+    )
+
+
+def test_a_folder_that_vanishes_meanwhile(tmp_path):
+    def write():
+        with atomic_folder(tmp_path / "x") as partial:
+            partial.rmdir()
+
+    _fails(write, "cannot write: No such file or directory", kind=OutputError, helps=False)
+    assert _left(tmp_path) == []
+
+
+def test_a_full_disk_is_told_whoever_finds_it_full(tmp_path):
+    def write(error):
+        with atomic_folder(tmp_path / "x"):
+            raise error
+
+    for error in (OSError(28, "No space left on device"), pl.exceptions.ComputeError("parquet: ... (os error 28)")):
+        _fails(lambda e=error: write(e), "x: cannot write: No space left on device", kind=OutputError, helps=False)
+    # what was meant for the user stays as it is, and so do faults of the program
+    _fails(lambda: write(InputError("no such thing")), "no such thing", kind=InputError, helps=False)
+    with pytest.raises(pl.exceptions.ComputeError, match="another"):
+        write(pl.exceptions.ComputeError("another fault"))
+    assert _left(tmp_path) == []
+
+
+def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
+    def write():
+        with atomic_folder(tmp_path / "x") as partial:
+            (partial / "new").touch()
+            (tmp_path / "x").write_text("another process was here")
+
+    # a file of that name: the finished folder cannot take its place, and the file stays
+    with pytest.raises(OutputError):
+        write()
+    assert (tmp_path / "x").read_text() == "another process was here"
+    assert _left(tmp_path) == ["x"]
+
+
+def _dead():
+    """The id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def _partial(folder, name, pid, suffix=""):
+    made = folder / f".{name}.partial-{socket.gethostname()}-{pid}{suffix}"
+    made.mkdir()
+    (made / "half").touch()
+    return made
+
+
+@pytest.mark.parametrize("name", ["data", "da[t]a", "d*"])
+def test_what_killed_processes_left_is_removed(tmp_path, name):
+    ours = [_partial(tmp_path, name, pid) for pid in (_dead(), os.getpid())]
+    running = _partial(tmp_path, name, os.getppid())
+    others = [_partial(tmp_path, "else", _dead()), _partial(tmp_path, name, "7x")]
+    elsewhere = tmp_path / f".{name}.partial-anotherhost-1"
+    elsewhere.mkdir()
+    save_dataset(_data(), tmp_path / name)
+    assert not any(folder.exists() for folder in ours)
+    assert all(folder.exists() for folder in (running, elsewhere, *others))
+    assert len(load_dataset(tmp_path / name)) == 3
+
+
+def test_a_process_of_another_user_is_running(tmp_path, monkeypatch):
+    folder = _partial(tmp_path, "data", 999999)
+
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("nooch.files.os.kill", refuse)
+    save_dataset(_data(), tmp_path / "data")
+    assert folder.exists()
+
+
+def test_a_kill_while_folders_change_names_loses_nothing(saved, tmp_path):
+    # the old folder had been moved aside, the new one not yet put in its place
+    pid = _dead()
+    saved.rename(tmp_path / f".data.partial-{socket.gethostname()}-{pid}-old")
+    _partial(tmp_path, "data", pid)
+    _fails(lambda: check_output(saved), "exists already", kind=OutputError)
+    _same(load_dataset(saved), _data())
+    assert _left(tmp_path) == ["data"]
+    # moved aside and replaced: the old one is what is left over
+    _partial(tmp_path, "data", pid, "-old")
+    check_output(saved, overwrite=True, marker="dataset.json")
+    assert _left(tmp_path) == ["data"]
+
+
+def test_replace_file(tmp_path):
+    path = tmp_path / "x.json"
+    replace_file(path, b"one")
+    replace_file(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert _left(tmp_path) == ["x.json"]
+    _fails(
+        lambda: replace_file(tmp_path / "no" / "x", b""),
+        str(tmp_path / "no" / "x"),
+        "cannot write",
+        kind=OutputError,
+        helps=False,
+    )
+    (tmp_path / "folder").mkdir()
+    _fails(lambda: replace_file(tmp_path / "folder", b""), "cannot write", kind=OutputError, helps=False)
+    assert _left(tmp_path) == ["folder", "x.json"]
+
+
+def test_sha256(tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

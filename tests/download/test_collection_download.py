@@ -1,0 +1,509 @@
+"""Whole collections: zips, records, folders that have some of the files, kills, and two processes at once."""
+
+import hashlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import filelock
+import msgspec
+import pytest
+from download_server import BODY, SIZE, cut, endless, left, remote, slowly, status, zipped
+from refusals import fails
+from waiting import HANGS, until
+
+from nooch.download import COLLECTIONS, Collection, collection, download
+from nooch.download.file_checks import RECORD
+from nooch.errors import DownloadError, OutputError, ParameterError
+
+FILES = {"annotations/a.json": b"a" * 1000, "annotations/b.json": b"b" * 99}
+ZIP = zipped(FILES)
+MARK = ".some.zip.unpacked.json"
+
+
+def _zip(*urls, body=ZIP, known=True, **more):
+    facts = {} if known else {"size": None, "sha256": None, "about": len(body)}
+    return remote(
+        *urls, body=body, **{"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6, **facts, **more}
+    )
+
+
+def _hows(result):
+    return [file.how for file in result.files]
+
+
+# the catalogue
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_the_catalogue_is_whole(name):
+    for images in (False, True):
+        files = [choice for file in collection(name, images=images).files for choice in file.choices]
+        assert len({file.name for file in files}) == len(files)
+        for file in files:
+            assert file.urls
+            assert all(url.startswith(("http://", "https://")) and url.endswith("/" + file.name) for url in file.urls)
+            assert file.checksum or file.about
+            assert file.checksum is None or len(file.checksum.partition(":")[2]) in {32, 40, 64}
+            assert (file.into is None) == (not file.name.endswith(".zip")) == (file.unpacked_at_most == 0)
+            assert file.into is None or file.unpacked_at_most > file.expected_size
+
+
+def test_coco_stuff_in_the_catalogue():
+    sizes = {f.name: f.size for f in collection("coco-stuff").files}
+    assert sizes == {"annotations_trainval2017.zip": 252907541, "stuff_annotations_trainval2017.zip": None}
+    stuff, mirror = collection("coco-stuff").files[1].choices
+    assert stuff.checksum == "sha1:e7aa0f7515c07e23873a9f71d9095b06bcea3e12"
+    assert (mirror.name, mirror.checksum) == ("stuff_trainval2017.zip", None)
+    assert stuff.into == mirror.into == "stuff_trainval2017"
+    with_images = collection("coco-stuff", images=True)
+    assert {f.name: (f.size, f.into) for f in with_images.files[2:]} == {
+        "val2017.zip": (815585330, "images/val2017"),
+        "train2017.zip": (19336861798, "images/train2017"),
+    }
+    assert any("Flickr" in text for text in with_images.licences)
+    assert not any("Flickr" in text for text in collection("coco-stuff").licences)
+
+
+def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, tmp_path):
+    from nooch.published import read_published
+
+    # by their hashes, without a network
+    result = download("nooch-published", tmp_path, source=shared_data)
+    assert _hows(result) == ["taken"] * 98
+    published = read_published(tmp_path)
+    assert len(published.sets) == 96
+    assert {name: len(ids) for name, ids in published.splits.items()} == {"train": 86302, "valid": 12328, "test": 24657}
+    assert left(tmp_path) == sorted(file.name for file in collection("nooch-published").files)
+    assert _hows(download("nooch-published", tmp_path)) == ["there"] * 98
+
+
+# zips
+
+
+def test_a_zip_is_fetched_unpacked_and_recognised(server, fetched, root):
+    files = _zip(server.put("/some.zip", ZIP))
+    assert _hows(fetched(files)) == ["downloaded"]
+    assert left(root) == [MARK, "annotations", "some.zip"]
+    assert (root / "annotations" / "a.json").read_bytes() == b"a" * 1000
+    before = (root / "annotations" / "a.json").stat().st_ino
+    assert _hows(fetched(files)) == ["unpacked"]
+    # nor is the zip needed any more
+    (root / "some.zip").unlink()
+    assert _hows(fetched(files)) == ["unpacked"]
+    assert (root / "annotations" / "a.json").stat().st_ino == before
+    assert len(server.requests) == 1
+
+
+def test_without_its_zip(server, fetched, root):
+    files = _zip(server.put("/some.zip", ZIP))
+    fetched(files, keep_zips=False)
+    assert left(root) == [MARK, "annotations"]
+    assert _hows(fetched(files, keep_zips=False)) == ["unpacked"]
+    assert len(server.requests) == 1
+    # a zip that was kept goes later
+    shutil.rmtree(root)
+    fetched(files)
+    fetched(files, keep_zips=False)
+    assert left(root) == [MARK, "annotations"]
+
+
+@pytest.mark.parametrize("harm", ["a file is gone", "a file is short", "another zip", "another folder", "no mark"])
+def test_what_is_no_longer_whole_is_unpacked_again(server, fetched, root, harm):
+    files = _zip(server.put("/some.zip", ZIP))
+    fetched(files)
+    if harm == "a file is gone":
+        (root / "annotations" / "b.json").unlink()
+    elif harm == "a file is short":
+        # what a power cut may leave; the next run says so
+        (root / "annotations" / "b.json").write_bytes(b"")
+        fails(lambda: fetched(files), "is there already, with other contents", "b.json", kind=OutputError)
+        (root / "annotations" / "b.json").unlink()
+    elif harm == "another zip":
+        content = msgspec.json.decode((root / MARK).read_bytes())
+        (root / MARK).write_bytes(msgspec.json.encode(content | {"checksum": "md5:0"}))
+    elif harm == "another folder":
+        files = msgspec.structs.replace(files, into="other")
+    else:
+        (root / MARK).write_bytes(b"\xff")
+    assert _hows(fetched(files)) == ["there"]
+    assert sorted(p.name for p in (root / files.into).iterdir()) == ["a.json", "b.json"]
+    assert _hows(fetched(files)) == ["unpacked"]
+    assert len(server.requests) == 1
+
+
+def test_a_folder_unpacked_by_hand_is_taken_over(server, fetched, root):
+    (root / "annotations").mkdir(parents=True)
+    (root / "annotations" / "a.json").write_bytes(b"a" * 1000)
+    (root / "annotations" / "mine.json").write_text("mine")
+    fetched(_zip(server.put("/some.zip", ZIP)))
+    assert left(root / "annotations") == ["a.json", "b.json", "mine.json"]
+
+
+def test_a_hostile_zip_is_refused_even_with_the_right_checksum(server, fetched, root):
+    body = zipped({"../evil": b"1"})
+    fails(lambda: fetched(_zip(server.put("/some.zip", body), body=body)), "has an unsafe name", "some.zip")
+    assert left(root) == ["some.zip"]
+    assert left(root.parent) == ["root"]
+
+
+def test_room_counts_zips_twice(server, fetched, root, monkeypatch):
+    usage = shutil.disk_usage(root.parent)
+    files = _zip(server.put("/some.zip", ZIP))
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1))
+    fails(lambda: fetched(files), "downloading and unpacking needs 2.7 kB", kind=OutputError)
+    assert server.requests == []
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP)))
+    fetched(files)
+
+
+def test_room_is_less_without_zips(server, fetched, root, monkeypatch):
+    usage = shutil.disk_usage(root.parent)
+    files = [_zip(server.put(f"/{i}.zip", ZIP), name=f"{i}.zip", into=f"{i}") for i in range(2)]
+    free = usage._replace(free=3 * len(ZIP))
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: free)
+    fails(lambda: fetched(*files), "needs", kind=OutputError)
+    fetched(*files, keep_zips=False)
+    # what is unpacked needs no room
+    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=0))
+    assert _hows(fetched(*files)) == ["unpacked", "unpacked"]
+
+
+# a file that nobody has published a hash of
+
+
+def _with_mirror(server, first, second, **more):
+    """A file with a checksum, and a mirror of another name that has none."""
+    mirror = _zip(server.put("/other.zip", second), known=False, name="other.zip")
+    return _zip(server.put("/some.zip", first), sha256=None, sha1=hashlib.sha1(ZIP).hexdigest(), mirror=mirror, **more)
+
+
+def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, root):
+    files = _with_mirror(server, ZIP, ZIP)
+    result = fetched(files)
+    assert [(f.name, f.published) for f in result.files] == [("some.zip", True)]
+    assert result.files[0].checksum.startswith("sha1:")
+    assert (result.notes, [path for path, _ in server.requests]) == ([], ["/some.zip"])
+
+
+def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
+    files = _with_mirror(server, b"?" * len(ZIP), ZIP)
+    result = fetched(files)
+    assert [(f.name, f.how, f.published) for f in result.files] == [("other.zip", "downloaded", False)]
+    tried, unknown = result.notes
+    assert "some.zip cannot be downloaded" in tried
+    assert "gives a file that has sha1" in tried
+    assert "trying other.zip instead" in tried
+    assert "other.zip: nobody has published a checksum" in unknown
+    assert (root / "annotations" / "a.json").read_bytes() == FILES["annotations/a.json"]
+    # what is unpacked is used from then on, and nothing is asked for
+    before = len(server.requests)
+    assert _hows(fetched(files)) == ["unpacked"]
+    assert len(server.requests) == before
+
+
+def test_a_mirror_that_is_there_already_is_used(server, fetched, root, tmp_path):
+    (tmp_path / "had").mkdir()
+    (tmp_path / "had" / "other.zip").write_bytes(ZIP)
+    result = fetched(_with_mirror(server, ZIP, b""), source=tmp_path / "had")
+    assert [(f.name, f.how) for f in result.files] == [("other.zip", "taken")]
+    assert server.requests == []
+
+
+def test_where_the_mirror_fails_too_it_is_one_error(server, fetched, root):
+    fails(lambda: fetched(_with_mirror(server, b"", b"?")), "other.zip", "cannot be downloaded", kind=DownloadError)
+    assert left(root) == []
+
+
+def test_the_first_download_is_recorded_and_later_ones_are_held_to_it(server, fetched, root):
+    url = server.put("/some.zip", ZIP)
+    files = _zip(url, known=False)
+    result = fetched(files)
+    expected = {"size": len(ZIP), "sha256": hashlib.sha256(ZIP).hexdigest(), "source": url}
+    assert json.loads((root / RECORD).read_text()) == {"some.zip": expected}
+    assert (result.files[0].size, result.files[0].checksum) == (len(ZIP), f"sha256:{expected['sha256']}")
+    # lost, and another one on the server now
+    for name in ("some.zip", MARK):
+        (root / name).unlink()
+    other = zipped({"annotations/a.json": b"other"})
+    server.put("/some.zip", other)
+    text = fails(
+        lambda: fetched(files),
+        "cannot be downloaded",
+        f"offers {len(other)} bytes instead of {len(ZIP):,}",
+        kind=DownloadError,
+    )
+    assert f"recorded in {RECORD} at the first download" in text
+    # one of the same size
+    server.put("/some.zip", ZIP[:100] + b"?" + ZIP[101:])
+    fails(lambda: fetched(files), "gives a file that has sha256", f"recorded in {RECORD}", kind=DownloadError)
+    server.put("/some.zip", ZIP)
+    fetched(files)
+    # changed on the disk
+    (root / MARK).unlink()
+    (root / "some.zip").write_bytes(other)
+    fails(lambda: fetched(files), "is there already, but has", f"recorded in {RECORD}", kind=OutputError)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"some.zip": {"size": "1"}}', b"\xff"])
+def test_a_record_that_cannot_be_read(server, fetched, root, content):
+    root.mkdir()
+    (root / RECORD).write_bytes(content)
+    fails(lambda: fetched(_zip(server.put("/some.zip", ZIP))), "cannot be read", RECORD)
+
+
+def test_of_unknown_hash_only_whole_zips_get_a_name(server, fetched, root):
+    # a server that says that a part is the whole; one that changes a byte; a page
+    broken = ZIP.replace(b"b" * 99, b"b" * 98 + b"?")
+    for body, words in ((ZIP[:-30], "damaged"), (broken, "Bad CRC-32"), (b"<html>", "damaged")):
+        files = _zip(server.put("/some.zip", body), known=False)
+        fails(
+            lambda files=files: fetched(files),
+            "gives a file that is no zip, or a damaged one",
+            words,
+            kind=DownloadError,
+        )
+        assert left(root) == []
+    files = _zip(server.url("/some.zip"), server.put("/mirror", ZIP), known=False)
+    fetched(files)
+    assert left(root) == [MARK, "annotations", RECORD, "some.zip"]
+
+
+def test_of_unknown_hash_it_is_carried_on_with_a_validator(server, fetched, root):
+    files = _zip(server.put("/some.zip", ZIP, cut(600), always=status(503)), known=False)
+    fails(lambda: fetched(files), "503", kind=DownloadError)
+    server.put("/some.zip", ZIP)
+    fetched(files)
+    assert server.sent == len(ZIP)
+    assert server.requests[-1][1]["if-range"] == '"v1"'
+
+
+def test_of_unknown_hash_nothing_is_carried_on_from_another_mirror(server, fetched, root):
+    files = _zip(server.put("/a.zip", ZIP, cut(600), always=status(404)), server.put("/b.zip", ZIP), known=False)
+    fetched(files)
+    assert server.ranges() == [None, "bytes=600-", None]
+
+
+def test_of_unknown_hash_what_lies_there_is_recorded(fetched, root):
+    root.mkdir()
+    (root / "some.zip").write_bytes(ZIP)
+    assert _hows(fetched(_zip("http://127.0.0.1:9/some.zip", known=False))) == ["there"]
+    assert json.loads((root / RECORD).read_text())["some.zip"]["size"] == len(ZIP)
+
+
+# files from elsewhere
+
+
+def test_files_of_a_folder_are_used(server, fetched, root, tmp_path):
+    place = tmp_path / "elsewhere" / "deep" / "down"
+    place.mkdir(parents=True)
+    (place / "some.zip").write_bytes(ZIP)
+    (place / "some.zip").chmod(0o444)
+    before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in place.iterdir()}
+    files = [_zip(server.url("/some.zip")), remote(server.put("/file.bin", BODY))]
+    result = fetched(*files, source=tmp_path / "elsewhere")
+    assert _hows(result) == ["taken", "downloaded"]
+    assert result.files[0].source == str(place / "some.zip")
+    assert (root / "some.zip").samefile(place / "some.zip")
+    assert [path for path, _ in server.requests] == ["/file.bin"]
+    fetched(*files, source=tmp_path / "elsewhere", keep_zips=False)
+    assert left(root) == [MARK, "annotations", "file.bin"]
+    assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in place.iterdir()} == before
+
+
+def test_files_of_another_disk_are_copied(fetched, root, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr("pathlib.Path.hardlink_to", refuse)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file.bin").write_bytes(BODY)
+    assert _hows(fetched(remote(), source=tmp_path / "elsewhere")) == ["taken"]
+    assert not (root / "file.bin").samefile(tmp_path / "elsewhere" / "file.bin")
+    assert left(root) == ["file.bin"]
+
+
+def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, tmp_path):
+    for name, content in (("a", BODY[:-1]), ("b", bytes(SIZE)), ("c", None)):
+        (tmp_path / "elsewhere" / name).mkdir(parents=True)
+        if content:
+            (tmp_path / "elsewhere" / name / "file.bin").write_bytes(content)
+    (tmp_path / "elsewhere" / "c" / "file.bin").symlink_to("nowhere")
+    result = fetched(remote(server.put("/file.bin", BODY)), source=tmp_path / "elsewhere")
+    assert _hows(result) == ["downloaded"]
+    assert len(result.notes) == 3
+    for words in ("has 2,999,999 bytes", "has sha256", "cannot be read: No such file"):
+        assert sum(words in note and "it is not used" in note for note in result.notes) == 1
+    assert left(root) == ["file.bin"]
+    # the right one is found among them
+    shutil.rmtree(root)
+    (tmp_path / "elsewhere" / "d").mkdir()
+    (tmp_path / "elsewhere" / "d" / "file.bin").write_bytes(BODY)
+    assert _hows(fetched(remote(), source=tmp_path / "elsewhere")) == ["taken"]
+
+
+def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
+    fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
+    fails(lambda: fetched(remote(), source=root), "names the folder of downloads itself", kind=ParameterError)
+
+
+# at once, and killed
+
+SCRIPT = """
+import sys
+import msgspec
+import nooch.download.catalogue as catalogue
+from nooch.download import Collection, Patience
+import nooch.download.collection_download as downloading
+
+wanted = msgspec.json.decode(sys.argv[1].encode(), type=Collection)
+downloading.collection = lambda *_, **__: wanted
+if len(sys.argv) > 3:
+    # in the middle of unpacking
+    import pathlib, time
+    import nooch.download.zip_extraction as unpacking
+    ready = pathlib.Path(sys.argv[3])
+    def wait():
+        ready.touch()
+        time.sleep(300)
+    unpacking.os.sync = wait
+sys.argv = ["nooch", "download", "coco-stuff", sys.argv[2]]
+from nooch.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def started(root):
+    """Start ``nooch download`` of these files in a process of its own."""
+    running = []
+
+    def start(*files, more=()):
+        wanted = msgspec.json.encode(Collection(name="made-up", files=files)).decode()
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, wanted, str(root), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def _until(condition, process):
+    until(condition, while_=lambda: process.poll() is None)
+    assert condition(), process.stderr.read().decode()
+
+
+FIRST_BYTES = SIZE // 2
+
+
+@pytest.fixture
+def held():
+    """An act that sends the first half, and the rest when ``held.event`` is set."""
+    event = threading.Event()
+
+    def act(handler, file):
+        body = handler.begin(file)
+        handler.send(body[:FIRST_BYTES])
+        event.wait(HANGS)
+        handler.send(body[FIRST_BYTES:])
+
+    act.event = event
+    yield act
+    event.set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_killed_download_continues_where_it_was(server, started, fetched, root, number, held):
+    files = remote(server.put("/file.bin", BODY, held))
+    process = started(files)
+    partial = root / ".file.bin.partial"
+    _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=HANGS)
+    assert process.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert (out, b"Traceback" in err) == (b"", False)
+    assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
+    had = partial.stat().st_size
+    process = started(files)
+    out, err = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, err
+    assert (root / "file.bin").read_bytes() == BODY
+    assert left(root) == ["file.bin"]
+    assert server.ranges() == [None, f"bytes={had}-"]
+    assert server.requests[1][1]["if-range"] == '"v1"'
+    # the second request sent the rest and nothing more
+    assert server.sent <= FIRST_BYTES + SIZE - had
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_kill_while_unpacking_leaves_nothing_half(server, started, fetched, root, number):
+    files = _zip(server.put("/some.zip", ZIP))
+    process = started(files, more=[str(root.parent / "ready")])
+    _until((root.parent / "ready").exists, process)
+    process.send_signal(number)
+    process.communicate(timeout=HANGS)
+    # an interruption has tidied up, a kill could not
+    assert left(root) == [".some.zip.unpacking"] * (number == signal.SIGKILL) + ["some.zip"]
+    assert _hows(fetched(files)) == ["there"]
+    assert left(root) == [MARK, "annotations", "some.zip"]
+    assert len(server.requests) == 1
+
+
+def test_two_processes_at_once(server, started, fetched, root, held):
+    files = remote(server.put("/file.bin", BODY, held))
+    first = started(files)
+    _until((root / ".file.bin.partial").is_file, first)
+    second = started(files)
+    _, err = second.communicate(timeout=HANGS)
+    assert second.returncode == 2
+    assert err.decode().startswith("error: ")
+    assert "another process is downloading into this folder" in err.decode()
+    fails(lambda: fetched(files), "another process is downloading", "wait until it has ended", kind=OutputError)
+    held.event.set()
+    first.communicate(timeout=HANGS)
+    assert first.returncode == 0
+    assert (root / "file.bin").read_bytes() == BODY
+    assert _hows(fetched(files)) == ["there"]
+
+
+def test_two_threads_at_once(server, fetched, root):
+    files = remote(server.put("/file.bin", BODY, slowly(300_000, 0.02)))
+    outcomes = []
+
+    def act():
+        try:
+            outcomes.append(_hows(fetched(files))[0])
+        except OutputError as error:
+            outcomes.append(error.problem)
+
+    threads = [threading.Thread(target=act) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["another process is downloading into this folder"] * 2 + ["downloaded"]
+    assert (root / "file.bin").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("error", [OSError(38, "Function not implemented"), NotImplementedError("no flock here")])
+def test_a_folder_that_cannot_be_locked(server, fetched, monkeypatch, error):
+    def refuse(self, *_, **__):
+        raise error
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    fails(lambda: fetched(remote(server.put("/file.bin", BODY))), "cannot be locked", kind=OutputError)
+    assert server.requests == []
+
+
+def test_an_error_lets_go_of_the_folder(server, fetched, root):
+    files = remote(server.put("/file.bin", BODY, always=endless))
+    for _ in range(2):
+        fails(lambda: fetched(files), "sends more than", kind=DownloadError)
+    assert left(root) == []

@@ -1,0 +1,144 @@
+"""The same engine tests on a Ray cluster of three nodes on this machine, and on what stands in for Slurm."""
+
+import shutil
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import ray_cluster, slurm_everywhere
+from oracles import dataset_of
+from refusals import fails
+from work import die, die_once, printing, refuse, square
+
+from nooch.challenge import save_suite
+from nooch.criteria import CE
+from nooch.data import divide, open_dataset, save_dataset
+from nooch.engines import ENGINES, LocalEngine, engine, slurm_engine
+from nooch.engines import job_window as base
+from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.finding.suite_builder import find
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with ray_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    with slurm_everywhere(monkeypatch):
+        yield engine("slurm", tmp_path)
+
+
+@pytest.fixture(params=ENGINES)
+def any_engine(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
+    monkeypatch.setattr(slurm_engine, "_LOOK", 0.5)
+    monkeypatch.setattr(slurm_engine, "_PATIENCE", 1.0)
+    if request.param == "ray":
+        return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
+    return request.getfixturevalue("slurm") if request.param == "slurm" else engine("local:2", tmp_path)
+
+
+def test_results_come_in_the_order_of_items(any_engine):
+    assert list(any_engine.map(square, range(7))) == [x * x for x in range(7)]
+    assert list(any_engine.map(square, [])) == []
+
+
+def test_an_error_arrives_whole_and_every_job_has_its_log(any_engine, tmp_path):
+    with pytest.raises(InputError) as caught:
+        list(any_engine.map(printing, [0, 1]))
+    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: mend it"
+    first, second = ((tmp_path / f"job-{number:07d}.log").read_text() for number in range(2))
+    assert "working on 0\n" in first
+    assert first.endswith("done\n")
+    assert "InputError: record 1: is broken" in second
+    assert second.endswith("failed\n")
+
+
+def test_a_worker_that_is_killed_loses_only_its_job(any_engine, tmp_path):
+    jobs = [(number, tmp_path) for number in range(6)]
+    assert list(any_engine.map(die_once, jobs)) == [number * 10 for number in range(6)]
+    begun = (tmp_path / "begun").read_text().split()
+    assert sorted(begun) == ["0", "1", "2", "2", "3", "4", "5"]
+
+
+def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
+    monkeypatch.setattr(base, "RETRIES", 1)
+    fails(lambda: list(any_engine.map(die, range(2))), "of job", "was lost 2 times", kind=NoochError)
+
+
+def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
+    random = np.random.default_rng(0)
+    classes = ["Y", "A", "B"]
+    images = [{c: float(random.random() / 3) for c in classes if random.random() < 0.5} for _ in range(200)]
+    data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
+    save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
+    save_dataset(divide(data, 3), tmp_path / "parts")
+    parts = open_dataset(tmp_path / "parts")
+    find(parts, {"ce": CE(0.001)}, out=tmp_path / "suite", map=any_engine.map)
+    files = [tmp_path / name / "challenge_sets.parquet" for name in ("whole", "suite")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_node_that_is_lost_loses_only_its_jobs(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
+    node = cluster.add_node(num_cpus=2, object_store_memory=80 << 20, node_ip_address="127.0.0.2")
+    results = engine(f"ray:{cluster.address}", tmp_path).map(square, range(60))
+    taken = [next(results) for _ in range(5)]
+    cluster.remove_node(node, allow_graceful=False)
+    assert taken + list(results) == [x * x for x in range(60)]
+
+
+def test_items_are_taken_as_results_are_fetched():
+    taken = []
+
+    def items():
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = LocalEngine(2).map(abs, items())
+    assert len(taken) <= 8
+    assert next(results) == 0
+    assert len(taken) <= 9
+    assert list(results) == list(range(1, 1000))
+
+
+def test_the_drivers_memory_does_not_grow_with_the_number_of_jobs():
+    def peak(n):
+        tracemalloc.start()
+        for _ in LocalEngine(2).map(bytes, (10_000 for _ in range(n))):
+            pass
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    assert peak(2000) < 2 * peak(200)
+
+
+def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
+    fails(lambda: engine("condor"), "'condor' is no engine", kind=ParameterError)
+    fails(lambda: engine("local:many"), "`engine` local:many", kind=ParameterError)
+    fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
+    (tmp_path / "file").touch()
+    fails(lambda: engine("local", tmp_path / "file" / "logs"), "cannot be made", kind=OutputError, helps=False)
+    for package, name in (("ray", "ray"), ("submitit", "slurm")):
+        monkeypatch.setitem(__import__("sys").modules, package, None)
+        fails(lambda name=name: engine(name), f"pip install 'nooch[{name}]'", kind=MissingExtraError)
+
+
+def test_a_cluster_that_is_not_there_is_told():
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    if shutil.which("srun"):
+        pytest.skip("there is a Slurm here")
+    fails(lambda: engine("slurm"), "there is no Slurm here", kind=NoochError)
+
+
+def test_submitit_leaves_logs_alone(slurm, tmp_path):
+    assert list(slurm.map(refuse, [0, 0, 0, 0])) == [0] * 4
+    left = {path.suffix for path in Path(tmp_path / "submitit").rglob("*") if path.is_file()}
+    assert ".pkl" not in left

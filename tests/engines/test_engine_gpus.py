@@ -1,0 +1,163 @@
+"""A GPU for each job, with GPUs that are none: what a job sees of them, who gets that of a killed one, what is refused."""
+
+import os
+
+import pytest
+from clusters import ray_cluster
+from refusals import fails
+from work import die_with_a_gpu, gpu_for_a_while
+
+from nooch.engines import LocalEngine, engine
+from nooch.engines import job_window as base
+from nooch.engines import visible_gpus as gpus
+from nooch.engines.visible_gpus import visible_gpus
+from nooch.errors import NoochError, ParameterError
+
+LISTED = """GPU 0: NVIDIA A100 (UUID: GPU-5c1)
+  MIG 3g.20gb     Device  0: (UUID: MIG-7a)
+  MIG 3g.20gb     Device  1: (UUID: MIG-7b)
+GPU 1: NVIDIA A100 (UUID: GPU-9d2)
+"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
+
+
+def program(folder, name, text, code=0):
+    """A program of that name which prints a text."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\nexit {code}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("0,3", ["0", "3"]),
+        ("GPU-5c1, MIG-7b", ["GPU-5c1", "MIG-7b"]),
+        ("", []),
+        ("-1", []),
+        ("2,-1,1", ["2"]),
+        ("NoDevFiles", []),
+        ("1,1", ["1"]),
+    ],
+)
+def test_gpus_that_the_user_named(monkeypatch, named, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert visible_gpus() == expected
+    assert LocalEngine(1).gpus_there() == len(expected)
+
+
+def test_gpus_of_the_machine(monkeypatch, tmp_path):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    program(tmp_path / "bin", "nvidia-smi", LISTED)
+    assert visible_gpus() == ["MIG-7a", "MIG-7b", "1"]
+    # a program without its driver; then what the driver itself tells
+    program(tmp_path / "bin", "nvidia-smi", "NVIDIA-SMI has failed", code=9)
+    monkeypatch.setattr(gpus, "_PROC", tmp_path / "proc")
+    assert visible_gpus() == []
+    for name in ("0000:17:00.0", "0000:65:00.0"):
+        (tmp_path / "proc" / name).mkdir(parents=True)
+    assert visible_gpus() == ["0", "1"]
+
+
+def test_each_local_job_has_its_gpu_and_a_killed_ones_goes_to_the_next(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    # the killed job leaves its GPU, which is no more in use, to its successor
+    made = engine("local", gpus=1)
+    assert made.processes == 2
+    seen = list(made.map(die_with_a_gpu, [(number, tmp_path) for number in range(8)]))
+    assert set(seen) == {"0", "3"}
+    lines = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+    assert len(lines) == 9
+    assert {gpu for _, gpu in lines} == {"0", "3"}
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,3"
+
+
+def test_several_gpus_a_job(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-5c1,6,7,8")
+    assert set(engine("local", gpus=2).map(gpu_for_a_while, [tmp_path] * 4)) == {"4,GPU-5c1", "6,7"}
+    # one job alone, too
+    assert list(engine("local:1", gpus=2).map(gpu_for_a_while, [tmp_path])) == ["4,GPU-5c1"]
+
+
+def test_gpus_that_are_not_there(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    fails(lambda: engine("local", gpus=3), "3 GPUs a job", "may use 2 (0, 3)", kind=ParameterError)
+    fails(lambda: engine("local:2", gpus=2), "for 2 jobs at a time", "at most 1 jobs", kind=ParameterError)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    fails(lambda: engine("local", gpus=1), "may use 0", kind=ParameterError)
+    for name in ("local", "ray"):
+        if name == "ray":
+            pytest.importorskip("ray", reason="ray is not installed")
+        fails(lambda name=name: engine(name, gpus=-1), "-1 GPUs a job", kind=ParameterError)
+
+
+def test_gpus_of_a_ray_cluster(tmp_path):
+    with ray_cluster(2, num_gpus=2, num_cpus=2) as cluster:
+        address = f"ray:{cluster.address}"
+        assert engine(address).gpus_there() == 4
+        seen = list(engine(address, gpus=1).map(_alone_on_its_node, [tmp_path] * 8))
+        assert {gpu for _, gpu in seen} == {"0", "1"}
+        # none of the nodes has three: Ray would wait for ever
+        fails(
+            lambda: list(engine(address, gpus=3).map(abs, [1])),
+            "none of the cluster's 2 nodes",
+            "2 GPUs",
+            kind=NoochError,
+        )
+
+
+def _alone_on_its_node(folder):
+    import ray
+
+    node = folder / ray.get_runtime_context().get_node_id()
+    node.mkdir(exist_ok=True)
+    return node.name, gpu_for_a_while(node)
+
+
+SCONTROL = "Configuration data\nMaxArraySize            = {most}\nMaxJobCount = 10000"
+
+
+@pytest.fixture
+def site(monkeypatch, tmp_path):
+    """Programs that answer as Slurm's do, on the PATH."""
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    for name, text in {
+        "srun": "",
+        "sbatch": "Submitted batch job 17",
+        "scontrol": SCONTROL.format(most=4),
+        "sinfo": "gpu:a100:4(S:0-1),lustre:1\n(null)\ngpu:2",
+        "squeue": "",
+        "scancel": "",
+    }.items():
+        program(tmp_path / "bin", name, text)
+    (tmp_path / "bin" / "scancel").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/cancelled\n')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_the_script_for_slurm_asks_for_gpus_and_keeps_to_the_sites_limit(site):
+    made = engine("slurm:big", site / "logs", gpus=2)
+    assert (made.gpus_there(), made.array) == (4, 3)
+    results = made.map(gpu_for_a_while, range(3))
+    results.close()
+    assert (site / "cancelled").read_text().split() == ["17_0", "17_1", "17_2"]
+    (script,) = {file.read_text() for file in (site / "logs" / "submitit").glob("*_submission.sh")}
+    lines = script.splitlines()
+    assert {"#SBATCH --gres=gpu:2", "#SBATCH --partition=big", "#SBATCH --array=0-2%3"} <= set(lines)
+    engine("slurm", site / "none").map(gpu_for_a_while, range(3)).close()
+    assert all("gres" not in file.read_text() for file in (site / "none" / "submitit").glob("*_submission.sh"))
+
+
+def test_a_site_without_arrays_or_without_answers(site):
+    program(site / "bin", "scontrol", SCONTROL.format(most=0))
+    assert engine("slurm").array == 1
+    program(site / "bin", "scontrol", "slurm_load_ctl_conf error", code=1)
+    program(site / "bin", "sinfo", "", code=1)
+    assert (engine("slurm").array, engine("slurm").gpus_there()) == (200, 0)
+    program(site / "bin", "sbatch", "", code=1)
+    fails(lambda: engine("slurm", site / "logs").map(abs, range(3)), "Slurm does not take the jobs", kind=NoochError)

@@ -1,0 +1,150 @@
+"""What only a real Slurm does: preempt, put back, run out of time, cancel. Run by ``make test-slurm``."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+from clusters import REAL_SLURM, slurm_everywhere
+from small_world import bench_words, contents, make_world
+from work import count_up, gpu_for_a_while
+
+from nooch.engines import engine
+from nooch.engines import job_window as base
+from nooch.engines import slurm_engine as slurm
+from nooch.engines.slurm_engine import SlurmEngine
+from nooch.training.run_records import RunsFolder
+
+pytestmark = pytest.mark.skipif(not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm")
+
+NOOCH = [sys.executable, "-m", "nooch"]
+TWO_PASSES = ("--set", "heads=12")
+
+
+def asked(*words):
+    return subprocess.run(words, check=False, capture_output=True, text=True).stdout
+
+
+def hasten():
+    """Slurm lets a job that was put back wait for two minutes."""
+    for job in asked("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False, capture_output=True)
+
+
+class Meanwhile(threading.Thread):
+    """Does something, once, when the first pass has kept an epoch; hastens the queue all the time."""
+
+    def __init__(self, out, act):
+        super().__init__(daemon=True)
+        self.out, self.act, self.acted, self.over = out, act, False, threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.2 if self.acted else 0.02):
+            if self.acted:
+                hasten()
+            elif (self.out / "runs.json").exists():
+                runs = RunsFolder.open(self.out)
+                if runs.progress_of(runs.header.passes[0]) is not None:
+                    self.act()
+                    self.acted = True
+
+
+def first_job():
+    """The number of the running job that trains the first pass."""
+    return next(job for job in asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split() if job.endswith("_0"))
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    for module, name, value in ((base, "WAIT", 0.01), (slurm, "_LOOK", 0.5), (slurm, "_PATIENCE", 2.0)):
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return make_world(tmp_path_factory.mktemp("world"), epochs=1500)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "runs"
+    subprocess.run([*NOOCH, *bench_words(world, out, *TWO_PASSES)], check=True, capture_output=True)
+    return contents(out)
+
+
+def epochs_of(out):
+    lines = [json.loads(line) for line in (out / "timings.jsonl").read_text().splitlines()]
+    return Counter((line["of_pass"], line["epoch"]) for line in lines)
+
+
+ACTS = {
+    "the signal that precedes preemption": ["scancel", "--signal=USR2"],
+    "put back into the queue": ["scontrol", "requeue"],
+    "cancelled": ["scancel"],
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_bench_goes_on_from_its_epoch(act, world, undisturbed, run_cli, tmp_path, monkeypatch):
+    out = tmp_path / "runs"
+    meanwhile = Meanwhile(out, lambda: subprocess.run([*ACTS[act], first_job()], check=False))
+    meanwhile.start()
+    with slurm_everywhere(monkeypatch):
+        done = run_cli(*bench_words(world, out, *TWO_PASSES, "--engine", "slurm"))
+    meanwhile.over.set()
+    meanwhile.join()
+    assert done.code == 0, done.err
+    assert meanwhile.acted
+    assert contents(out) == undisturbed
+    assert max(epochs_of(out).values()) == 1
+    began = [log.read_text().count("began") for log in sorted((tmp_path / "runs-logs").glob("job-*.log"))]
+    assert began == [2, 1]
+
+
+def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed, tmp_path):
+    out = tmp_path / "runs"
+    words = [*NOOCH, *bench_words(world, out, *TWO_PASSES, "--engine", "slurm:main")]
+    driver = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not list((out / "passes").glob("*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+    left = len(asked("squeue", "-h", "-r", "-o", "%i").split())
+    again = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert left
+    assert contents(out) == undisturbed
+    assert max(epochs_of(out).values()) == 1
+    subprocess.run(["scancel", "--name=nooch"], check=True)
+
+
+def test_a_job_that_runs_out_of_time_goes_on(tmp_path):
+    made = SlurmEngine("main", tmp_path, minutes=1, more={"slurm_signal_delay_s": 20})
+    over = threading.Event()
+
+    def hurry():
+        while not over.wait(0.5):
+            hasten()
+
+    threading.Thread(target=hurry, daemon=True).start()
+    assert list(made.map(count_up, [(tmp_path / "lines", 90)])) == [90]
+    over.set()
+    # every half second once, on both sides of the minute
+    assert (tmp_path / "lines").read_text().split() == [str(number) for number in range(90)]
+    log = (tmp_path / "job-0000000.log").read_text()
+    assert (log.count("began"), log.count("interrupted")) == (2, 1)
+
+
+def test_each_job_has_its_gpu(tmp_path):
+    assert SlurmEngine("main", tmp_path).gpus_there() == 2
+    seen = list(engine("slurm:main", tmp_path, gpus=1).map(gpu_for_a_while, [tmp_path] * 5))
+    assert set(seen) == {"0", "1"}
+    with pytest.raises(Exception, match="Slurm does not take the jobs"):
+        list(engine("slurm:main", tmp_path, gpus=3).map(gpu_for_a_while, [tmp_path] * 2))
+    assert SlurmEngine("main", tmp_path).array == 200

@@ -1,0 +1,453 @@
+"""Scores of whole suites against loops over subsets, tasks and resamples."""
+
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from oracles import dataset_of, naive_ce_subset
+from refusals import fails
+from scipy.stats import binomtest
+
+from nooch.criteria import CE, Attribute, Gist
+from nooch.errors import ParameterError, UndefinedError
+from nooch.evaluation import AVERAGE, CELLS, Distribution, Predictions, evaluate, parse_distribution
+from nooch.evaluation.bootstrap import wilson
+from nooch.finding.suite_builder import find
+from nooch.metrics import METRICS, auc, auprc, ece, ece_paper, ece_top, error, nll
+
+PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ece_top": ece_top}
+CLASSES = ["Y", "Z", "A", "B"]
+CUES = {"Y": ["A", "B"], "Z": ["A"]}
+AREAS = st.sampled_from([0.0, 0.05, 0.1, 0.2])
+LOGITS = st.sampled_from([-2.0, -0.5, 0.0, 0.25, 1.0]) | st.floats(-4, 4)
+
+
+@st.composite
+def worlds(draw, n_runs=1):
+    """Images with classes Y, Z (tasks) and A, B (cues), a suite of CE with cues by hand, and random predictions."""
+    n = draw(st.integers(1, 16))
+    images = [draw(st.dictionaries(st.sampled_from(CLASSES), AREAS)) for _ in range(n)]
+    data = dataset_of(images, CLASSES, ["test"] * n)
+    suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
+    values = [np.array(draw(st.lists(LOGITS, min_size=2 * n, max_size=2 * n))).reshape(n, 2) for _ in range(n_runs)]
+    ids = data.images["image_id"]
+    runs = [Predictions.of(v, ids, ["Y", "Z"], scale="logit", run=f"run {i}") for i, v in enumerate(values)]
+    return images, suite, values, runs
+
+
+def value_or_none(metric, labels, values, weights=None, images=1.0):
+    """A metric, None where it is undefined; ``images`` is the number of all images of the set."""
+    try:
+        if metric == "ece_paper":
+            return ece_paper(labels, values, weights, images=images)
+        return PLAIN[metric](labels, values, weights)
+    except UndefinedError:
+        return None
+
+
+SUBSETS = {
+    "all": lambda names, _: names != "",
+    "hard": lambda names, _: names != "easy",
+    "easy": lambda names, _: names == "easy",
+    "hard_positive": lambda names, _: names == "hard_positive",
+    "hard_negative": lambda names, _: names == "hard_negative",
+    "easy_positive": lambda names, labels: (names == "easy") & labels,
+    "easy_negative": lambda names, labels: (names == "easy") & ~labels,
+}
+
+
+def inside(subset, names, labels):
+    """Rows of a subset, from each image's subset in the suite and its label."""
+    return SUBSETS[subset](np.array(names), labels)
+
+
+@given(worlds())
+def test_every_value_equals_the_metric_of_its_subset(world):
+    images, suite, (values,), runs = world
+    table = evaluate(suite, runs).table
+    seen = set()
+    for row in table.filter(pl.col("task") != AVERAGE).iter_rows(named=True):
+        task = row["task"]
+        cues = CUES[task] if row["cue"] is None else [row["cue"]]
+        labels = np.array([task in image for image in images])
+        rows = inside(row["subset"], [naive_ce_subset(image, cues, task, 0.1) for image in images], labels)
+        expected = value_or_none(row["metric"], labels[rows], values[rows, ["Y", "Z"].index(task)], images=len(images))
+        assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-12)), row
+        assert (row["n"], row["n_positive"]) == (rows.sum(), labels[rows].sum())
+        # a null says why, a value needs no excuse
+        assert (row["reason"] is None) == (row["value"] is not None)
+        assert row["reason"] in {None, "no image", "no positive", "no negative"}
+        assert (row["n"] == 0) == (row["reason"] == "no image")
+        seen.add((task, row["subset"], row["cue"], row["metric"]))
+    subsets = list(SUBSETS)
+    # only the task of several cues has scores by cue
+    expected = {(t, s, None, m) for t in ("Y", "Z") for s in subsets for m in METRICS}
+    expected |= {("Y", s, cue, m) for s in subsets[1:] for cue in ("A", "B") for m in METRICS}
+    assert seen == expected
+
+
+@given(worlds(n_runs=2))
+@settings(max_examples=40)
+def test_averages_and_differences_follow_from_the_rows(world):
+    _, suite, _, runs = world
+    scores = evaluate(suite, runs, averages=["uniform"])
+    keys = ["task", "split", "subset", "cue", "metric", "n", "n_positive"]
+    one, other = (scores.table.filter(run=f"run {i}").select(*keys, "value").rows() for i in (0, 1))
+    difference = scores.differences.select(*keys, "difference", "run", "baseline").rows()
+    # of the average there is a difference too: the order alone differs
+    difference.sort(key=lambda row: [r[:7] for r in one].index(row[:7]))
+    assert [d[:7] for d in difference] == [a[:7] for a in one] == [b[:7] for b in other]
+    for a, b, d in zip(one, other, difference, strict=True):
+        assert d[7] == (None if a[7] is None else pytest.approx(b[7] - a[7], abs=1e-12))
+        assert d[8:] == ("run 1", "run 0")
+    plain = scores.table.filter(pl.col("cue").is_null() & (pl.col("task") != AVERAGE), run="run 0")
+    sizes = {(r["task"], r["subset"]): r["n"] for r in plain.iter_rows(named=True)}
+    # averages next to each other are over the same tasks: those with images of every kind that any task has images of
+    needed = [cell for cell in CELLS if any(sizes[task, cell] for task in ("Y", "Z"))]
+    over = [task for task in ("Y", "Z") if all(sizes[task, cell] for cell in needed)] or ["Y", "Z"]
+    assert len([note for note in scores.notes if "left out" in note]) == (len(over) == 1)
+    for row in scores.table.filter(task=AVERAGE, run="run 0").iter_rows(named=True):
+        assert row["cue"] is None
+        tasks = plain.filter(pl.col("task").is_in(over), subset=row["subset"], metric=row["metric"])
+        defined = tasks.drop_nulls("value")
+        assert row["value"] == (pytest.approx(defined["value"].mean(), abs=1e-12) if len(defined) else None)
+        assert (row["n"], row["n_positive"]) == (tasks["n"].sum(), tasks["n_positive"].sum())
+        assert (row["n_tasks"], row["averaged_tasks"]) == (len(defined), ", ".join(defined["task"]) or None)
+        if not len(defined):
+            assert row["reason"] == "undefined for every task"
+        elif len(defined) < len(over):
+            assert row["reason"] == "the mean of 1 of 2 tasks; undefined for the others"
+        else:
+            assert row["reason"] is None
+
+
+@given(worlds(n_runs=2), st.integers(0, 3))
+@settings(max_examples=25)
+def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
+    images, suite, values, runs = world
+    k, n = 21, len(images)
+    scores = evaluate(suite, runs, bootstrap=k, seed=seed, averages=["uniform"])
+    random = np.random.default_rng(seed)
+    draws = [random.integers(0, n, n) for _ in range(k)]
+    replicates = {}
+    for task in ("Y", "Z"):
+        labels = np.array([task in image for image in images])
+        names = [naive_ce_subset(image, CUES[task], task, 0.1) for image in images]
+        for subset in SUBSETS:
+            rows = inside(subset, names, labels)
+            for metric in METRICS:
+                for run in (0, 1):
+                    z = values[run][:, ["Y", "Z"].index(task)]
+                    replicates[task, subset, metric, run] = [
+                        value_or_none(metric, labels[d][rows[d]], z[d][rows[d]], images=n) for d in draws
+                    ]
+    for row in scores.table.filter(pl.col("cue").is_null(), ~pl.col("subset").str.contains("avg")).iter_rows(
+        named=True
+    ):
+        run = int(row["run"][-1])
+        if row["task"] == AVERAGE:
+            continue
+        check_interval(row, row["value"], replicates[row["task"], row["subset"], row["metric"], run], k)
+    for row in scores.differences.filter(
+        pl.col("cue").is_null(), pl.col("task") != AVERAGE, ~pl.col("subset").str.contains("avg")
+    ).iter_rows(named=True):
+        pairs = zip(*(replicates[row["task"], row["subset"], row["metric"], run] for run in (0, 1)), strict=True)
+        check_interval(row, row["difference"], [None if a is None else b - a for a, b in pairs], k)
+
+
+def check_interval(row, value, replicates, k):
+    """Percentiles; where there are none, or they coincide, Wilson's for the error and no interval for others."""
+    defined = [r for r in replicates if r is not None]
+    low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
+    alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
+    if value is not None and alike and row["metric"] == "error" and "baseline" not in row:
+        bounds = proportion_confint(round(value * row["n"]), row["n"])
+        assert (row["low"], row["high"], row["interval"]) == (*map(pytest.approx, bounds), "wilson")
+        assert row["low"] < row["high"]
+        return
+    if value is None or alike:
+        assert (row["low"], row["high"], row["interval"]) == (None, None, None)
+        assert row["reason"]
+        return
+    assert row["interval"] == "bootstrap"
+    assert (row["low"], row["high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
+    part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no image"
+    assert row["reason"] == (None if len(defined) == k else part)
+
+
+@given(worlds(), st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=4, max_size=4).filter(any))
+def test_an_average_gives_each_part_its_share(world, parts):
+    images, suite, (values,), runs = world
+    shares = {cell: part / sum(parts) for cell, part in zip(CELLS, parts, strict=True)}
+    text = "mine:" + ",".join(f"{cell}={share!r}" for cell, share in shares.items())
+    table = evaluate(suite, runs, averages=[text]).table
+    for task in ("Y", "Z"):
+        labels = np.array([task in image for image in images])
+        names = [naive_ce_subset(image, CUES[task], task, 0.1) for image in images]
+        cells = np.array([n if n != "easy" else ("easy_positive" if y else "easy_negative") for n, y in zip(names, labels, strict=True)])  # fmt: skip
+        counts = {cell: int((cells == cell).sum()) for cell in CELLS}
+        possible = all(counts[cell] for cell in CELLS if shares[cell])
+        weights = np.array([shares[c] / counts[c] for c in cells]) if possible else None
+        for metric in METRICS:
+            row = table.filter(task=task, subset="avg:mine", metric=metric).row(0, named=True)
+            z = values[:, ["Y", "Z"].index(task)]
+            expected = value_or_none(metric, labels, z, weights, images=1.0) if possible else None
+            assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-9))
+            assert row["n"] == len(images)
+            if metric == "error" and possible:
+                # the mean over parts of their error, each with its share
+                of = {c: np.mean((z[cells == c] > 0) != labels[cells == c]) for c in CELLS if shares[c]}
+                assert row["value"] == pytest.approx(sum(shares[c] * of[c] for c in of), abs=1e-12)
+
+
+def proportion_confint(hits, n):
+    """Wilson's interval, as scipy gives it."""
+    found = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    return found.low, found.high
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1))
+def test_wilsons_interval_is_scipys_and_never_of_width_0(n, part):
+    hits = round(part * n)
+    low, high = wilson(np.array([hits / n]), np.array([n]))
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(hits, n), abs=1e-9)
+    assert 0 <= low[0] < high[0] <= 1
+
+
+def test_no_error_among_48_images_is_not_certain():
+    """0/48 has an upper bound of .074, with a bootstrap and without."""
+    images = [{"Y": 0.05}] * 48 + [{"Y": 0.05, "A": 0.2}, {}, {"A": 0.2}]
+    suite = find(dataset_of(images, CLASSES, ["test"] * 51), {"ce": CE(beta=0.1, cues={"Y": ["A"]})}, tasks=["Y"])
+    right = Predictions.of(np.full((51, 1), 3.0), suite.set("ce", "Y", "test").image_ids, ["Y"], scale="logit")
+    for bootstrap in (0, 50):
+        table = evaluate(suite, right, bootstrap=bootstrap).table
+        row = table.row(by_predicate=(pl.col("metric") == "error") & (pl.col("subset") == "hard_positive"), named=True)
+        assert (row["value"], row["low"], row["interval"], row["n"]) == (0, 0, "wilson", 48)
+        assert row["high"] == pytest.approx(0.0741, abs=5e-5)
+        known = table.drop_nulls("low")
+        assert known.filter(pl.col("low") >= pl.col("high")).is_empty()
+        # what is no proportion has no such interval, and says why where one was asked for
+        loss = table.row(by_predicate=(pl.col("metric") == "nll") & (pl.col("subset") == "easy_positive"), named=True)
+        assert (loss["low"], loss["interval"]) == (None, None)
+        assert loss["reason"] == (f"no interval: {bootstrap} resamples all give this value" if bootstrap else None)
+
+
+def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
+    """Averages next to each other are over the same tasks; strict, they are null with the reason."""
+    random = np.random.default_rng(0)
+    images = [
+        {c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5} for _ in range(80)
+    ]
+    # every B has its cue
+    images = [{**image, "B": 0.05} if "A" in image else image for image in images]
+    images = [{**image, "A": 0.3} if "B" in image else image for image in images]
+    data = dataset_of(images, CLASSES, ["test"] * 80)
+    suite = find(data, {"ce": CE(beta=0.1, cues={"Y": ["A"], "Z": ["A"], "B": ["A"]})}, tasks=["Y", "Z", "B"])
+    values = random.normal(size=(80, 3))
+    runs = [Predictions.of(values, data.images["image_id"], ["Y", "Z", "B"], scale="logit")]
+    assert suite.record("ce", "B", "test").hard_positives == 0
+    scores = evaluate(suite, runs, bootstrap=20)
+    (note,) = [text for text in scores.notes if "left out" in text]
+    assert "averages on ce (test) are over 2 of 3 tasks: Y, Z; left out: B (no hard positive" in note
+    rows = scores.table.filter(pl.col("task") == AVERAGE, pl.col("metric").is_in(["auc", "error"])).drop_nulls("value")
+    assert {"hard", "easy", "all"} <= set(rows["subset"])
+    assert rows.select("n_tasks", "averaged_tasks").unique().rows() == [(2, "Y, Z")]
+    strict = evaluate(suite, runs, strict=True)
+    assert not [text for text in strict.notes if "left out" in text]
+    hard, everything = (
+        strict.table.row(
+            by_predicate=(pl.col("task") == AVERAGE) & (pl.col("metric") == "auc") & (pl.col("subset") == s), named=True
+        )
+        for s in ("hard", "all")
+    )
+    assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
+    assert everything["averaged_tasks"] == "Y, Z, B"
+    # two runs are averaged over the tasks that both have
+    part = Predictions.of(values[:, [0, 2]], data.images["image_id"], ["Y", "B"], scale="logit", run="part")
+    both = evaluate(suite, [*runs, part]).table.filter(task=AVERAGE, metric="error", subset="easy_negative")
+    assert both["averaged_tasks"].to_list() == ["Y", "Y"]
+
+
+def _photographs(n=330, seed=0):
+    """Cars with and without roads, in three cities, with captions' embeddings for all but some images."""
+    random = np.random.default_rng(seed)
+    images = [{c: float(random.choice([0.02, 0.2])) for c in CLASSES if random.random() < 0.5} for _ in range(n)]
+    splits = ["train", "valid", "test"]
+    data = dataset_of(images, CLASSES, [splits[i % 3] for i in range(n)])
+    vectors = random.normal(size=(n, 4))
+    vectors[::7] = np.nan
+    data = data.with_embedding("e", vectors)
+    frame = data.images.with_columns(city=pl.Series([["Rome", "Oslo", None][i % 5 % 3] for i in range(n)]))
+    from dataclasses import replace
+
+    return replace(data, images=frame), images
+
+
+def _suite():
+    data, _ = _photographs()
+    criteria = {"ce": CE(beta=0.1, cues=CUES), "gist": Gist("e"), "far": Attribute("A IS NOT NULL")}
+    criteria = {"ce": criteria["ce"], "gist": criteria["gist"]}
+    return find(data, criteria, match="ce", tasks=["Y", "Z"]), data
+
+
+def _runs(data, names=("a",), **options):
+    random = np.random.default_rng(1)
+    return [
+        Predictions.of(random.normal(size=(len(data), 2)), data.images["image_id"], ["Y", "Z"], scale="logit", run=n)
+        for n in names
+    ]
+
+
+def test_criteria_without_a_verdict_on_some_images_are_scored_on_the_others():
+    suite, data = _suite()
+    (run,) = _runs(data)
+    table = evaluate(suite, run, ignore_unknown=True, bootstrap=5).table
+    gist = suite.set("gist", "Y", "test")
+    assert gist.excluded != (0, 0)
+    row = table.filter(criterion="gist", task="Y", subset="all", metric="auc").row(0, named=True)
+    rows = data.images["image_id"].is_in(gist.image_ids.implode()).to_numpy()
+    assert row["n"] == len(gist) < 110
+    assert row["value"] == pytest.approx(auc(gist.labels, run.values[0][rows]), abs=1e-12)
+
+
+def test_the_same_draws_for_every_criterion_and_run():
+    suite, data = _suite()
+    (a,) = _runs(data)
+    same = Predictions(run="b", image_ids=a.image_ids, tasks=a.tasks, values=a.values, scale="logit")
+    scores = evaluate(suite, [a, same], ignore_unknown=True, bootstrap=20)
+    both = scores.differences.drop_nulls("difference")
+    assert both.height
+    assert both.select(pl.max_horizontal(pl.col("difference", "low", "high").abs()).max()).item() == 0
+
+
+def test_groups_are_the_subsets_of_each_value():
+    suite, data = _suite()
+    (run,) = _runs(data)
+    scores = evaluate(suite, run, ignore_unknown=True, by=["city"], attributes=data.images, criteria=["ce"])
+    groups = scores.table["group"].unique().to_list()
+    assert set(groups) == {None, "city=Oslo", "city=Rome", "city=None"}
+    challenge = suite.set("ce", "Y", "test")
+    place = data.images.filter(pl.col("split") == "test")
+    z = run.values[0][(data.images["split"] == "test").to_numpy()]
+    for city in ("Oslo", "Rome", None):
+        of = (place["city"].is_null() if city is None else place["city"] == city).fill_null(value=False).to_numpy()
+        for subset, rows in {
+            "all": of,
+            "hard": of & (challenge.subset != 2),
+            "easy": of & (challenge.subset == 2),
+        }.items():
+            expected = auc(challenge.labels[rows], z[rows])
+            assert scores.value("auc", subset, task="Y", group=f"city={city}") == pytest.approx(expected, abs=1e-12)
+    frame = scores.by_group("auc", "hard", task="Y")
+    row = frame.row(0, named=True)
+    values = {g["group"]: g["value"] for g in row["groups"]}
+    assert values == {g: scores.value("auc", "hard", task="Y", group=g) for g in groups if g}
+    assert row["overall"] == scores.value("auc", "hard", task="Y")
+    assert row["difference"] == max(values.values()) - min(values.values())
+    assert row["ratio"] == min(values.values()) / max(values.values())
+
+
+def test_several_splits_and_criteria_by_name():
+    suite, data = _suite()
+    (run,) = _runs(data)
+    table = evaluate(
+        suite, run, split=["valid", "test"], criteria=["gist"], tasks=["Z"], metrics=["nll"], ignore_unknown=True
+    ).table
+    assert table.select("criterion", "task", "split", "metric").unique().sort("split").rows() == [
+        ("gist", "Z", "test", "nll"),
+        ("gist", "Z", "valid", "nll"),
+    ]
+
+
+def test_threads_and_order_of_rows_do_not_matter():
+    suite, data = _suite()
+    (run,) = _runs(data)
+    mixed = np.random.default_rng(3).permutation(len(data))
+    other = Predictions("a", run.image_ids[mixed], ("Z", "Y"), run.values[::-1, mixed].copy(), "logit")
+    tables = [
+        evaluate(suite, r, ignore_unknown=True, bootstrap=150, threads=threads).table
+        for r, threads in ((run, 1), (run, 3), (other, 2))
+    ]
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2])
+
+
+def test_shares_of_a_split_and_uniform():
+    suite, data = _suite()
+    (run,) = _runs(data)
+    table = evaluate(suite, run, averages=["valid", "test", "uniform"], ignore_unknown=True).table
+    own = table.filter(subset="avg:test", criterion="ce").sort("task", "metric")
+    everything = table.filter(pl.col("cue").is_null(), subset="all", criterion="ce").sort("task", "metric")
+    # a split's own shares give what the split gives
+    assert own["value"].to_list() == pytest.approx(everything["value"].to_list(), abs=1e-12)
+    record = suite.record("ce", "Y", "valid")
+    shares = parse_distribution("valid", suite).of(suite, suite.set("ce", "Y", "test"))
+    n = record.positives + record.negatives
+    assert shares[0] == record.hard_positives / n
+    assert shares[3] == (record.negatives - record.hard_negatives) / n
+    assert shares.sum() == pytest.approx(1)
+    assert parse_distribution("uniform", suite).shares == dict.fromkeys(CELLS, 0.25)
+
+
+def test_what_is_asked_wrongly_is_refused():
+    suite, data = _suite()
+    (run,) = _runs(data)
+
+    def asked(**options):
+        return lambda: evaluate(suite, run, ignore_unknown=True, **options)
+
+    fails(asked(bootstrap=-1), "-1", "0 and more", kind=ParameterError)
+    fails(asked(metrics=["acc"]), "acc", "auc", kind=ParameterError)
+    fails(asked(criteria=["CE"]), "CE", "ce", kind=ParameterError)
+    fails(asked(tasks=["car"]), "car", kind=ParameterError)
+    fails(asked(split="train"), "train", "test", kind=ParameterError)
+    fails(asked(baseline="b"), "b", "a", kind=ParameterError)
+    fails(asked(averages=["equal"]), "equal", "uniform", kind=ParameterError)
+    refused = {
+        "m:hard=1": "hard",
+        "m:hard_positive=0.5": "0.5",
+        "m:x": "cell",
+        "m:hard_positive=2,hard_negative=-1": "no share",
+        "m:hard_positive=1e": "no share",
+        "m:hard_positive=0,hard_positive=1": "no share",
+    }
+    for text, part in refused.items():
+        fails(asked(averages=[text]), part, kind=ParameterError)
+    fails(asked(by=["city"]), "attributes", kind=ParameterError)
+    fails(asked(by=["town"], attributes=data.images), "town", "city", kind=ParameterError)
+    fails(asked(by=["n"], attributes=data.images.with_columns(n=pl.int_range(pl.len()))), "values", kind=ParameterError)
+    fails(lambda: evaluate(suite, []), "no predictions", kind=ParameterError)
+
+
+def test_one_value_at_a_time():
+    suite, data = _suite()
+    scores = evaluate(suite, _runs(data, ("a", "b")), ignore_unknown=True)
+    assert scores.value("auc", "hard", run="a", task="Y", criterion="ce") is not None
+    assert scores.value("auc", "hard_positive", run="a", task="Y", criterion="ce") is None
+    fails(lambda: scores.value("auc", "hard", task="Y"), "run", "criterion", kind=ParameterError)
+    fails(lambda: scores.value("accuracy", "hard"), "accuracy", kind=ParameterError)
+    fails(lambda: scores.by_group("auc"), "no groups", kind=ParameterError)
+    named = Distribution("mine", dict.fromkeys(CELLS, 0.25))
+    assert "avg:mine" in evaluate(suite, _runs(data), ignore_unknown=True, averages=[named]).table["subset"].to_list()
+
+
+def test_runs_of_different_tasks_are_compared_where_both_have_one():
+    suite, data = _suite()
+    a, b = _runs(data, ("a", "b"))
+    part = Predictions("b", b.image_ids, ("Z",), b.values[1:], "logit")
+    scores = evaluate(suite, [a, part], ignore_unknown=True, criteria=["ce"])
+    assert scores.differences["task"].unique().to_list() == ["Z"]
+    assert any("run b has no predictions for Y" in note for note in scores.notes)
+    # an average needs at least two tasks
+    assert scores.table.filter(task=AVERAGE)["run"].unique().to_list() == ["a"]
+
+
+def test_tasks_that_the_suite_does_not_have_are_left_out_where_asked():
+    data = dataset_of([{"Y": 0.1}, {"A": 0.5}, {"Z": 0.1, "A": 0.5}, {}], CLASSES, ["test"] * 4)
+    suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
+    values, ids = np.arange(12.0).reshape(4, 3), data.images["image_id"]
+    more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
+    fails(lambda: evaluate(suite, more), "'unicorn'", "`ignore_unknown`")
+    plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
+    assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)

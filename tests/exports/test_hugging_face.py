@@ -1,0 +1,156 @@
+"""The Hugging Face folder: tables equal the suite, the card parses and hides nothing, Croissant's hashes are right."""
+
+import hashlib
+import json
+from html import unescape
+
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from refusals import fails
+
+from nooch.errors import ParameterError
+from nooch.exports.dataset_card import markdown, yaml_value
+from nooch.exports.export_suite import export
+from nooch.exports.licences import one_line
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    export(made.suite, "hf", tmp_path / "out", data=made.data)
+    return tmp_path / "out"
+
+
+def front_matter(folder):
+    head, _, body = (folder / "README.md").read_text(encoding="utf-8").removeprefix("---\n").partition("\n---\n")
+    return yaml.safe_load(head), body
+
+
+def test_tables_hold_the_suite(made, folder):
+    names = dict(made.data.images.select("image_id", "file_name").rows())
+    for criterion, path in (("ce", "ce"), ("~ce", "+7Ece")):
+        for split in ("valid", "test"):
+            expected = []
+            for task in ("car", "fire_hydrant"):
+                one = made.suite.set(criterion, task, split)
+                supports = [None] * len(one) if one.support is None else one.support.tolist()
+                for position, image_id in enumerate(one.image_ids):
+                    subset = ("hard_positive", "hard_negative", "easy")[one.subset[position]]
+                    label = int(one.labels[position])
+                    expected.append((image_id, names[image_id], task, label, subset, supports[position]))
+            found = pl.read_parquet(folder / "data" / path / f"{split}.parquet")
+            assert found.columns == ["image_id", "file_name", "task", "label", "subset", "support"]
+            assert found.rows() == expected
+
+
+def test_the_card_says_where_each_table_is(folder):
+    front, _ = front_matter(folder)
+    assert front["license"] == "other"
+    assert front["license_link"] == "LICENCES.txt"
+    assert (folder / front["license_link"]).is_file()
+    assert front["task_categories"] == ["image-classification"]
+    assert front["size_categories"] == ["n<1K"]
+    assert [config["config_name"] for config in front["configs"]] == ["ce", "+7Ece"]
+    paths = [(file["split"], file["path"]) for config in front["configs"] for file in config["data_files"]]
+    assert {split for split, _ in paths} == {"valid", "test"}
+    assert sorted(path for _, path in paths) == sorted(
+        p.relative_to(folder).as_posix() for p in folder.rglob("*.parquet")
+    )
+
+
+def test_the_card_counts(made, folder):
+    _, body = front_matter(folder)
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines() if line.startswith("| ce ")
+    ]
+    records = [made.suite.record("ce", task, "test") for task in ("car", "fire_hydrant")]
+    hard = [sum(r.hard_positives for r in records), sum(r.hard_negatives for r in records)]
+    rows_of_test = pl.read_parquet(folder / "data" / "ce" / "test.parquet").height
+    assert ["ce", "test", "2", str(rows_of_test), *map(str, hard)] in rows
+
+
+def test_croissant_has_what_it_must_and_the_right_hashes(folder):
+    found = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
+    assert found["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+    assert found["@type"] == "sc:Dataset"
+    assert found["license"] == ["https://example.org/by"]
+    files = {file["@id"]: file for file in found["distribution"]}
+    assert len(files) == len(list(folder.rglob("*.parquet"))) == 4
+    for file in files.values():
+        content = (folder / file["contentUrl"]).read_bytes()
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+        assert file["contentSize"] == f"{len(content)} B"
+        assert file["@type"] == "cr:FileObject"
+        assert file["encodingFormat"] == "application/x-parquet"
+    for records in found["recordSet"]:
+        columns = []
+        for field in records["field"]:
+            source = field["source"]
+            assert source["fileObject"]["@id"] in files
+            columns.append((source["extract"]["column"], field["dataType"]))
+        schema = pl.read_parquet_schema(folder / files[source["fileObject"]["@id"]]["contentUrl"])
+        kinds = {pl.Int64: "sc:Integer", pl.Int8: "sc:Integer", pl.Float64: "sc:Float", pl.String: "sc:Text"}
+        assert columns == [(name, kinds[kind]) for name, kind in schema.items()]
+
+
+def test_file_names_are_left_out_where_nobody_knows_them(made, tmp_path, published):
+    export(published, "hf", tmp_path / "out")
+    found = pl.read_parquet(tmp_path / "out" / "data" / "ce" / "test.parquet")
+    assert "file_name" not in found.columns
+    assert found["support"].null_count() == found.height > 0
+    assert front_matter(tmp_path / "out")[0]["license"] == "unknown"
+    assert "license_link" not in front_matter(tmp_path / "out")[0]
+    assert "not recorded" in json.loads((tmp_path / "out" / "croissant.json").read_text())["license"]
+
+
+def test_the_split_all_has_a_name_that_is_free_there(make_suite, tmp_path):
+    export(make_suite({"ce": ["car"]}, ["a", "b", "c", "d"], split="all"), "hf", tmp_path / "out")
+    front, _ = front_matter(tmp_path / "out")
+    assert front["configs"] == [
+        {"config_name": "ce", "data_files": [{"split": "full", "path": "data/ce/full.parquet"}]}
+    ]
+    found = pl.read_parquet(tmp_path / "out" / "data" / "ce" / "full.parquet")
+    assert found["image_id"].to_list() == ["a", "b", "c", "d"]
+
+
+NASTY = "---\nlicense: mit\n<script>alert(1)</script> | [x](y) `*_#"
+
+
+def test_what_users_name_is_only_text(make_suite, tmp_path):
+    suite = make_suite({NASTY: [NASTY]}, [1, 2, 3, 4], licenses=[{"name": NASTY, "url": "x\n# y"}])
+    export(suite, "hf", tmp_path / "out", licences=[NASTY])
+    front, body = front_matter(tmp_path / "out")
+    assert front["license"] == "other"
+    shown = MarkdownIt("commonmark").enable("table").render(body)
+    assert "<script" not in shown
+    assert "<a" not in shown
+    assert shown.count(unescape("&lt;script&gt;alert(1)&lt;/script&gt;").replace("<", "&lt;").replace(">", "&gt;")) == 3
+    assert shown.count("<tr>") == 2 + 2
+    assert shown.count("<h2>") == 4
+    assert all(
+        p.parent.name in {"out", "data"} or p.parent.parent.name == "data" for p in (tmp_path / "out").rglob("*")
+    )
+    json.loads((tmp_path / "out" / "croissant.json").read_text(encoding="utf-8"))
+
+
+def test_criteria_never_share_a_folder(make_suite, tmp_path):
+    suite = make_suite({"mine": ["car"], "Mine": ["car"]}, [1, 2, 3, 4])
+    fails(lambda: export(suite, "hf", tmp_path / "out"), "would both be written", kind=ParameterError)
+    assert list(tmp_path.iterdir()) == []
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXT)
+def test_yaml_reads_every_text_back(text):
+    assert yaml.safe_load(f"key: {yaml_value([text])}\n") == {"key": [text]}
+
+
+@given(TEXT)
+def test_markdown_shows_every_text_as_it_is(text):
+    shown = MarkdownIt("commonmark").render(markdown(text))
+    assert unescape(shown.removeprefix("<p>").removesuffix("</p>\n")) == one_line(text)

@@ -1,0 +1,324 @@
+"""The table of figures: what each needs, gives, and writes. A new figure is one row here; one without a row fails."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_runs import made_runs
+from PIL import Image
+from refusals import fails
+from scored import logits, small_data, small_suite
+
+import nooch
+from nooch.errors import FormatError, InputError, OutputError, ParameterError, UndefinedError
+from nooch.evaluation import CELLS, Predictions
+from nooch.figures.figure_sources import NEEDS
+from nooch.figures.paper_figures import ALL_FIGURES, FIGURES, Sources, check_figures, figure_data, save_figures
+from nooch.published.published_results import paper_results
+from nooch.report import save_sweep
+from nooch.report.sweep_files import load_sweep
+from nooch.results.run_results import paper_cells
+
+GRIDS = {"alpha": [0.0, 0.02], "beta": [0.05, 0.1, 0.16], "tau": [-0.25, 0.0, 0.25]}
+
+_LEVELS = [
+    "source",
+    "criterion",
+    "metric",
+    "subset",
+    "method",
+    "value",
+    "low",
+    "high",
+    "bar",
+    "tasks",
+    "of_tasks",
+    "averaged_tasks",
+    "seeds",
+]
+# name -> columns of its data
+COLUMNS = {
+    "fig3": ["criterion", "side", "task", "all", "hard", "n", "n_hard", "runs"],
+    "fig4": _LEVELS,
+    "fig5": _LEVELS,
+    "fig6": _LEVELS,
+    "fig7": _LEVELS,
+    "fig10": ["alpha", "cues", "tasks"],
+    "fig11": ["split", "side", "tau", "low", "median", "high", "tasks"],
+    "fig12": ["task", "split", "side", "alpha", "beta", "hard", "n", "share"],
+    "fig13": ["task", "split", "side", "alpha", "beta", "hard", "loss"],
+    "fig14": ["task", "split", "side", "tau", "hard", "loss", "low", "median", "high", "tasks"],
+}
+
+
+@pytest.fixture(scope="module")
+def sources():
+    data = small_data()
+    data = data.with_embedding("e", np.random.default_rng(0).normal(size=(len(data), 4)))
+    # a network of all classes: more tasks and more images than the suite's sets have
+    values = np.random.default_rng(1).normal(size=(len(data), len(data.classes)))
+    outputs = Predictions.of(values, data.image_ids, data.classes, scale="logit")
+    return Sources(suite=small_suite(), data=data, predictions=outputs, bootstrap=5, **GRIDS)
+
+
+def assert_within(drawing):
+    """Nothing reaches over the edge of its figure, and no two titles overlap."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(drawing)
+    canvas.draw()
+    box, (width, height) = drawing.get_tightbbox(canvas.get_renderer()), drawing.get_size_inches()
+    assert min(box.x0, box.y0) > -0.02
+    assert box.x1 < width + 0.02
+    assert box.y1 < height + 0.02
+    titles = [ax.title.get_window_extent() for ax in drawing.axes if ax.get_title()]
+    for number, one in enumerate(titles):
+        assert not any(one.overlaps(other) for other in titles[:number])
+
+
+def test_every_figure_has_a_row():
+    assert list(COLUMNS) == list(FIGURES)
+    assert {need for figure in ALL_FIGURES.values() for need in figure.needs} == set(NEEDS)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_has_data_a_drawing_and_words(name, sources):
+    data = figure_data(name, sources)
+    assert data.columns == COLUMNS[name]
+    assert data.height
+    drawing = FIGURES[name].draw(data)
+    panels = [ax for ax in drawing.axes if ax.get_label() != "<colorbar>"]
+    assert panels
+    for ax in panels:
+        assert ax.get_xlabel()
+        assert ax.get_title()
+    assert FIGURES[name].shows
+    assert_within(drawing)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_what_a_figure_needs_is_named_with_the_option_that_gives_it(name):
+    text = fails(lambda: figure_data(name, Sources()), f"{name} (", "needs ", kind=ParameterError)
+    for need in FIGURES[name].needs:
+        if not NEEDS[need].there(Sources()):
+            assert NEEDS[need].remedy in text
+    assert "`" in text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_files_hold_the_figure_and_its_data_the_same_bytes_every_time(name, sources, tmp_path):
+    files = save_figures([name], sources, tmp_path / "a", dpi=50)
+    assert [file.name for file in files] == [f"{name}.{ending}" for ending in ("svg", "pdf", "png", "csv")]
+    assert sorted(files) == sorted((tmp_path / "a").iterdir())
+    again = save_figures([name], replace(sources), tmp_path / "b", dpi=50)
+    for one, two in zip(files, again, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    data = figure_data(name, sources)
+    # numbers come back as they were, whatever their text
+    assert pl.read_csv(files[3], schema=data.schema).equals(data)
+    size = FIGURES[name].draw(data).get_size_inches() * 50
+    assert Image.open(io.BytesIO(files[2].read_bytes())).size == tuple(np.rint(size).astype(int))
+
+
+def test_all_draws_what_can_be_drawn(sources, tmp_path):
+    assert check_figures(["all"], sources) == list(FIGURES)
+    assert check_figures(["all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
+    assert check_figures(["fig4", "all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
+    assert check_figures(["all"], Sources(data=small_data())) == ["fig10", "fig12"]
+    fails(lambda: check_figures(["all"], Sources()), "no figure can be drawn", "`suite`", kind=ParameterError)
+    fails(lambda: check_figures([], sources), "no figure", kind=ParameterError)
+    fails(lambda: check_figures(["fig33"], sources), "did you mean", kind=ParameterError)
+
+
+def test_the_papers_own_numbers():
+    paper = paper_results()
+    for name, metric in (("fig4", "auc"), ("fig5", "error"), ("fig6", "nll"), ("fig7", "ece_paper")):
+        data = figure_data(name, Sources(paper=True))
+        assert set(data["criterion"]) == {"ce", "gist"}
+        assert data.height == 2 * 9 * data["subset"].n_unique()
+        for row in data.iter_rows(named=True):
+            told = paper.filter(
+                pl.col("table") != 5, metric=metric, subset=row["subset"], criterion=row["criterion"], task="average",
+                method=row["method"],
+            ).row(0, named=True)  # fmt: skip
+            assert row["value"] == told["mean"]
+            assert row["high"] - row["low"] == pytest.approx(2 * told["std"])
+            assert (row["tasks"], row["of_tasks"], row["source"]) == (12, 12, "paper")
+
+
+def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
+    suite = small_suite()
+    runs = made_runs(tmp_path / "runs", suite)
+    alone = figure_data("fig7", Sources(suite=suite, runs=runs.path))
+    assert alone["metric"].unique().to_list() == ["ece"]
+    both = Sources(suite=suite, runs=runs.path, paper=True)
+    beside = figure_data("fig7", both)
+    assert beside["metric"].unique().to_list() == ["ece_paper"]
+    assert set(beside["source"]) == {"here", "paper"}
+    assert "the paper's ECE" in FIGURES["fig7"].draw(beside).get_suptitle()
+    # scores from before there was such a metric are not drawn as another one
+    earlier = replace(both.results, cells=both.results.cells.filter(pl.col("metric") != "ece_paper"))
+    object.__setattr__(both, "results", earlier)
+    fails(lambda: figure_data("fig7", both), "no ece_paper", "collect again", kind=UndefinedError)
+
+
+def test_sides_are_compared_with_their_own_side(sources):
+    """A hard side is beside the easy one of its label; beside the paper, which pools them, the figure says so."""
+    for name in ("fig5", "fig6"):
+        assert set(figure_data(name, sources)["subset"]) == set(CELLS)
+        paper = figure_data(name, Sources(paper=True))
+        assert set(paper["subset"]) == {"hard_positive", "hard_negative", "easy"}
+        assert "positives and negatives together" in FIGURES[name].draw(paper).get_suptitle()
+
+
+def test_runs_beside_the_paper(tmp_path):
+    suite = small_suite()
+    runs = made_runs(tmp_path / "runs", suite)
+    sources = Sources(suite=suite, runs=runs.path, paper=True)
+    data = figure_data("fig4", sources)
+    # the runs have no gist
+    assert data.select("source", "criterion").unique(maintain_order=True).sort("source").rows() == [
+        ("here", "ce"), ("here", "~ce"), ("paper", "ce"),
+    ]  # fmt: skip
+    methods = data.filter(source="paper")["method"].unique(maintain_order=True).to_list()
+    assert methods == paper_cells().cells.filter(criterion="ce")["method"].unique(maintain_order=True).to_list()
+    assert data.filter(source="here", criterion="ce")["method"].unique(maintain_order=True).to_list() == [
+        "erm", "label-reweight", "gdro",
+    ]  # fmt: skip
+    drawing = FIGURES["fig4"].draw(data)
+    assert drawing.legends[0].get_texts()[-1].get_text() == "paper"
+    assert_within(drawing)
+    alone = FIGURES["fig5"].draw(figure_data("fig5", sources).filter(criterion="ce"))
+    assert "mean over 2 tasks (here), 12 tasks (paper)" in alone.get_suptitle()
+    assert_within(alone)
+    # Fig. 3 of runs: their ERM
+    assert figure_data("fig3", sources)["runs"].unique().to_list() == [3]
+    fails(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method", kind=ParameterError)
+    one = figure_data("fig4", replace(sources, paper=False, tasks=["car"]))
+    assert one["tasks"].unique().to_list() == [1]
+    fails(lambda: figure_data("fig13", sources), "`predictions`", "`dataset`", kind=ParameterError)
+
+
+def test_predictions_for_other_classes_are_left_alone(sources):
+    data = figure_data("fig4", sources)
+    values = sources.predictions
+    rows = [values.tasks.index(task) for task in ("car", "fire_hydrant")]
+    frame = pl.concat(
+        pl.DataFrame({"image_id": values.image_ids, "task": values.tasks[row], "logit": values.values[row]})
+        for row in rows
+    )
+    scores = nooch.evaluate(sources.suite, frame, ignore_unknown=True)
+    for row in data.iter_rows(named=True):
+        assert row["value"] == scores.value("auc", row["subset"], criterion=row["criterion"], task="average")
+    strange = Predictions.of(values.values[:1].T, values.image_ids, ["dog"], scale="logit")
+    fails(
+        lambda: figure_data("fig4", replace(sources, predictions=strange)), "no predictions for", "dog", kind=InputError
+    )
+    one = figure_data("fig6", replace(sources, tasks=["car"]))
+    assert one["tasks"].unique().to_list() == [1]
+
+
+def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
+    sweep = nooch.sweep_thresholds(sources.data, alpha=[0.0], beta=[0.05, 0.1], splits=["valid", "test"])
+    loaded = load_sweep(save_sweep(sweep, tmp_path / "s"))
+    for name in ("cues", "grid", "tau", "equal"):
+        assert getattr(loaded, name).equals(getattr(sweep, name)), name
+        assert getattr(loaded, name).schema == getattr(sweep, name).schema, name
+    data = figure_data("fig12", replace(sources, sweep=loaded))
+    assert data["alpha"].unique().to_list() == [0.0]
+    assert data["split"].unique().to_list() == ["test"]
+    assert figure_data("fig12", Sources(sweep=loaded, split="valid"))["split"].unique().to_list() == ["valid"]
+    fails(
+        lambda: figure_data("fig12", Sources(sweep=loaded, split="train")),
+        "'train' is no split of the sweep",
+        kind=ParameterError,
+    )
+    # tau was not swept: the dataset is, where it is there
+    assert figure_data("fig11", replace(sources, sweep=loaded)).height
+    fails(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`tau`", kind=ParameterError)
+
+
+def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):
+    data = small_data()
+    whole = nooch.Dataset.build(data.images.drop("split"), data.classes, data.areas)
+    sweep = nooch.sweep_thresholds(whole, alpha=[0.0], beta=[0.05])
+    assert figure_data("fig12", Sources(sweep=sweep))["split"].unique().to_list() == ["all"]
+
+
+def test_a_sweep_that_cannot_be_read(tmp_path):
+    sweep = nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1])
+    folder = save_sweep(sweep, tmp_path / "s")
+    fails(lambda: load_sweep(tmp_path), "is no sweep", "nooch sweep-thresholds", kind=FormatError)
+    (folder / "grid.parquet").write_bytes(b"PAR1 nothing")
+    fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
+    sweep.cues.write_parquet(folder / "grid.parquet")
+    fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
+
+
+def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(sources):
+    data = sources.data
+    few = pl.Series(np.arange(len(data)) % 4 == 0)
+    known = data.images.with_columns(annotated_things=few)
+    data = replace(data, images=known, kinds=dict.fromkeys(data.classes, "thing"))
+    with_suite, without = (replace(sources, data=data, suite=suite) for suite in (sources.suite, None))
+    for name in ("fig12", "fig13"):
+        assert figure_data(name, with_suite).height > 0
+        fails(lambda name=name: figure_data(name, without), "would be left out", kind=InputError)
+
+
+def test_embeddings_are_named_where_there_are_several(sources):
+    two = replace(sources, data=sources.data.with_embedding("f", np.ones((len(sources.data), 2))))
+    fails(lambda: figure_data("fig14", two), "2 embeddings", "`embedding`", kind=ParameterError)
+    fails(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is no embedding", kind=ParameterError)
+    assert figure_data("fig14", replace(two, embedding="e")).equals(figure_data("fig14", sources))
+    fails(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch embed", kind=ParameterError)
+
+
+def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
+    out = tmp_path / "out"
+    fails(
+        lambda: save_figures(["fig10"], sources, out, formats=["gif"]), "'gif' is no figure format", kind=ParameterError
+    )
+    fails(lambda: save_figures(["fig10"], sources, out, dpi=5), "dpi is 5", kind=ParameterError)
+    fails(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3", kind=ParameterError)
+    none = replace(
+        sources, predictions=Predictions.of(np.ones((60, 1)), sources.data.image_ids, ["cow"], scale="logit")
+    )
+    fails(lambda: save_figures(["fig10", "fig3"], none, out), "no task has both", kind=InputError)
+    assert not out.exists()
+    (file,) = [f for f in save_figures(["fig10"], sources, out, formats=[]) if f.suffix == ".csv"]
+    before = file.read_bytes()
+    fails(lambda: save_figures(["fig12", "fig10"], sources, out), "exists already", kind=OutputError)
+    assert list(out.iterdir()) == [file]
+    save_figures(["fig10"], sources, out, formats=["png"], overwrite=True)
+    assert file.read_bytes() == before
+
+
+def test_results_without_a_value_are_nothing_to_draw(tmp_path):
+    suite = small_suite()
+    runs = made_runs(tmp_path / "runs", suite, lost=lambda job: job.method == "gdro")
+    assert "gdro" not in set(figure_data("fig4", Sources(suite=suite, runs=runs.path))["method"])
+    found = Sources(suite=suite, predictions=logits(suite).with_columns(logit=pl.lit(0.0)), bootstrap=0)
+    assert figure_data("fig4", found)["low"].null_count() > 0
+    empty = Sources(sweep=nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1]))
+    object.__setattr__(empty.sweep, "cues", empty.sweep.cues.clear())
+    fails(lambda: figure_data("fig10", empty), "nothing to draw", kind=UndefinedError, helps=False)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_any_level_can_be_drawn(value, other):
+    points = pl.DataFrame(
+        {
+            "source": ["here"] * 2, "criterion": ["ce"] * 2, "metric": ["error"] * 2, "subset": ["hard_positive", "easy"],
+            "method": ["erm"] * 2, "value": [value, other], "low": [None, other - 0.1], "high": [None, other + 0.1], "bar": ["sd"] * 2,
+            "tasks": [1, 1], "of_tasks": [1, 1], "seeds": [1, 1],
+        }
+    )  # fmt: skip
+    (ax,) = FIGURES["fig5"].draw(points).axes
+    assert sorted(x for line in ax.lines if line.get_marker() != "None" for x in line.get_xdata()) == sorted(
+        [value, other]
+    )

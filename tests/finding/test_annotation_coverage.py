@@ -1,0 +1,355 @@
+"""What was not annotated is not absent: labels, CE, its sets and sweeps against loops over images."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracles import collections, coverages, dataset_of, naive_known_A, naive_known_subset
+from refusals import fails as refused
+from scipy.sparse import csr_array
+
+from nooch.challenge import SUBSETS, load_suite, save_suite
+from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
+from nooch.data.coverage import no_exceptions
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
+from nooch.examples.split_images import SplitImages
+from nooch.examples.task_views import UNKNOWN, labels_of
+from nooch.finding.loss_sweep import sweep_losses
+from nooch.finding.suite_builder import find
+from nooch.finding.threshold_sweep import sweep_thresholds
+from nooch.published.sets_as_suite import read_labels
+from nooch.training.environments import Environments
+
+ALPHAS, BETAS = [0.0, 0.05, 0.1, 0.3], [0.02, 0.05, 0.1, 0.3]
+
+
+def fails(act, kind, *parts):
+    refused(act, *parts, kind=kind)
+
+
+@st.composite
+def partly_annotated(draw):
+    images, classes, splits = draw(collections(max_images=20, splits=True))
+    coverage = draw(coverages(classes, len(images)))
+    return images, classes, splits, coverage, coverage.applied(dataset_of(images, classes, splits), classes)
+
+
+@given(partly_annotated(), st.sampled_from(ALPHAS), st.sampled_from(BETAS))
+@settings(deadline=None)
+def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
+    images, classes, splits, coverage, data = sample
+    train = [i for i, split in enumerate(splits) if split == "train"]
+    searched = [s for s in ("valid", "test") if s in splits]
+    if not train or not searched:
+        return
+    suite = find(data, {"ce": CE(alpha, beta)}, allow_unannotated=True)
+    fitted = CE(alpha, beta).fit(data.select("train"))
+    for task in classes:
+        strengths = {c: naive_known_A(images, coverage, train, c, task) for c in classes if c != task}
+        for cue, expected in strengths.items():
+            assert fitted.strength(cue, task) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        if any(abs(a - alpha) < 1e-12 for a in strengths.values()):
+            continue
+        cues = [cue for cue, a in strengths.items() if a > alpha]
+        assert set(fitted.cues(task)) == set(cues)
+        for split in searched if cues else []:
+            rule = {
+                i + 1: naive_known_subset(images[i], {c for c in classes if coverage.unknown(i, c)}, cues, task, beta)
+                for i, own in enumerate(splits)
+                if own == split
+            }
+            challenge = suite.set("ce", task, split)
+            found = dict(zip(challenge.image_ids, (SUBSETS[code] for code in challenge.subset), strict=True))
+            assert found == {i: subset for i, subset in rule.items() if subset in SUBSETS}
+            out = [i for i, subset in rule.items() if subset == "excluded"]
+            positives = sum(task in images[i - 1] for i in out)
+            unlabeled = sum(subset == "unlabeled" for subset in rule.values())
+            assert challenge.excluded == (positives, len(out) - positives, unlabeled)
+
+
+@given(sample=partly_annotated(), parts=st.integers(1, 20))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_factory):
+    *_, data = sample
+    if not {"train"} < set(data.splits):
+        return
+    vectors = np.random.default_rng(0).normal(size=(len(data), 3))
+    data, folder = data.with_embedding("e", vectors), tmp_path_factory.mktemp("unannotated")
+    criteria = {
+        "ce": CE(0.05, 0.1),
+        "gist": Gist("e"),
+        "phi": Attribute("y = 1"),
+        "both": Combination("~ce | gist & phi"),
+    }
+    whole = find(data, criteria, match="ce", allow_unannotated=True)
+    save_suite(whole, folder / "whole")
+    save_dataset(divide(data, min(parts, len(data))), folder / "parts")
+    assert open_dataset(folder / "parts").header.fingerprint == data.fingerprint
+    again = load_dataset(folder / "parts")
+    assert again.fingerprint == data.fingerprint
+    assert again.kinds == data.kinds
+    found = find(open_dataset(folder / "parts"), criteria, match="ce", allow_unannotated=True, out=folder / "suite")
+    table = "challenge_sets.parquet"
+    assert (folder / "suite" / table).read_bytes() == (folder / "whole" / table).read_bytes()
+    assert found.header == load_suite(folder / "whole").header
+    for key in whole.keys:
+        one, task = whole.set(*key), key[1]
+        unknown = data.unknown_labels(task)
+        if unknown is not None:
+            # no set of any criterion has an image of unknown label
+            assert not set(one.image_ids) & set(data.image_ids[unknown])
+    refitted = FittedCE.from_json(json.loads(json.dumps(CE().fit(data.select("train")).to_json())))
+    assert np.array_equal(refitted.A, CE().fit(data.select("train")).A, equal_nan=True)
+
+
+@given(partly_annotated())
+@settings(deadline=None, max_examples=40)
+def test_every_point_of_a_sweep_equals_finding_there(sample):
+    _, classes, _, _, data = sample
+    searched = [s for s in ("valid", "test") if s in data.splits]
+    if "train" not in data.splits or not searched:
+        return
+    sweep = sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, allow_unannotated=True)
+    sides = ("hard_positives", "hard_negatives", "positives", "negatives")
+    for alpha in ALPHAS:
+        suite = find(data, {"ce": CE(alpha, BETAS[1])}, allow_unannotated=True)
+        for task in classes:
+            for split in searched:
+                row = sweep.grid.filter(alpha=alpha, beta=BETAS[1], task=task, split=split).row(0, named=True)
+                if ("ce", task, split) in suite.keys:
+                    record = suite.record("ce", task, split)
+                    assert [row[side] for side in sides] == [getattr(record, side) for side in sides]
+
+
+BOAT_SEA = {
+    # 10 training images with a boat on a sea of .6; the sea was annotated in the first n
+    "classes": ["boat", "sea", "car"],
+    "kinds": {"boat": "thing", "sea": "stuff", "car": "thing"},
+}
+
+
+def _boats(n_train: int, n_test: int, **more) -> Dataset:
+    """In train and test 10 boats on the sea and 10 others, 3 on the sea; the sea was annotated in the first n of either."""
+    rows, splits, annotated = [], [], []
+    for split, n in (("train", n_train), ("test", n_test)):
+        for number in range(20):
+            seen = number % 10 < n
+            rows.append(([0.1] if number < 10 else [0.0]) + ([0.6] if seen and number < 13 else [0.0]) + [0.0])
+            splits.append(split)
+            annotated.append(seen)
+    frame = pl.DataFrame({"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more})
+    return Dataset.build(frame, BOAT_SEA["classes"], csr_array(np.array(rows)), kinds=BOAT_SEA["kinds"])
+
+
+def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
+    data = _boats(5, 6)
+    fitted = CE().fit(data.select("train"))
+    # with 0 for what was not annotated it would be .3 - .1
+    assert fitted.strength("sea", "boat") == pytest.approx(0.5)
+    assert fitted.left_out("boat") == (5, 10)
+    suite = find(data, {"ce": CE()}, tasks="boat")
+    record = suite.record("ce", "boat", "test")
+    assert (record.positives, record.negatives) == (6, 6)
+    assert (record.excluded_positives, record.excluded_negatives, record.excluded_unknown) == (4, 4, 0)
+    # the sea itself: known in 12 images
+    sea = find(data, {"ce": CE(cues={"sea": ["boat"]})}, tasks="sea").record("ce", "sea", "test")
+    assert (sea.positives + sea.negatives, sea.excluded_unknown) == (12, 8)
+
+
+def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
+    few, folder = _boats(4, 10), tmp_path / "d"
+    fails(
+        lambda: find(few, {"ce": CE()}, tasks="boat"),
+        InputError,
+        "training positives of 1 task would be left out",
+        "ce: boat (6 of 10)",
+        "at most half",
+        "allow_unannotated",
+    )
+    save_dataset(few, folder)
+    fails(
+        lambda: find(open_dataset(folder), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "ce: boat (6 of 10)",
+    )
+    assert not (tmp_path / "s").exists()
+    assert find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True).record("ce", "boat", "test").positives == 10
+    bad = _boats(10, 4)
+    fails(
+        lambda: find(bad, {"ce": CE()}, tasks="boat"),
+        InputError,
+        "images would be left out of 1 challenge sets",
+        "ce: boat, test (12 of 20)",
+    )
+    save_dataset(bad, tmp_path / "bad")
+    fails(
+        lambda: find(open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        InputError,
+        "(12 of 20)",
+    )
+    # a sweep refuses the same
+    for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):
+        fails(lambda data=data: sweep_thresholds(data, alpha=[0.05], beta=[0.1], tasks="boat"), InputError, text)
+    # nor does a sweep of the gist count where the class itself is unknown in most images; here 14 of 20
+    gist = _boats(10, 3).with_embedding("e", np.random.default_rng(0).normal(size=(40, 3)))
+    fails(lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"), InputError, "gist: sea, test (14 of 20)")
+    fails(lambda: sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea"), InputError, "sea (14 of 20)")
+    swept = sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea", allow_unannotated=True)
+    assert swept.tau.filter(task="sea").select(pl.sum_horizontal("positives", "negatives")).item() == 6
+    # also without a cue: the kind that was not annotated could have been one
+    none = _boats(0, 10)
+    fails(lambda: find(none, {"ce": CE()}, tasks="car,boat"), InputError, "ce: boat (10 of 10)")
+    # what was fitted before was checked then
+    fitted = CE().fit(few.select("train"))
+    find(few, {"ce": fitted}, tasks="boat")
+
+
+def test_a_label_that_is_unknown_is_never_read_as_absent():
+    data = _boats(5, 6)
+    fails(lambda: data.labels("sea"), InputError, "whether sea is present is unknown in 18 of 40 images", "1")
+    fails(lambda: data.area("sea"), InputError, "the area of sea is unknown")
+    assert data.labels("sea", unknown=True).sum() == 11 + 6 + 18
+    assert np.isnan(data.area("sea", unknown=np.nan)).sum() == 18
+    assert data.unknown_labels("boat") is None
+    assert data.labels("boat").sum() == 20
+    # phi that asks for another class has no value there; one that asks for the label leaves the images out
+    phi = Attribute("sea = 0").fit(data)
+    fails(lambda: phi.phi(data, "boat"), InputError, "has no value for 18 of 40 images", "sea is null")
+    suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
+    assert suite.record("phi", "sea", "test").excluded_unknown == 8
+    # environments by a cue that is unknown
+    cue = Environments(CE().fit(data.select("train")))
+    data = data.select(rows=(data.images["split"] == "train").to_numpy())
+    fails(lambda: cue.of(data, "boat"), UndefinedError, "its cue sea was not annotated in all images")
+
+
+def test_pairs_are_stated_one_by_one():
+    frame = pl.DataFrame({"image_id": [3, 1, 2], "annotated_things": [True, True, False]})
+    areas = csr_array(np.array([[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    pairs = {
+        "unknown": np.array([[1, 0], [0, 1], [0, 0]]),
+        "verified": np.array([[0, 0], [0, 0], [1, 0]]),
+    }
+    data = Dataset.build(frame, ["a", "b"], areas, kinds={"a": "thing", "b": "thing"}, **pairs)
+    # image 3: a is present, not all of it annotated; image 1: b was not looked for; image 2: only a was verified
+    assert data.unknown("a").tolist() == [False, False, True]
+    assert data.unknown_labels("a") is None
+    assert data.unknown("b").tolist() == [True, True, False]
+    assert data.labels("a").tolist() == [False, False, True]
+    fails(
+        lambda: Dataset.build(frame, ["a", "b"], areas, unknown=pairs["unknown"], verified=pairs["unknown"]),
+        ParameterError,
+        "unknown and verified name the same pairs",
+    )
+    fails(lambda: Dataset.build(frame, ["a", "b"], areas, unknown=np.ones((2, 2))), ParameterError, "shape (2, 2)")
+    fails(lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"a": "animal"}), ParameterError, "animal")
+    fails(lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"c": "thing"}), ParameterError, "c")
+    fails(
+        lambda: Dataset.build(frame.with_columns(annotated_things=pl.lit(1)), ["a", "b"], areas),
+        InputError,
+        "column annotated_things",
+    )
+
+
+def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_path):
+    plain = dataset_of([{"a": 0.5}, {"b": 0.1}, {}], ["a", "b"])
+    frame = plain.images.with_columns(annotated_stuff=pl.lit(value=True))
+    everything = Dataset.build(frame, ["a", "b"], plain.areas, kinds={"a": "thing", "b": "stuff"})
+    assert everything.fingerprint == plain.fingerprint
+    assert everything.gaps is None
+    partly = [
+        Dataset.build(
+            frame.with_columns(annotated_stuff=pl.Series(given)), ["a", "b"], plain.areas, kinds={"a": a, "b": "stuff"}
+        )
+        for given, a in (([True, True, False], "thing"), ([True, False, True], "thing"), ([True, True, False], "stuff"))
+    ]
+    stated = [
+        Dataset.build(plain.images, ["a", "b"], plain.areas, **{name: np.array([[0, 0], [0, 0], [1, 0]])})
+        for name in ("unknown", "verified")
+    ]
+    marks = {data.fingerprint for data in (plain, *partly, *stated)}
+    assert len(marks) == 6
+    for number, data in enumerate([everything, *partly, *stated]):
+        save_dataset(data, tmp_path / f"{number}")
+        assert load_dataset(tmp_path / f"{number}").fingerprint == data.fingerprint
+        save_dataset(divide(data, 2), tmp_path / f"parts{number}")
+        assert open_dataset(tmp_path / f"parts{number}").header.fingerprint == data.fingerprint
+
+
+def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
+    plain = dataset_of([{"a": 0.5}, {"b": 0.1}, {}], ["a", "b"])
+    save_dataset(plain, tmp_path / "d")
+    header = json.loads((tmp_path / "d" / "dataset.json").read_text())
+    assert header["version"] == 2
+    del header["kinds"]
+    (tmp_path / "d" / "dataset.json").write_text(json.dumps({**header, "version": 1}))
+    old = load_dataset(tmp_path / "d")
+    assert old.fingerprint == plain.fingerprint == header["fingerprint"]
+    assert old.gaps is None
+    assert open_dataset(tmp_path / "d").part(0).fingerprint == plain.fingerprint
+
+
+def test_losses_are_swept_over_known_labels_alone():
+    data = _boats(5, 6)
+    part = data.select("test")
+    random = np.random.default_rng(0)
+    predictions = pl.DataFrame(
+        {"image_id": part.image_ids, "sea": random.normal(size=20), "boat": random.normal(size=20)}
+    )
+    swept = sweep_losses(
+        data, predictions, alpha=[0.05], beta=[0.1], tasks=["boat", "sea"], scale="logit", allow_unannotated=True
+    )
+    suite = find(data, {"ce": CE()}, tasks="boat")
+    row = swept.grid.filter(task="boat").row(0, named=True)
+    record = suite.record("ce", "boat", "test")
+    assert (row["hard_positives"], row["hard_negatives"]) == (record.hard_positives, record.hard_negatives)
+    nll = np.logaddexp(0, predictions["boat"].to_numpy())
+    hard = part.images["image_id"].is_in(suite.set("ce", "boat", "test").ids("hard_negative")).to_numpy()
+    assert hard.sum() == 3
+    assert row["loss_negative"] == pytest.approx(nll[hard].mean())
+    fails(
+        lambda: sweep_losses(_boats(4, 6), predictions, alpha=[0.05], beta=[0.1], tasks=["boat"], scale="logit"),
+        InputError,
+        "ce: boat (6 of 10)",
+    )
+
+
+def test_a_page_of_the_report_has_no_label_where_it_is_unknown():
+    data = _boats(5, 6)
+    suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
+    given = labels_of(suite, "sea", SplitImages.of(suite, "test", data))
+    assert (given == UNKNOWN).tolist() == data.select("test").unknown_labels("sea").tolist()
+    assert (given == 1).sum() == 9
+
+
+def test_published_sets_take_no_label_from_what_was_not_annotated(tmp_path):
+    save_dataset(_boats(5, 6), tmp_path / "d")
+    assert read_labels(tmp_path / "d").classes == ("boat", "car")
+
+
+def test_parts_say_the_same_of_what_was_annotated(tmp_path):
+    first, second = divide(dataset_of([{"a": 0.5}, {"b": 0.1}], ["a", "b"]), 2)
+    stated = Dataset.build(second.images, ["a", "b"], second.areas, unknown=np.array([[1, 0]]))
+    of_kind = Dataset.build(second.images, ["a", "b"], second.areas, kinds={"a": "thing"})
+    for other, text in (
+        (stated, "has other exceptions than part 0"),
+        (of_kind, "has other kinds of classes than part 0"),
+    ):
+        fails(lambda other=other: save_dataset([first, other], tmp_path / "d"), InputError, text)
+    save_dataset([replace(first, exceptions=no_exceptions((1, 2))), stated], tmp_path / "d")
+    again = load_dataset(tmp_path / "d")
+    assert again.unknown_labels("a").tolist() == [False, True]
+    assert open_dataset(tmp_path / "d").part(1).unknown_labels("a").tolist() == [True]
+
+
+def test_a_fit_that_was_altered_is_none():
+    saved = CE().fit(_boats(5, 6).select("train")).to_json()
+    assert FittedCE.from_json(saved).left_out("boat") == (5, 10)
+    for known in ({**saved["known"], "counts": [[1]]}, {"own": saved["known"]["own"]}):
+        with pytest.raises(FormatError, match="is no fitted CE criterion"):
+            FittedCE.from_json({**saved, "known": known})

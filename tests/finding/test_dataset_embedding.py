@@ -1,0 +1,406 @@
+"""Embedding: the vectors do not depend on parts, what is done is kept, and the dataset is whole at every moment."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from oracles import dataset_of
+from refusals import fails
+from waiting import HANGS, until
+
+from nooch.criteria import CE, Gist
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
+from nooch.encoders import embed_captions, encoder
+from nooch.engines import LocalEngine
+from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.finding import dataset_embedding as embedding
+from nooch.finding.dataset_embedding import embed
+from nooch.finding.suite_builder import find
+from nooch.resources import limited_threads
+
+WORDS = [
+    "a",
+    "red",
+    "car",
+    "stands",
+    "on",
+    "the",
+    "wet",
+    "road",
+    "beside",
+    "an",
+    "old",
+    "tree",
+    "and",
+    "two",
+    "dogs",
+    "sleep",
+    "under",
+    "green",
+    "grass",
+]
+
+
+def _data(n=60, captioned=lambda _: True):
+    random = np.random.default_rng(2)
+    images = [{"Y": 0.2, "A": float(a)} if a > 0.4 else {"A": float(a)} for a in random.random(n)]
+    data = dataset_of(images, ["Y", "A"], random.choice(["train", "valid", "test"], n).tolist())
+    rows = [
+        (image, " ".join(random.choice(WORDS, size)))
+        for image in data.images["image_id"]
+        for size in random.integers(2, 9, image % 3)
+        if captioned(image)
+    ]
+    captions = pl.DataFrame(rows, schema=["image_id", "caption"], orient="row")
+    return Dataset.build(data.images, data.classes, data.areas, captions)
+
+
+def _parts(tmp_path, parts=4, data=None):
+    return save_dataset(divide(_data() if data is None else data, parts), tmp_path / "parts")
+
+
+def _loaded(folder):
+    opened = open_dataset(folder)
+    return [opened.part(number) for number in range(opened.n_parts)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("make_map", [None, lambda: LocalEngine(2).map])
+def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
+    folder = _parts(tmp_path, parts)
+    progress = []
+    more = {} if make_map is None else {"map": make_map(), "threads": 1}
+    opened, name = embed(open_dataset(folder), "lexical", progress=lambda *counts: progress.append(counts), **more)
+    expected = embed_captions(_data(), encoder("lexical"))
+    assert name == "lexical-256"
+    assert opened.embedding_names == (name,)
+    assert np.array_equal(load_dataset(folder).embeddings[name], expected, equal_nan=True)
+    assert np.array_equal(np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected, equal_nan=True)
+    # parts, or sentences where there is one part
+    assert progress[-1] == ((parts, parts) if parts > 1 else (_data().captions["caption"].n_unique(),) * 2)
+    files = sorted(file.relative_to(folder / "embeddings").as_posix() for file in folder.rglob("*.npy"))
+    assert files == ([f"{name}/part-{k:07d}.npy" for k in range(parts)] if parts > 1 else [f"{name}.npy"])
+    # nothing else is left, and nothing is done again
+    assert not list(folder.glob(".*"))
+    before = (folder / "dataset.json").stat().st_mtime_ns
+    assert embed(open_dataset(folder), "lexical")[1] == embed(open_dataset(folder), None)[1] == name
+    assert (folder / "dataset.json").stat().st_mtime_ns == before
+    assert open_dataset(folder).fingerprint == _data().fingerprint
+
+
+def test_a_dataset_in_memory_is_embedded_there(tmp_path):
+    folder = _parts(tmp_path, 2)
+    before = (folder / "dataset.json").read_bytes()
+    data, name = embed(load_dataset(folder), "lexical")
+    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    np.savez(tmp_path / "clip.npz", image_ids=data.image_ids, embeddings=np.eye(60)[:, :5])
+    data, other = embed(data, str(tmp_path / "clip.npz"))
+    assert set(data.embedding_names) == {name, other} == {"lexical-256", "file-clip"}
+    assert np.array_equal(data.embeddings[other], np.eye(60)[:, :5])
+    assert (folder / "dataset.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_folder_that_cannot_be_written_gives_a_note(tmp_path, parts, monkeypatch):
+    folder, notes = _parts(tmp_path, parts), []
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    fails(lambda: embed(open_dataset(folder), "lexical"), "nothing can be written there", kind=OutputError)
+    data, name = embed(open_dataset(folder), "lexical", note=notes.append)
+    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    assert len(notes) == 1
+    assert notes[0].startswith("the embedding is not kept: ")
+    assert open_dataset(folder).embedding_names == ()
+
+
+def test_sentence_vectors_differ_in_their_last_bits_alone(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    folder = _parts(tmp_path)
+    _, name = embed(open_dataset(folder), "all-MiniLM-L6-v2")
+    found = load_dataset(folder).embeddings[name]
+    expected = embed_captions(_data(), encoder("all-MiniLM-L6-v2"))
+    known = ~np.isnan(expected).any(axis=1)
+    assert np.array_equal(known, ~np.isnan(found).any(axis=1))
+    cosines = (found * expected).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    assert cosines[known].min() > 1 - 1e-6
+
+
+def test_parts_without_captions_have_rows_of_nan(tmp_path):
+    data = _data(captioned=lambda image: image > 30)
+    folder = _parts(tmp_path, 4, data)
+    _, name = embed(open_dataset(folder), "lexical")
+    assert np.array_equal(
+        load_dataset(folder).embeddings[name], embed_captions(data, encoder("lexical")), equal_nan=True
+    )
+    assert np.isnan(open_dataset(folder).part(0).embeddings[name]).all()
+
+
+def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
+    folder, ids = _parts(tmp_path), _data().image_ids
+    values = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
+    np.savez(tmp_path / "clip.npz", image_ids=ids[:0:-1], embeddings=values[:0:-1])
+    _, name = embed(open_dataset(folder), str(tmp_path / "clip.npz"))
+    found = load_dataset(folder).embeddings[name]
+    assert np.array_equal(found[1:], values[1:])
+    assert np.isnan(found[0]).all()
+    # a file of that name again, with other vectors of another length
+    np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=values[:, :2])
+    assert embed(open_dataset(folder), str(tmp_path / "clip.npz"))[1] == name == "file-clip"
+    assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
+    np.savez(tmp_path / "other.npz", image_ids=ids + 1000, embeddings=values)
+    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "names none of the dataset's images")
+    assert not list(folder.glob(".*"))
+    values[7, 1] = np.inf
+    np.savez(tmp_path / "other.npz", image_ids=ids, embeddings=values)
+    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "not finite")
+    assert not list(folder.glob(".*"))
+
+
+def test_gist_is_found_in_parts_as_in_one_piece(tmp_path):
+    folder, out = _parts(tmp_path), tmp_path / "suite"
+    _, name = embed(open_dataset(folder), "lexical")
+    find(open_dataset(folder), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=out)
+    whole = save_dataset(load_dataset(folder), tmp_path / "whole")
+    find(open_dataset(whole), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=tmp_path / "other")
+    for file in ("challenge_sets.parquet", "suite.json"):
+        assert (out / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
+
+
+OWN = """
+import os, time
+import numpy as np
+
+class Slow:
+    identity, in_parts = "slow", True
+    def encode(self, sentences, progress=None):
+        with open(os.environ["SEEN"], "a") as seen:
+            seen.write(f"{len(sentences)} {os.environ.get('OMP_NUM_THREADS')}\\n")
+        time.sleep(float(os.environ.get("PAUSE", "0")))
+        return np.array([[len(s), ord(s[0])] for s in sentences], np.float32)
+    def describe(self):
+        return {}
+
+class Uneven(Slow):
+    identity = "uneven"
+    def encode(self, sentences, progress=None):
+        return np.ones((len(sentences), 1 + len(sentences) % 2), np.float32)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module with encoders of the user's own, and the file that says what they were asked for."""
+    (tmp_path / "own_encoders.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    embedding._made.cache_clear()
+    return tmp_path / "seen"
+
+
+def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
+    folder = _parts(tmp_path, 10)
+    words = [
+        sys.executable,
+        "-m",
+        "nooch",
+        "embed",
+        str(folder),
+        "--encoder",
+        "own_encoders:Slow",
+        "--engine",
+        "local:2",
+    ]
+    killed = 0
+    for pause in ("0.4", "0.4", "0"):
+        process = subprocess.Popen(
+            words, env={**os.environ, "PAUSE": pause}, stderr=subprocess.PIPE, start_new_session=True, text=True
+        )
+        if pause != "0":
+            wanted = len(list(_done(folder))) + 2
+            until(lambda wanted=wanted: len(list(_done(folder))) >= wanted, while_=lambda p=process: p.poll() is None)
+            assert process.poll() is None, process.stderr.read()
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+            assert "slow" not in open_dataset(folder).embedding_names
+        process.communicate(timeout=HANGS)
+    assert process.returncode == 0
+    lines = own.read_text().splitlines()
+    # a part that was under way when it was killed is begun again: two workers, two kills
+    assert 10 <= len(lines) <= 10 + 2 * killed * 2
+    finished = {line.split()[0] for line in lines}
+    assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
+    assert {line.split()[1] for line in lines} <= {"1", "2"}, "two jobs side by side share the processors"
+    assert np.array_equal(
+        load_dataset(folder).embeddings["slow"],
+        np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),
+        equal_nan=True,
+    )
+    assert not list(folder.glob(".*"))
+
+
+def _done(folder: Path):
+    return folder.glob(".embedding-slow/parts/*.npy")
+
+
+def _slow():
+    from own_encoders import Slow
+
+    return Slow()
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
+    folder = _parts(tmp_path, parts)
+    replace = Path.replace
+
+    def broken(*_):
+        raise KeyboardInterrupt
+
+    # between the parts and their listing
+    with monkeypatch.context() as patch:
+        patch.setattr(embedding, "add_embedding_files", broken)
+        with pytest.raises(KeyboardInterrupt):
+            embed(open_dataset(folder), "own_encoders:Slow")
+    assert len(list((folder / "embeddings").rglob("*.npy"))) == parts
+    # ... and before the last of them is put in its place
+    last = list((folder / "embeddings").rglob("*.npy"))[-1]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda path, to: broken() if to == last else replace(path, to))
+        with pytest.raises(KeyboardInterrupt):
+            embed(open_dataset(folder), "own_encoders:Slow")
+    assert open_dataset(folder).embedding_names == ()
+    embed(open_dataset(folder), "own_encoders:Slow")
+    assert len(own.read_text().splitlines()) == parts
+    assert not list(folder.glob(".*"))
+    assert len(load_dataset(folder).embeddings["slow"]) == 60
+
+
+def test_memory_holds_one_part(tmp_path, own, monkeypatch):
+    folder, sizes = _parts(tmp_path, 6), []
+    part_of = Dataset.part
+
+    def watched(self, number, reads=None):
+        part = part_of(self, number, reads)
+        sizes.append((len(part), reads))
+        return part
+
+    monkeypatch.setattr(Dataset, "part", watched)
+    embed(open_dataset(folder), "own_encoders:Slow")
+    assert sizes == [(10, ("captions",))] * 6
+
+
+def test_what_cannot_be_embedded_is_refused(tmp_path, own):
+    folder = _parts(tmp_path, 3)
+    fails(lambda: embed(open_dataset(folder), None), "needs an encoder", kind=ParameterError)
+    fails(lambda: embed(open_dataset(folder), "own_encoders:Uneven"), "of embedding uneven has shape", kind=InputError)
+    assert open_dataset(folder).embedding_names == ()
+    empty = _parts(tmp_path / "empty", 2, _data(captioned=lambda _: False))
+    fails(lambda: embed(open_dataset(empty), "own_encoders:Slow"), "has no captions", kind=UndefinedError)
+    fails(lambda: embed(open_dataset(empty), "lexical"), "has no captions", kind=UndefinedError)
+    bare = dataset_of([{"Y": 0.1}, {"A": 0.2}], ["Y", "A"])
+    save_dataset(divide(bare, 2), tmp_path / "bare")
+    fails(lambda: embed(open_dataset(tmp_path / "bare"), "lexical"), "has no captions", kind=InputError)
+    for path in (folder, empty, tmp_path / "bare"):
+        assert not list(path.glob(".*"))
+
+
+def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, monkeypatch):
+    folder, saved = _parts(tmp_path, 5), []
+
+    def save(file, values, **more):
+        saved.append(len(values))
+        if len(saved) > 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, values, **more)
+
+    write = np.save
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", save)
+        fails(
+            lambda: embed(open_dataset(folder), "lexical"),
+            "cannot write: No space left on device",
+            "parts that are done are kept",
+            kind=OutputError,
+        )
+    # the vectors of all captions, then parts
+    assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
+    _, name = embed(open_dataset(folder), "lexical")
+    assert len(load_dataset(folder).embeddings[name]) == 60
+    assert not list(folder.glob(".*"))
+
+
+def test_a_worker_with_another_model_is_refused(tmp_path, own, monkeypatch):
+    folder = _parts(tmp_path)
+    import own_encoders
+
+    def mapping(function, items):
+        monkeypatch.setattr(own_encoders.Slow, "identity", "other")
+        return map(function, items)
+
+    fails(
+        lambda: embed(open_dataset(folder), "own_encoders:Slow", map=mapping),
+        "is other here, and slow where the work began",
+    )
+    assert open_dataset(folder).embedding_names == ()
+
+
+def test_workers_have_the_device_and_precision_of_the_driver(monkeypatch):
+    torch = pytest.importorskip("torch")
+    sbert = pytest.importorskip("sentence_transformers") and encoder("minilm", precision="bf16")
+    assert sbert.chosen == {"device": "cpu", "precision": "bf16"} or sbert.on_gpu
+    # a worker on a machine with a GPU
+    options = tuple(sbert.chosen.items())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: not sbert.on_gpu)
+    made = embedding._made("minilm", options)
+    assert (made.identity, made.chosen) == (sbert.identity, sbert.chosen)
+    assert encoder("minilm").identity != sbert.identity
+
+
+def test_two_processes_do_not_embed_the_same_captions(tmp_path, own):
+    folder = _parts(tmp_path)
+
+    def mapping(function, items):
+        fails(
+            lambda: embed(open_dataset(folder), "own_encoders:Slow"), "another process is embedding", kind=OutputError
+        )
+        return map(function, items)
+
+    embed(open_dataset(folder), "own_encoders:Slow", map=mapping)
+
+
+def test_threads_are_limited_and_given_back():
+    code = """
+    import os, sys
+    import threadpoolctl, numpy
+    from nooch.resources import limited_threads
+    def most():
+        return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=0)
+    numpy.ones((300, 300)) @ numpy.ones((300, 300))
+    before = most(), dict(os.environ)
+    with limited_threads(1):
+        assert most() <= 1 and os.environ["OMP_NUM_THREADS"] == "1"
+    with limited_threads(None):
+        assert dict(os.environ) == before[1]
+    assert (most(), dict(os.environ)) == before
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_torch_takes_the_threads_that_are_left_to_it():
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with limited_threads(2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,135 @@
+"""Sweeps against finding at every point."""
+
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from oracles import collections, dataset_of, naive_A
+from refusals import fails
+
+from nooch.challenge import POOLED
+from nooch.criteria import CE, Gist
+from nooch.errors import InputError, ParameterError
+from nooch.finding.suite_builder import find
+from nooch.finding.threshold_sweep import sweep_thresholds
+
+# areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below which nothing lies
+BETAS = [0.0, 0.02, 0.05, 0.1, 0.15, 0.3]
+ALPHAS = [0.0, 0.03, 0.1, 0.3]
+SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
+
+
+@given(
+    collections(splits=True),
+    st.lists(st.sampled_from(ALPHAS), min_size=1),
+    st.lists(st.sampled_from(BETAS), min_size=1),
+)
+@settings(max_examples=60)
+def test_every_point_equals_finding_there(collection, alphas, betas):
+    images, classes, splits = collection
+    searched = [s for s in ("valid", "test") if s in splits]
+    if "train" not in splits or not searched:
+        return
+    data = dataset_of(images, classes, splits)
+    sweep = sweep_thresholds(data, alpha=alphas, beta=betas)
+    assert sweep.grid.height == (len(classes) + 1) * len(searched) * len(set(alphas)) * len(set(betas))
+    for alpha in set(alphas):
+        for beta in set(betas):
+            suite = find(data, {"ce": CE(alpha, beta)})
+            rows = sweep.grid.filter(alpha=alpha, beta=beta)
+            for split in searched:
+                pooled = np.zeros(4, dtype=int)
+                for task in classes:
+                    row = rows.filter(task=task, split=split).row(0, named=True)
+                    counts = [row[side] for side in SIDES]
+                    if ("ce", task, split) in suite.keys:
+                        record = suite.record("ce", task, split)
+                        assert counts == [getattr(record, side) for side in SIDES]
+                    else:
+                        assert counts[:2] == [0, 0]
+                    assert row["share_positive"] == (counts[0] / counts[2] if counts[2] else None)
+                    assert row["share_negative"] == (counts[1] / counts[3] if counts[3] else None)
+                    pooled += counts
+                row = rows.filter(task=POOLED, split=split).row(0, named=True)
+                assert [row[side] for side in SIDES] == pooled.tolist()
+    train = [image for image, split in zip(images, splits, strict=True) if split == "train"]
+    for task, alpha, n_cues in sweep.cues.rows():
+        strengths = [naive_A(train, cue, task) for cue in classes if cue != task]
+        if not any(abs(s - alpha) < 1e-12 for s in strengths):
+            assert n_cues == sum(s > alpha for s in strengths)
+
+
+@given(collections(splits=True))
+@settings(max_examples=40)
+def test_the_most_equal_point_is_the_one_that_looking_through_all_gives(collection):
+    images, classes, splits = collection
+    if "train" not in splits or "test" not in splits:
+        return
+    sweep = sweep_thresholds(dataset_of(images, classes, splits), alpha=ALPHAS, beta=BETAS, splits=["test"])
+    found = {task: row for task, *row in sweep.equal.drop("split").rows()}
+    for task in (*classes, POOLED):
+        points = sweep.grid.filter(task=task).rows(named=True)
+        pairs = [(r["share_positive"], r["share_negative"]) for r in points]
+        balances = [abs(p - q) / (p + q) for p, q in pairs if p and q]
+        assert (task in found) == bool(balances)
+        if balances:
+            alpha, beta, p, q, imbalance = found[task]
+            assert imbalance == pytest.approx(min(balances), abs=1e-12)
+            best = [min(a, b) for a, b in pairs if a and b and abs(a - b) / (a + b) <= imbalance]
+            assert min(p, q) == max(best)
+            (row,) = [r for r in points if (r["alpha"], r["beta"]) == (alpha, beta)]
+            assert (row["share_positive"], row["share_negative"]) == (p, q)
+
+
+def _with_gist(n=90):
+    random = np.random.default_rng(0)
+    images = [{c: 0.2 for c in "YAB" if random.random() < 0.5} for _ in range(n)]
+    vectors = random.normal(size=(n, 5)).round(1)
+    vectors[::9] = np.nan
+    data = dataset_of(images, ["Y", "A", "B", "never"], [["train", "valid", "test"][i % 3] for i in range(n)])
+    return data.with_embedding("e", vectors)
+
+
+def test_tau_equals_finding_at_each_value():
+    data = _with_gist()
+    taus = [-0.5, 0.0, 0.25, 0.9]
+    sweep = sweep_thresholds(data, tau=taus, embedding="e")
+    for tau in taus:
+        suite = find(data, {"gist": Gist("e", tau)})
+        for record in suite.header.sets:
+            row = sweep.tau.filter(task=record.task, split=record.split, tau=tau).row(0, named=True)
+            assert [row[side] for side in SIDES] == [getattr(record, side) for side in SIDES]
+    # a class that no training image has is in no set, and not in the table
+    assert set(sweep.tau["task"]) == {"Y", "A", "B", POOLED}
+    # more positives and fewer negatives are hard as tau grows
+    for part in sweep.tau.sort("tau").partition_by(["task", "split"]):
+        assert part["hard_positives"].is_sorted()
+        assert part["hard_negatives"].is_sorted(descending=True)
+    assert sweep.grid.height == 0 == sweep.cues.height == sweep.equal.height
+
+
+def test_what_cannot_be_swept():
+    data = _with_gist()
+    for options in ({}, {"alpha": [0.1]}, {"beta": [0.1]}):
+        fails(lambda o=options: sweep_thresholds(data, **o), "nothing to sweep", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, alpha=[-0.1], beta=[0.1]), "alpha", "-0.1", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, alpha=[0.1], beta=[float("nan")]), "beta", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, tau=[1.5], embedding="e"), "tau", "cosine", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, tau=[0.5]), "embedding", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, tau=[0.5], embedding="f"), "'f'", kind=ParameterError)
+    fails(lambda: sweep_thresholds(data, alpha=[0.1], beta=[0.1], splits=["all"]), "all", kind=ParameterError)
+    unknown = dataset_of([{"Y": float("nan")}], ["Y", "A"])
+    fails(lambda: sweep_thresholds(unknown, alpha=[0.1], beta=[0.1]), "areas are unknown", kind=InputError)
+
+
+def test_progress_and_many_thresholds():
+    """More than 127 betas no longer fit codes of eight bits."""
+    data, seen = _with_gist(), []
+    betas = np.linspace(0, 1, 301)
+    sweep = sweep_thresholds(data, alpha=[0.0], beta=betas, progress=lambda *what: seen.append(what))
+    assert seen[-1] == ("counting on test", 4, 4)
+    suite = find(data, {"ce": CE(0.0, float(betas[60]))})
+    for record in suite.header.sets:
+        row = sweep.grid.filter(pl.col("beta") == betas[60], task=record.task, split=record.split).row(0, named=True)
+        assert row["hard_negatives"] == record.hard_negatives

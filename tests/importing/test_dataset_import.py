@@ -1,0 +1,401 @@
+"""An import gives what reading into memory, splitting and dividing gives, in any number of parts and by any workers."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from coco_files import STUFF, THINGS, collections, document, image, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusals import fails
+from same_datasets import same_folder, told
+
+from nooch import CocoReading
+from nooch.data import divide, load_dataset, open_dataset, save_dataset
+from nooch.engines import LocalEngine
+from nooch.errors import InputError, OutputError, ParameterError
+from nooch.importing import part_import as import_parts
+from nooch.importing.dataset_import import import_dataset, with_split
+from nooch.plans import SplitPlan
+from nooch.readers.coco.coco_reader import read_coco
+
+# texts that look like what lies between elements, and like keys
+NASTY = st.sampled_from(
+    ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", "", '}, {"image_id": 1, "category_id": 1}, {']
+)  # fmt: skip
+NESTED = st.recursive(
+    NASTY | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY, inner, max_size=2),
+    max_leaves=6,
+)
+ORDERS = st.permutations(["info", "licenses", "images", "annotations", "categories", "more"])
+
+
+@st.composite
+def sources(draw):
+    """Random files by role, as text: of odd order and spacing, with odd members and masks in place of areas."""
+    content = draw(collections())
+    every = [i for files in content.values() for file in files for i in file["images"]]
+    for files in content.values():
+        for file in files:
+            sizes = {i["id"]: (i["height"], i["width"]) for i in file["images"]}
+            for annotation in file["annotations"]:
+                annotation["attributes"] = draw(NESTED)
+                height, width = sizes[annotation["image_id"]]
+                if draw(st.integers(0, 3)) == 0:
+                    del annotation["area"]
+                    ones = draw(st.integers(0, height * width))
+                    annotation["segmentation"] = {"counts": [height * width - ones, ones], "size": [height, width]}
+            for entry in file["images"]:
+                if draw(st.integers(0, 3)) == 0:
+                    entry["file_name"] = draw(st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"]))
+    if draw(st.booleans()):
+        listed = [*{i["id"]: i for i in every}.values(), image(2**62 + 1)]
+        texts = [
+            {"image_id": draw(st.sampled_from(listed))["id"], "caption": draw(NASTY)}
+            for _ in range(draw(st.integers(0, 9)))
+        ]
+        content["captions"] = [{"images": listed, "annotations": texts}]
+    return {role: [_text(draw, file) for file in files] for role, files in content.items()}
+
+
+def _text(draw, file):
+    file = {
+        **file,
+        "more": draw(NESTED | st.lists(st.fixed_dictionaries({"images": NESTED, "annotations": NESTED}), max_size=3)),
+    }
+    text = json.dumps(
+        {k: file[k] for k in draw(ORDERS) if k in file},
+        indent=draw(st.sampled_from([None, 0, 2])),
+        ensure_ascii=draw(st.booleans()),
+    )
+    return draw(st.sampled_from(["", " \n"])) + text + draw(st.sampled_from(["", "\r\n\t "]))
+
+
+PLANS = st.sampled_from(
+    [None, SplitPlan("50/25/25", 3), SplitPlan("60/20/20", 1, r"(\d?)(\.|$)"), SplitPlan("50/50/0", 2, "width")]
+)
+
+
+SMALL = {"part_size": 60, "slice_size": 900}
+
+
+def _import(out, *, slice_size=900, things=(), stuff=(), captions=(), **more):
+    """Import COCO files, decoded in small slices."""
+    return import_dataset(CocoReading(things, stuff, captions, slice_size=slice_size), out, **more)
+
+
+def _expected(folder, files, plan=None, part_size=60, **more):
+    """What the import should write: the files read into memory, split and divided."""
+    whole = with_split(read_coco(**files, **more), plan)
+    return save_dataset(divide(whole, -(-len(whole) // part_size)), folder)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
+)
+@given(
+    sample=sources(),
+    plan=PLANS,
+    part_size=st.none() | st.integers(1, 9),
+    slice_size=st.integers(1, 300),
+)
+def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("import")
+    files = {
+        role: [write(folder / f"{role}{n}.json", text) for n, text in enumerate(texts)]
+        for role, texts in sample.items()
+    }
+    whole, problem = told(lambda: with_split(read_coco(**files), plan))
+    done, other = told(
+        lambda: _import(folder / "data", **files, part_size=part_size, split=plan, slice_size=slice_size)
+    )
+    assert str(problem) == str(other)
+    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (["data"] if done else [])
+    if whole is None:
+        return
+    save_dataset(whole if part_size is None else divide(whole, -(-len(whole) // part_size)), folder / "whole")
+    same_folder(folder / "data", folder / "whole")
+    assert done.header.fingerprint == whole.fingerprint
+    assert done.annotated == whole.areas.nnz
+    assert done.captions == (0 if whole.captions is None else whole.captions.height)
+
+
+def _files(folder, n=400):
+    """Things and stuff of n images, and captions, with texts that look like boundaries."""
+    images = [image(i * 7 % n + 1, 8, 8) for i in range(n)]
+    things = [{"image_id": k % n + 1, "category_id": list(THINGS)[k % 4], "area": k % 9 / 4} for k in range(3 * n)]
+    stuff = [
+        {"image_id": k % n + 1, "category_id": list(STUFF)[k % 4], "area": 1.5, "note": "},{"} for k in range(2 * n)
+    ]
+    said = [{"image_id": k % n + 1, "caption": f'{k} }}, {{"id": 1'} for k in range(n // 2)]
+    texts = {"things": document(images, things), "stuff": document(images, stuff, STUFF)}
+    texts["captions"] = {"images": images, "annotations": said}
+    return {role: [write(folder / f"{role}.json", text)] for role, text in texts.items()}
+
+
+@pytest.mark.parametrize("part_size", [None, 60])
+def test_processes_do_not_matter(tmp_path, part_size):
+    files, plan, shown = _files(tmp_path / "in"), SplitPlan("70/10/20"), []
+    _import(
+        tmp_path / "data",
+        **files,
+        split=plan,
+        part_size=part_size,
+        map=LocalEngine(2).map,
+        progress=lambda *told: shown.append(told),
+    )
+    same_folder(tmp_path / "data", _expected(tmp_path / "whole", files, plan, part_size or 400))
+    steps = ["reading annotation files", "putting parts together", "writing"]
+    assert list(dict.fromkeys(what for what, _, _ in shown)) == steps
+    last = {what: (done, total) for what, done, total in shown}
+    assert all(done == total > 0 for done, total in last.values())
+    n_parts = 7 if part_size else 1
+    assert last["putting parts together"] == (n_parts, n_parts)
+    assert open_dataset(tmp_path / "data").n_parts == n_parts
+    assert (tmp_path / "data" / "images.parquet").is_file() == (part_size is None)
+
+
+def _stopping(done, most):
+    """A map that counts what is done, and is interrupted when that is ``most``."""
+
+    def mapping(function, items):
+        for item in items:
+            if len(done) == most:
+                raise KeyboardInterrupt
+            result = function(item)
+            done.append(f"{type(item).__name__} {item!r}")
+            yield result
+
+    return mapping
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.4, 0.75, 0.95])
+def test_an_interrupted_import_resumes(tmp_path, share):
+    files, plan = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg")
+    every, done = [], []
+
+    def go(out, how):
+        _import(tmp_path / out, **files, split=plan, map=how, **SMALL)
+
+    go("whole", _stopping(every, None))
+    stop = int(share * len(every))
+    with pytest.raises(KeyboardInterrupt):
+        go("parts", _stopping(done, stop))
+    assert not (tmp_path / "parts").exists()
+    assert len(done) == stop
+    go("parts", _stopping(done, None))
+    assert len(set(done)) == len(done) == len(every), "something was done twice"
+    same_folder(tmp_path / "parts", tmp_path / "whole")
+    same_folder(tmp_path / "parts", _expected(tmp_path / "expected", files, plan))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["expected", "in", "parts", "whole"]
+
+
+RUN = """
+import sys
+from pathlib import Path
+from nooch import CocoReading, import_dataset
+from nooch.engines import LocalEngine
+from nooch.plans import SplitPlan
+
+if __name__ == "__main__":
+    out, *files = map(Path, sys.argv[1:])
+    reading = CocoReading(*([file] for file in files), slice_size=900)
+    import_dataset(reading, out, split=SplitPlan("70/10/20"), map=LocalEngine(2).map, part_size=60)
+"""
+
+
+def test_a_killed_import_never_does_again_what_was_done(tmp_path):
+    files = _files(tmp_path / "in", 2000)
+    words = [sys.executable, str(write(tmp_path / "run.py", RUN)), str(tmp_path / "parts")]
+    words += [str(file) for (file,) in files.values()]
+    before: dict[str, int] = {}
+    for most in (1, 8, 16, 24, 30):
+        process = subprocess.Popen(words, start_new_session=True)
+        try:
+            kept: dict[str, int] = {}
+            while process.poll() is None and len(kept) < most:
+                kept = {p.name: p.stat().st_ino for p in tmp_path.glob(".parts.importing-*/*") if _is_kept(p)}
+        finally:
+            # the driver alone: its workers are to end by themselves
+            process.kill()
+            process.wait()
+        assert process.returncode == -signal.SIGKILL
+        assert not (tmp_path / "parts").exists()
+        assert before.items() <= kept.items(), "what was done was done again"
+        before = kept
+    assert subprocess.run(words, check=False).returncode == 0
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, SplitPlan("70/10/20")))
+
+
+def _is_kept(path):
+    # temporary files begin with a dot
+    return path.suffix == ".msgpack" or path.name.startswith("part-")
+
+
+def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
+    files = _files(tmp_path / "in", 100)
+    rows = "".join(f"{i},{('train', 'val', 'train')[i % 3]}\n" for i in range(1, 101))
+    plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n" + rows)))
+    for i in range(1, 90):
+        write(tmp_path / "pictures" / f"{i % 7}" / f"{i:012d}.jpg", "")
+    done = _import(
+        tmp_path / "parts", **files, split=plan, images=tmp_path / "pictures", map=LocalEngine(2).map, **SMALL
+    )
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures"))
+    assert done.header.image_root == str(tmp_path / "pictures")
+    assert done.header.provenance["notes"] == [
+        f"11 of 100 image files are not below {tmp_path / 'pictures'}",
+        "50 images have no caption: they have no gist",
+        "no image is in the split test",
+    ]
+
+
+def _refuses(tmp_path, kind, *words, helps=True, **more):
+    before = sorted(tmp_path.rglob("*"))
+    fails(lambda: _import(tmp_path / "new" / "parts", **more), *words, kind=kind, helps=helps)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path):
+    files = _files(tmp_path / "in", 100)
+    _refuses(tmp_path, ParameterError, "no annotation file was given", captions=files["captions"])
+    _refuses(tmp_path, ParameterError, "a part of 0 images", **files, part_size=0)
+    _refuses(tmp_path, ParameterError, "neither a column nor a pattern", **files, split=SplitPlan("70/10/20", 0, "("))
+    _refuses(tmp_path, ParameterError, "matches no part of", **files, split=SplitPlan("70/10/20", 0, "x"))
+    _refuses(tmp_path, InputError, "leaves test empty", **files, split=SplitPlan("98.5/1/0.5"))
+    _refuses(tmp_path, InputError, "no such folder of images", **files, images=tmp_path / "nowhere", helps=False)
+    plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n1,train\n")))
+    _refuses(tmp_path, InputError, "the split leaves out 99 of 100 images", **files, split=plan)
+    for folder in ("a", "b"):
+        write(tmp_path / "pictures" / folder / f"{5:012d}.jpg", "")
+    _refuses(tmp_path, InputError, "several files are called", **files, images=tmp_path / "pictures")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "parts").mkdir()
+    _refuses(tmp_path, OutputError, "exists already", **files)
+
+
+def _no_room(*_args, **_more):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _no_room_in_other_words(*_args, **_more):
+    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)])
+def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, name, fault):
+    files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
+    write_it = getattr(import_parts, name)
+
+    def sometimes(*args, **more):
+        done.append(args)
+        return (fault if len(done) > 3 else write_it)(*args, **more)
+
+    def go():
+        _import(tmp_path / "parts", **files, split=plan, **SMALL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(import_parts, name, sometimes)
+        text = fails(go, ".parts.importing-", "cannot write: No space left", "goes on where it was", kind=OutputError)
+    assert ".json" not in text
+    assert len(done) == 4
+    (kept,) = tmp_path.glob(".parts.importing-*")
+    before = {p: p.stat().st_ino for p in kept.iterdir() if _is_kept(p)}
+    assert before
+    go()
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+
+
+def test_image_files_that_came_meanwhile_are_seen(tmp_path):
+    files, pictures, rounds = _files(tmp_path / "in", 100), tmp_path / "pictures", []
+    write(pictures / "a" / f"{1:012d}.jpg", "")
+
+    def go(most):
+        def mapping(function, items):
+            rounds.append(list(items))
+            for item in rounds[-1]:
+                if isinstance(item, import_parts.PartJob) and item.number == most:
+                    raise KeyboardInterrupt
+                yield function(item)
+
+        _import(tmp_path / "parts", **files, images=pictures, map=mapping, part_size=20)
+
+    def parts():
+        return [len(items) for items in rounds if items and isinstance(items[0], import_parts.PartJob)]
+
+    for stop in (2, 3):
+        with pytest.raises(KeyboardInterrupt):
+            go(stop)
+    # the same files: parts that are done stay
+    assert parts() == [5, 3]
+    write(pictures / "b" / f"{2:012d}.jpg", "")
+    go(None)
+    assert parts() == [5, 3, 5]
+    found = load_dataset(tmp_path / "parts")
+    assert found.images["file_name"][:2].to_list() == [f"a/{1:012d}.jpg", f"b/{2:012d}.jpg"]
+    assert f"98 of 100 image files are not below {pictures}" in found.provenance["notes"]
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
+    files = _files(tmp_path / "in", 100)
+
+    def mapping(function, items):
+        yield from map(function, items)
+        os.utime(files["stuff"][0], (1, 1))
+
+    _refuses(tmp_path, InputError, "was changed while it was read", **files, map=mapping)
+
+
+def test_two_imports_of_one_dataset_do_not_run_at_once(tmp_path):
+    files = _files(tmp_path / "in", 100)
+
+    def mapping(function, items):
+        fails(
+            lambda: _import(tmp_path / "parts", **files),
+            "another process is importing this dataset",
+            kind=OutputError,
+        )
+        return map(function, items)
+
+    _import(tmp_path / "parts", **files, map=mapping)
+    assert load_dataset(tmp_path / "parts").fingerprint == read_coco(**files).fingerprint
+
+
+def test_what_other_imports_left_is_tidied_up(tmp_path):
+    files = _files(tmp_path / "in", 100)
+
+    def stop(function, items):
+        next(iter(map(function, items)))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _import(tmp_path / "parts", **files, part_size=7, map=stop)
+    write(tmp_path / ".parts.importing-0" / "scan-0.msgpack", "x")
+    write(tmp_path / ".parts2.importing-0" / "scan-0.msgpack", "x")
+    _import(tmp_path / "parts", **files)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".parts2.importing-0", "in", "parts"]
+    before = load_dataset(tmp_path / "parts").fingerprint
+    _import(tmp_path / "parts", things=files["things"], overwrite=True)
+    assert load_dataset(tmp_path / "parts").fingerprint != before
+
+
+def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
+    tiny = shared_data / "coco-real" / "coco-tiny" / "annotations"
+    files = {
+        "things": [tiny / f"instances_{part}.json" for part in ("train2017", "val2017")],
+        "stuff": [shared_data / "stuff-json" / "stuff_examples.json"],
+        "captions": [shared_data / "captions" / "captions_val2017.json"],
+    }
+    plan = SplitPlan("70/10/20")
+    cut = {"part_size": 60, "slice_size": 20_000}
+    done = _import(tmp_path / "parts", **files, split=plan, map=LocalEngine(2).map, **cut)
+    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
+    assert done.header.n_images > 160
+    # most of the captions are of other images
+    assert any("captions belong to images that no annotation file lists" in n for n in done.header.provenance["notes"])

@@ -1,0 +1,233 @@
+"""Imports of label maps and boxes give what reading them into memory and dividing gives, in any number of parts."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coco_files import write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from refusals import fails
+from same_datasets import same_folder, told
+
+from nooch.data import divide, load_dataset, save_dataset
+from nooch.engines import LocalEngine
+from nooch.errors import InputError
+from nooch.importing.dataset_import import import_dataset, with_split
+from nooch.plans import SplitPlan
+from nooch.readers.boxes import BoxReading, read_boxes
+from nooch.readers.label_maps import MapReading, read_label_maps
+
+LIST = "0 sky\n3 road\n7 fire hydrant\n"
+
+
+def _save(folder, name, pixels):
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.array(pixels, np.uint8)).save(folder / name)
+
+
+def _maps(folder, names, values=(0, 3, 7, 255)):
+    """Maps of these names, in two folders."""
+    random = np.random.default_rng(len(names))
+    for number, name in enumerate(names):
+        _save(folder / "maps" / f"{number % 2}", f"{name}_ids.png", random.choice(values, (1 + number % 3, 4)))
+    return folder / "maps"
+
+
+def _same(folder, read, reading, part_size, plan=None, **more):
+    """What reading into memory gives, and what an import gives; what one refuses, the other refuses alike."""
+    whole, problem = told(lambda: with_split(read(), plan))
+    done, other = told(
+        lambda: import_dataset(reading, folder / "new" / "data", part_size=part_size, split=plan, **more)
+    )
+    assert str(problem) == str(other)
+    assert (folder / "new").exists() == (done is not None)
+    if done is not None:
+        n_parts = 1 if part_size is None else -(-len(whole) // part_size)
+        save_dataset(divide(whole, n_parts), folder / "whole")
+        same_folder(folder / "new" / "data", folder / "whole")
+        assert [p.name for p in (folder / "new").iterdir()] == ["data"]
+    return problem
+
+
+def _both(folder, maps, part_size, plan=None, images=None, **more):
+    listed = write(folder / "classes.txt", LIST)
+    read = lambda: read_label_maps(maps, listed, void=[255], suffix="_ids", images=images)  # noqa: E731
+    return _same(folder, read, MapReading(maps, listed, [255], "_ids"), part_size, plan, images=images, **more)
+
+
+NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.sets(
+    st.sampled_from(["a", "b c", "9", "10", "é", "007", "x-1"]), min_size=1
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(names=NAMES, part=st.none() | st.integers(1, 9), plan=st.sampled_from([None, SplitPlan("50/25/25", 1)]))
+def test_any_cut_gives_the_same_bytes(names, part, plan, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("maps")
+    _both(folder, _maps(folder, sorted(names)), part, plan)
+
+
+def test_images_notes_and_processes(tmp_path):
+    names = [f"{i:012d}" for i in range(40)]
+    maps = _maps(tmp_path, names)
+    for name in names[:-7]:
+        write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", "")
+    assert _both(tmp_path, maps, 9, SplitPlan("60/20/20"), tmp_path / "pictures", map=LocalEngine(2).map) is None
+
+
+@pytest.mark.parametrize("case", ["value", "mode", "no image", "twice", "none", "broken"])
+def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
+    maps, images = _maps(tmp_path, [f"{i}" for i in range(8)]), None
+    if case == "value":
+        _save(maps, "100_ids.png", [[9, 9]])
+    elif case == "mode":
+        _save(maps, "100_ids.png", np.zeros((2, 2, 3)))
+    elif case == "no image":
+        images = tmp_path / "pictures"
+        write(images / "other.jpg", "")
+    elif case == "twice":
+        _save(maps, "05_ids.png", [[0]])
+    elif case == "none":
+        maps = tmp_path / "nowhere"
+    else:
+        write(maps / "100_ids.png", "x")
+    words = {
+        "value": "2 pixels have value 9, which is no class",
+        "mode": "is a RGB image",
+        "no image": "no image is called after a map, such as 0, 1 and 6 more",
+        "twice": "several maps have the same name: 5",
+        "none": "no such folder of label maps",
+        "broken": "cannot be read as an image",
+    }
+    assert words[case] in str(_both(tmp_path, maps, 3, images=images))
+
+
+def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
+    maps = _maps(tmp_path, ["1", "2"])
+    listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
+    words = ["import", "label-maps", maps, tmp_path / "out", "--classes", listed, "--suffix", "_ids"]
+    for more in ([], ["--part-size", 1]):
+        done = run_cli(*words, *more)
+        assert done.code == 2
+        assert "255 'unknown'" in done.err
+        assert "add --void 255" in done.err
+        assert not (tmp_path / "out").exists()
+        assert run_cli(*words, *more, "--void", 255, "--overwrite").code == 0
+        assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")
+        shutil.rmtree(tmp_path / "out")
+
+
+def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _save(Path("maps"), "1_ids.png", [[9]])
+    assert str(_both(tmp_path, Path("maps"), 3)).startswith("maps/1_ids.png: 1 pixels have value 9")
+
+
+def test_an_interrupted_import_resumes_and_changes_are_told(tmp_path):
+    maps, done = _maps(tmp_path, [f"{i}" for i in range(150)]), []
+    listed = write(tmp_path / "classes.txt", LIST)
+
+    def mapping(function, items):
+        for item in items:
+            if len(done) == 4:
+                done.append(None)
+                raise KeyboardInterrupt
+            done.append(repr(item))
+            yield function(item)
+
+    act = lambda how: import_dataset(  # noqa: E731
+        MapReading(maps, listed, [255], "_ids"), tmp_path / "parts", part_size=50, map=how
+    )
+    with pytest.raises(KeyboardInterrupt):
+        act(mapping)
+    act(mapping)
+    # three batches of maps, three parts, and the interruption
+    assert len(done) == len(set(done)) == 7
+    whole = read_label_maps(maps, listed, void=[255], suffix="_ids")
+    same_folder(tmp_path / "parts", save_dataset(divide(whole, 3), tmp_path / "whole"))
+
+    def changing(function, items):
+        yield from map(function, items)
+        os.utime(maps / "0" / "2_ids.png", (1, 1))
+
+    reading = MapReading(maps, listed, [255], "_ids")
+    fails(
+        lambda: import_dataset(reading, tmp_path / "x", map=changing), "was changed while it was read", kind=InputError
+    )
+
+
+# boxes
+
+BOX = st.tuples(st.integers(0, 2), *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2)
+BOXES = st.dictionaries(
+    st.integers(0, 10**6) | st.sampled_from(["a", "b c", "007"]), st.lists(BOX, max_size=40), min_size=1
+)
+
+
+def _yolo(folder, boxes):
+    for name, listed in boxes.items():
+        lines = [
+            f"{key} {(left + right) / 128} {(top + bottom) / 128} {(right - left) / 64} {(bottom - top) / 64}\n"
+            for key, (left, right), (top, bottom) in listed
+        ]
+        write(folder / "in" / f"{name}.txt", "".join(lines))
+    return folder / "in", "yolo", write(folder / "names.txt", "sky\nroad\ncar\n")
+
+
+def _voc(folder, boxes):
+    for name, listed in boxes.items():
+        objects = "".join(
+            f"<object><name>{'abc'[key]}</name><bndbox><xmin>{left + 1}</xmin><xmax>{right}</xmax><ymin>{top + 1}</ymin>"
+            f"<ymax>{bottom}</ymax></bndbox></object>"
+            for key, (left, right), (top, bottom) in listed
+            if left < right and top < bottom
+        )
+        size = "<size><width>64</width><height>64</height></size>"
+        write(folder / "in" / f"{name}.xml", f"<a><filename>{name}.jpg</filename>{size}{objects}</a>")
+    return folder / "in", "voc", None
+
+
+def _openimages(folder, boxes):
+    rows = [
+        f"{name},/m/{key},{left / 64},{right / 64},{top / 64},{bottom / 64}\n"
+        for name, listed in boxes.items()
+        for key, (left, right), (top, bottom) in listed
+    ]
+    return write(folder / "boxes.csv", "ImageID,LabelName,XMin,XMax,YMin,YMax\n" + "".join(rows)), "openimages", None
+
+
+@pytest.mark.parametrize("kind", [_yolo, _voc, _openimages])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
+@given(boxes=BOXES, part=st.none() | st.integers(1, 4), bare=st.sets(st.integers(0, 9), max_size=3))
+def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("boxes")
+    source, name, classes = kind(folder, boxes)
+    images = folder / "pictures" if bare else None
+    for image in bare:
+        write(folder / "pictures" / f"{image}.jpg", "")
+    reading = BoxReading(source, name, classes, images)
+    _same(folder, lambda: read_boxes(source, name, classes=classes, images=images), reading, part)
+
+
+def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
+    """Sums depend on their order in the last digits: recorded with the areas below, in the order of the file."""
+    areas = [0.1, 0.2, 0.3] * 9
+    write(tmp_path / "in" / "1.txt", "".join(f"0 .5 .5 {area} 1\n" for area in areas))
+    names = write(tmp_path / "names.txt", "car\nroad\n")
+    expected = 0.0
+    for area in areas:
+        expected += area
+    assert read_boxes(tmp_path / "in", "yolo", classes=names).areas.data.tolist() == [expected]
+
+
+def test_the_command_tells_the_same(run_cli, tmp_path):
+    maps, listed = _maps(tmp_path, [f"{i}" for i in range(20)]), write(tmp_path / "classes.txt", LIST)
+    words = ["--classes", listed, "--void", 255, "--suffix", "_ids", "--split", "60/20/20", "--format", "json"]
+    one = run_cli("import", "label-maps", maps, tmp_path / "a", *words)
+    two = run_cli("import", "label-maps", maps, tmp_path / "b", *words, "--part-size", 6, "--engine", "local:2")
+    assert two.code == 0, two.err
+    assert two.json == one.json | {"dataset": str(tmp_path / "b")}

@@ -1,0 +1,467 @@
+"""Importing tables of every format, in one part and in several, gives what a slow reading of their rows gives."""
+
+import json
+import math
+import os
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from coco_files import areas_of, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusals import fails
+
+from nooch.data import class_name, load_dataset, open_dataset
+from nooch.engines import LocalEngine
+from nooch.errors import InputError, NoochError, ParameterError
+from nooch.importing.dataset_import import import_dataset, with_split
+from nooch.plans import SplitPlan
+from nooch.readers.reader_contract import read
+from nooch.readers.table_files import file_schema
+from nooch.readers.table_layouts import LongTable, TableOfImages
+from nooch.readers.table_reading import TableReading
+from nooch.readers.table_rows import Columns
+
+IDS = st.sampled_from(
+    [
+        list(range(-3, 12)),
+        [2**62 + i * 7**20 for i in range(9)],
+        [f"{i:012d}" for i in range(5, 20)],
+        ["a", "b,c", 'd"e', "f\ng", "10", "9", "é", "h/i", "00"],
+    ]
+)
+CLASSES = st.sampled_from(["cat", "fire hydrant", " cat ", 'a "b"', "line\nend", "", None, "dog, wet", "zebra"])
+# sums of these are exact, whatever their order
+AREAS = st.none() | st.integers(0, 64).map(lambda x: x / 64) | st.sampled_from([0, 1])
+EXTRA = {
+    "weight": st.none() | st.integers(-9, 9) | st.floats(-1, 1),
+    "place": st.none() | st.sampled_from(["sea", "1", "é,x"]),
+}
+FOLDS = {"train": "train", "VAL": "valid", "7": "test"}
+LABELS = {
+    "flag": st.booleans(),
+    "number": st.sampled_from([0, 1]),
+    "kind": st.sampled_from(["a b", "c", "0"]),
+    "level": st.integers(0, 3),
+}
+
+
+@st.composite
+def long_tables(draw):
+    """Rows of images, classes and areas, in any order; attributes and splits are the same in all rows of an image."""
+    ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, max_size=12))
+    about = {i: {k: draw(v) for k, v in EXTRA.items()} | {"fold": draw(st.sampled_from(list(FOLDS)))} for i in ids}
+    # areas as text may also be stated as unknown
+    areas = draw(st.sampled_from([AREAS, st.sampled_from([None, "unknown", " Unknown", "0.25", "1"])]))
+    return [{"id": i, "class": draw(CLASSES), "area": draw(areas), **about[i]} for i in draw(st.permutations(ids * 3))]
+
+
+@st.composite
+def tables_of_images(draw):
+    """Rows with labels of several kinds, one for each image."""
+    ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, unique=True))
+    return [
+        {"id": i, **{k: draw(v) for k, v in (LABELS | EXTRA).items()}, "fold": draw(st.sampled_from(list(FOLDS)))}
+        for i in ids
+    ]
+
+
+WRITERS = {
+    "csv": lambda frame, path: frame.write_csv(path),
+    "tsv": lambda frame, path: frame.write_csv(path, separator="\t", quote_style="non_numeric"),
+    "parquet": lambda frame, path: frame.write_parquet(path, row_group_size=3),
+    "jsonl": lambda frame, path: frame.write_ndjson(path),
+}
+READERS = {
+    "csv": lambda path: pl.read_csv(path, infer_schema_length=None),
+    "tsv": lambda path: pl.read_csv(path, infer_schema_length=None, separator="\t"),
+    "parquet": pl.read_parquet,
+    "jsonl": pl.read_ndjson,
+}
+
+
+def _written(rows, kind, n_files, folder):
+    """The rows as a file, or as a folder of part files; and as they are read, all at once."""
+    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False).with_columns(pl.col("weight").cast(pl.Float64))
+    edges = [round(i * frame.height / n_files) for i in range(n_files + 1)]
+    path = folder / ("table" if n_files > 1 else f"table.{kind}")
+    files = [path / f"part-{n}.{kind}" for n in range(n_files)] if n_files > 1 else [path]
+    files[0].parent.mkdir(exist_ok=True)
+    for file, (a, b) in zip(files, pairwise(edges), strict=True):
+        WRITERS[kind](frame[a:b], file)
+    return path, [READERS[kind](file) for file in files]
+
+
+def _long_oracle(rows, area):
+    """Image -> class -> area, and the pairs that are stated as unknown."""
+    areas, unknown = {}, set()
+    for row in rows:
+        classes = areas.setdefault(row["id"], {})
+        text = str(row["class"] or "").strip()
+        if not text:
+            continue
+        name, value = class_name(text), row[area] if area else None
+        if str(value).strip().lower() == "unknown":
+            unknown.add((row["id"], name))
+        else:
+            classes[name] = classes.get(name, 0.0) + (math.nan if value is None else float(value))
+    return areas, unknown
+
+
+def _images_oracle(rows, labels):
+    """Image -> classes that are present."""
+    found = {row["id"]: set() for row in rows}
+    for label in labels:
+        values = {str(row[label]).lower() for row in rows}
+        one = next((yes for no, yes in (("0", "1"), ("false", "true")) if values <= {no, yes}), None)
+        for row in rows:
+            if one is None:
+                found[row["id"]].add(class_name(f"{label}={row[label]}"))
+            elif str(row[label]).lower() == one:
+                found[row["id"]].add(label)
+    return found
+
+
+def _with_ids(rows):
+    """Ids as integers where all of them are written in digits."""
+    if all(re.fullmatch("[0-9]{1,18}", str(row["id"])) for row in rows):
+        return [row | {"id": int(row["id"])} for row in rows]
+    return rows
+
+
+def _imported(reading, folder, n_images):
+    """The dataset, which is the same in one part, two and three, and as it is read into memory."""
+    data = read(reading)
+    for n_parts in (1, 2, 3):
+        size = None if n_parts == 1 else -(-n_images // n_parts)
+        done = import_dataset(reading, folder / f"{n_parts}", part_size=size)
+        loaded = load_dataset(folder / f"{n_parts}")
+        assert done.header.fingerprint == loaded.fingerprint == data.fingerprint
+        assert loaded.provenance == data.provenance
+        assert (done.annotated, done.has_areas) == (data.areas.nnz, data.has_areas)
+        assert done.attributes == list(data.attributes)
+        assert loaded.images.equals(data.images)
+    assert sorted(p.name for p in folder.iterdir()) == sorted([reading.path.name, "1", "2", "3"])
+    return data
+
+
+def _check_images(data, rows, columns):
+    """Attributes, file names and splits are those of the first row of each image."""
+    first = {}
+    for row in rows:
+        first.setdefault(row["id"], row)
+    expected = [first[i] for i in sorted(first)]
+    assert data.images["image_id"].to_list() == [row["id"] for row in expected]
+    for name in data.attributes:
+        assert data.images[name].to_list() == [row[name] for row in expected]
+    if columns.file_name:
+        names = [row[columns.file_name] for row in expected]
+        assert data.images["file_name"].to_list() == [None if name is None else str(name) for name in names]
+    if columns.split:
+        assert data.images["split"].to_list() == [FOLDS[str(row[columns.split])] for row in expected]
+
+
+FILES = {"kind": st.sampled_from(list(WRITERS)), "n_files": st.sampled_from([1, 1, 2])}
+COLUMNS = [
+    {},
+    {"attributes": ["place", "weight"]},
+    {"attributes": []},
+    {"split": "fold", "split_values": {"7": "test"}},
+    {"file_name": "place"},
+]
+MANY = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
+)
+
+
+@MANY
+@given(rows=long_tables(), area=st.sampled_from(["area", None]), columns=st.sampled_from(COLUMNS), **FILES)
+def test_long_tables_are_those_of_a_loop(rows, area, kind, n_files, columns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    # without it, areas would be an attribute, which must be the same in all rows of an image
+    rows = rows if area else [{k: v for k, v in row.items() if k != "area"} for row in rows]
+    path, frames = _written(rows, kind, n_files, folder)
+    reading = TableReading(path, Columns("id", **columns), LongTable("class", area))
+    try:
+        rows = _with_ids(pl.concat(frames).to_dicts())
+    except pl.exceptions.SchemaError:
+        fails(lambda: read(reading), "part files differ", kind=InputError)
+        return
+    areas, unknown = _long_oracle(rows, area)
+    data = _imported(reading, folder, len(areas))
+    found = {i: {c: None if math.isnan(a) else a for c, a in classes.items()} for i, classes in areas_of(data).items()}
+    assert found == {i: {c: None if math.isnan(a) else a for c, a in cs.items()} for i, cs in areas.items()}
+    ids, marks = data.images["image_id"].to_list(), {c: data.unknown_labels(c) for c in data.classes}
+    stated = {(i, c) for c, mark in marks.items() if mark is not None for i, m in zip(ids, mark, strict=True) if m}
+    assert stated == {(i, c) for i, c in unknown if c not in areas[i]}
+    _check_images(data, rows, reading.columns)
+
+
+@MANY
+@given(
+    rows=tables_of_images(),
+    labels=st.sets(st.sampled_from(list(LABELS)), min_size=1),
+    columns=st.sampled_from(COLUMNS),
+    **FILES,
+)
+def test_tables_of_images_are_those_of_a_loop(rows, labels, kind, n_files, columns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wide")
+    path, frames = _written(rows, kind, n_files, folder)
+    reading = TableReading(path, Columns("id", **columns), TableOfImages(sorted(labels)))
+    try:
+        rows = _with_ids(pl.concat(frames).to_dicts())
+    except pl.exceptions.SchemaError:
+        fails(lambda: read(reading), "part files differ", kind=InputError)
+        return
+    data = _imported(reading, folder, len(rows))
+    assert {i: set(classes) for i, classes in areas_of(data).items()} == _images_oracle(rows, sorted(labels))
+    assert all(math.isnan(area) for classes in areas_of(data).values() for area in classes.values())
+    _check_images(data, rows, reading.columns)
+
+
+PLAIN = ["", "1", "-1", "+1", "007", "1.5", "-.5", "5.", "1e5", "1e", "inf", "Inf", "+inf", "nan", "NaN"]
+TEXT = ["true", "False", "TRUE", "x", " 1", "null", "2020-01-01", "1.5.5", "-", "."]
+QUOTED = ['"1"', '""', '"a\nb"', '"a""b"', '"a,b"', '"\n"', '"1.5"', '"true"']
+LONG = ["12345678901234567890123", "18446744073709551615", "-9223372036854775809", "9223372036854775807"]
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pool=st.lists(st.sampled_from([*PLAIN, *TEXT, *QUOTED, *LONG]), min_size=1, max_size=4),
+    picks=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)) | st.none(), max_size=9),
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.booleans(),
+    before=st.sampled_from(["", "\n", "\ufeff"]),
+)
+def test_columns_of_csv_have_the_types_that_polars_infers(pool, picks, end, last, before, tmp_path_factory):
+    cell = lambda n: pool[n % len(pool)]  # noqa: E731
+    lines = ['a,"b\nc"', *("" if pick is None else f"{cell(pick[0])},{cell(pick[1])}" for pick in picks)]
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    path.write_bytes((before + end.join(lines) + (end if last else "")).encode())
+    assert file_schema(path) == dict(pl.read_csv(path, infer_schema_length=None).schema)
+
+
+def test_types_of_csv_are_those_of_all_rows(tmp_path):
+    rows = [f"{i},{i % 2 == 0},,{i},7\n" for i in range(3000)]
+    rows[2500] = "2500.5,1,x,,18446744073709551616\n"
+    path = write(tmp_path / "t.csv", "a,b,c,d,e\n" + "".join(rows))
+    found = file_schema(path)
+    assert found == dict(pl.read_csv(path, infer_schema_length=None).schema)
+    assert list(found.values()) == [pl.Float64, pl.String, pl.String, pl.Int64, pl.Int128]
+
+
+def test_types_of_json_lines_are_those_of_its_first_hundred_rows(tmp_path):
+    rows = [{"id": i, "y": i % 2, "n": i, **({"late": 1} if i > 150 else {})} for i in range(200)]
+    path = write(tmp_path / "t.jsonl", "\n\n".join(map(json.dumps, rows)))
+    reading = TableReading(path, Columns("id"), TableOfImages(["y"]))
+    assert _imported(reading, tmp_path, 200).attributes == ("n",)
+    rows[120]["n"] = "x"
+    write(path, "\n".join(map(json.dumps, rows)))
+    fails(lambda: import_dataset(reading, tmp_path / "again"), "cannot be read", kind=InputError, helps=False)
+
+
+def test_a_file_name_with_a_pattern_is_a_name(tmp_path):
+    for kind, writer in WRITERS.items():
+        writer(pl.DataFrame({"id": [1, 2], "y": [0, 1]}), tmp_path / f"t[1]*.{kind}")
+        writer(pl.DataFrame({"id": [3], "y": [1]}), tmp_path / f"t1x.{kind}")
+        reading = TableReading(tmp_path / f"t[1]*.{kind}", Columns("id"), TableOfImages(["y"]))
+        import_dataset(reading, tmp_path / f"[o]*{kind}", part_size=1)
+        assert load_dataset(tmp_path / f"[o]*{kind}").images["image_id"].to_list() == [1, 2]
+
+
+def _expensive(folder, n=4000):
+    """A long table of n images, three rows each, far apart."""
+    rows = [f"{i % n * 7 % n},class {i % 11},{i % 97 / 100},{i % n * 7 % n % 3}\n" for i in range(3 * n)]
+    return write(folder / "table.csv", "id,class,area,place\n" + "".join(rows))
+
+
+def test_engines_and_parts_do_not_matter_and_progress_is_told(tmp_path):
+    reading = TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area"))
+    plan, shown = SplitPlan("70/10/20", 0, r"..?$"), []
+    whole = with_split(read(reading), plan)
+    for part_size, map_, n_parts in ((None, map, 1), (600, map, 7), (600, LocalEngine(2).map, 7)):
+        out = tmp_path / f"{n_parts}"
+        show = lambda *what: shown.append(what)  # noqa: E731
+        done = import_dataset(
+            reading, out, part_size=part_size, split=plan, map=map_, progress=show, overwrite=out.exists()
+        )
+        assert done.header.fingerprint == whole.fingerprint
+        assert open_dataset(out).n_parts == n_parts
+        assert load_dataset(out).images.equals(whole.images)
+    steps = ["reading annotation files", "putting parts together", "splitting parts", "writing"]
+    assert list(dict.fromkeys(what for what, _, _ in shown)) == steps
+    assert all(done == total > 0 for done, total in {what: rest for what, *rest in shown}.values())
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.9])
+def test_an_interrupted_import_resumes(tmp_path, share):
+    reading, done = TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area")), []
+    # types, a look at all rows, the hash, rows by part; parts
+    total = 4 + 7
+
+    def counted(function, items, most):
+        for item in items:
+            if len(done) == most:
+                raise KeyboardInterrupt
+            result = function(item)
+            done.append((repr(function), repr(item)))
+            yield result
+
+    def go(most):
+        import_dataset(reading, tmp_path / "out", part_size=600, map=lambda f, items: counted(f, items, most))
+
+    with pytest.raises(KeyboardInterrupt):
+        go(int(share * total))
+    assert not (tmp_path / "out").exists()
+    # rows that a killed job left are not taken for its own
+    for folder in tmp_path.glob(".out.importing-*"):
+        left = folder / "rows" / "part=0"
+        if not left.exists():
+            left.mkdir(parents=True)
+            pl.DataFrame({"x": [1]}).write_parquet(left / "00000000.parquet")
+    go(None)
+    assert len(set(done)) == len(done) == total
+    assert load_dataset(tmp_path / "out").fingerprint == read(reading).fingerprint
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "table.csv"]
+
+
+@pytest.mark.parametrize("part_size", [None, 7])
+@pytest.mark.parametrize(
+    ("name", "ids"), [("path", range(1, 41)), (None, range(1, 41)), (None, [f"x{i}" for i in range(40)])]
+)
+def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
+    names = [f"{i:012d}.jpg" if isinstance(i, int) else f"{i}.jpg" for i in ids]
+    for file in names[:-3]:
+        write(tmp_path / "pictures" / file[-5] / file, "")
+    write(tmp_path / "pictures" / "others.jpg", "")
+    rows = "".join(f"{i},{file},{len(file) % 2}\n" for i, file in zip(ids, names, strict=True))
+    path = write(tmp_path / "table.csv", "id,path,y\n" + rows)
+    sides = {i: ("train", "valid", "test")[n % 3] for n, i in enumerate(ids)}
+    text = "image_id,split\n" + "".join(f"{i},{side}\n" for i, side in sides.items())
+    plan, pictures = SplitPlan(str(write(tmp_path / "split.csv", text))), tmp_path / "pictures"
+    reading = TableReading(path, Columns("id", name), TableOfImages(["y"]))
+    import_dataset(reading, tmp_path / "out", part_size=part_size, split=plan, images=pictures, notes=["first"])
+    data = load_dataset(tmp_path / "out")
+    assert data.provenance["notes"] == ["first", f"3 of 40 image files are not below {pictures}"]
+    missing = dict(zip(ids, names if name else [None] * 40, strict=True))
+    there = {i: f"{file[-5]}/{file}" for i, file in zip(ids, names[:-3], strict=False)}
+    images = data.images.rows_by_key("image_id", named=True, unique=True)
+    assert {i: row["file_name"] for i, row in images.items()} == missing | there
+    assert {i: row["split"] for i, row in images.items()} == sides
+
+
+ROWS = "".join(f"{i},cat,0.5,{i}\n" for i in range(9))
+AREA = LongTable("class", "area")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "layout", "words"),
+    [
+        ("id,class,area\n", {}, AREA, "holds no row"),
+        ("", {}, AREA, "cannot be read"),
+        ("id,class,area,w\n" + ROWS + "1,cat\n2,cat,1,2,3\n", {}, AREA, "cannot be read"),
+        ("id,class,area,w\n" + ROWS, {"id": "ident"}, AREA, "is no column"),
+        ("id,class,area,w\n" + ROWS, {}, LongTable("klass"), "is no column"),
+        ("id,class,area,w\n" + ROWS, {}, TableOfImages([]), "no label column"),
+        ("id,class,area,w\n" + ROWS + ",cat,1,1\n,dog,1,1\n", {}, AREA, "2 rows have no id"),
+        ("id,class,area,w\n" + ROWS + "1.5,cat,1,1\n", {}, AREA, "column id holds Float64"),
+        ("id,class,area,w\n" + ROWS + "99999999999999999999,cat,1,1\n", {}, AREA, "more than 64 bits"),
+        ("id,class,area,split\n" + ROWS, {}, AREA, "a name that nooch uses itself"),
+        ("id,class,area,w\n" + ROWS + "1,dog,1,7\n", {}, AREA, "different attributes in different rows: 1"),
+        ("id,class,area,w\n" + ROWS + "1,dog,-1,1\n", {}, AREA, "row 10 has area -1"),
+        ("id,class,area,w\n" + ROWS + "1,dog,1e300,1\n", {}, AREA, "row 10 has area 1e+300"),
+        ("id,class,area,w\n" + ROWS + "8,dog,60,8\n7,dog,60,7\n" * 2, {}, AREA, "dog has area 120 in image 7"),
+        ("id,class,area,w\n" + ROWS + "inf,cat,1,1\n", {}, AREA, "column id holds Float64"),
+        ("id,class,area,w\n" + ROWS + "1e300,cat,1,1\n", {}, AREA, "column id holds Float64"),
+        ("id,class,area,w\n" + ROWS + "10,cat,1,1e300\n", {}, TableOfImages(["w"]), "numbers beyond 2^53"),
+        ("id,class,area,w\n" + ROWS + "1,dog,x,1\n", {}, AREA, "column area holds String"),
+        ("id,class,area,w\n" + ROWS, {"split": "w"}, AREA, "split values 0, 1, 2, 3, 4 and 4 more are not known"),
+        (
+            "id,class,area,w\n" + ROWS,
+            {"split": "w", "split_values": {str(i): "x" for i in range(9)}},
+            AREA,
+            "is no split",
+        ),
+        ("id,class,area,w\n9,cat,1,../x\n" + ROWS, {"file_name": "w"}, AREA, "lead out of the image folder"),
+        ("id,class,area,w\n" + ROWS + "3,cat,1,1\n", {}, TableOfImages(["w"]), "more than once: 3"),
+        ("id,class,area,w\n" + ROWS + "10,cat,1,\n", {}, TableOfImages(["w"]), "1 rows have no w"),
+        ("id,class,area,w\n" + ROWS + "10,cat,1,1.5\n", {}, TableOfImages(["w"]), "holds fractions"),
+        ("id,class,area,width\n" + ROWS, {}, AREA, "images without extent: 0"),
+    ],
+)
+def test_what_is_refused_is_refused_in_parts_too(tmp_path, text, columns, layout, words):
+    path, columns = write(tmp_path / "table.csv", text), Columns(**{"id": "id", **columns})
+    reading, problems = TableReading(path, columns, layout), []
+    for part_size in (None, 4):
+        with pytest.raises(NoochError, match=re.escape(words)) as refused:
+            import_dataset(reading, tmp_path / "new" / "x", part_size=part_size)
+        problems.append((type(refused.value), str(refused.value)))
+        assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+    assert problems[0] == problems[1]
+
+
+@pytest.mark.parametrize("part_size", [None, 1])
+def test_errors_name_the_part_file_as_it_was_given(tmp_path, monkeypatch, part_size):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "t" / "a.csv", "id,class,area\n1,x,0.5\n")
+    write(tmp_path / "t" / "b.csv", "id,class,area\n1,2,3,4\n")
+    reading = TableReading(Path("t"), Columns("id"), AREA)
+    fails(lambda: import_dataset(reading, "out", part_size=part_size), "t/b.csv: cannot be read", helps=False)
+    lines = "".join(f'{{"id":{i},"y":1,"n":{i}}}\n' for i in range(120))
+    write(tmp_path / "l" / "a.jsonl", lines)
+    write(tmp_path / "l" / "b.jsonl", lines.replace('"n":110', '"n":"x"').replace('"id":', '"id":2'))
+    reading = TableReading(Path("l"), Columns("id"), TableOfImages(["y"]))
+    fails(lambda: import_dataset(reading, "out", part_size=part_size), "l/b.jsonl: cannot be read", helps=False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["l", "t"]
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "t.xls", "x")
+    for name, words in (("none", "no such file"), ("t.xls", "is not a table's"), ("empty", "holds no table")):
+        reading = TableReading(tmp_path / name, Columns("id"), TableOfImages(["y"]))
+        fails(lambda reading=reading: import_dataset(reading, tmp_path / "out"), words, kind=InputError, helps=False)
+
+
+def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
+    reading = TableReading(_expensive(tmp_path, 100), Columns("id"), LongTable("class", "area"))
+
+    def mapping(function, items):
+        yield from map(function, items)
+        os.utime(reading.path, (1, 1))
+
+    fails(
+        lambda: import_dataset(reading, tmp_path / "out", map=mapping), "was changed while it was read", kind=InputError
+    )
+    fails(lambda: import_dataset(reading, tmp_path / "out", part_size=0), "a part of 0 images", kind=ParameterError)
+
+
+def test_a_part_file_may_have_a_column_without_values(tmp_path):
+    frame = pl.DataFrame({"id": [1, 2], "y": [0, 1], "n": [0.5, 1.5]})
+    (tmp_path / "t").mkdir()
+    frame[:1].write_parquet(tmp_path / "t" / "a.parquet")
+    frame[1:].with_columns(n=None).write_parquet(tmp_path / "t" / "b.parquet")
+    data = _imported(TableReading(tmp_path / "t", Columns("id"), TableOfImages(["y"])), tmp_path, 2)
+    assert data.images["n"].to_list() == [0.5, None]
+
+
+def test_workers_may_run_in_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "t.csv", "id,y\n1,0\n2,1\n3,1\n")
+    (tmp_path / "elsewhere").mkdir()
+
+    def mapping(function, items):
+        for item in items:
+            with monkeypatch.context() as moved:
+                moved.chdir(tmp_path / "elsewhere")
+                yield function(item)
+
+    out = (tmp_path / "out").absolute()
+    import_dataset(TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, map=mapping)
+    import_dataset(
+        TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, part_size=1, map=mapping, overwrite=True
+    )
+    assert load_dataset(out).labels("y").tolist() == [False, True, True]

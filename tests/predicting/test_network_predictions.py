@@ -1,0 +1,135 @@
+"""Predictions of a model on a suite's images: the images found, the same numbers in every batch, files that evaluate reads."""
+
+import numpy as np
+import polars as pl
+import pytest
+from answering import save_classifier
+from image_folders import image_dataset
+from PIL import Image
+from refusals import fails
+from scipy.sparse import csr_array
+
+import nooch
+from nooch.data import Dataset
+from nooch.errors import NoochError, OutputError, ParameterError
+from nooch.predicting.network_predictions import find_images, predict, save_predictions, tasks_to_predict
+
+torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+
+N = 20
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Cars and cows on streets and without in 20 images, half of them test."""
+    plain = image_dataset(tmp_path, N)
+    split = pl.Series("split", ["test" if i % 2 else "valid" for i in range(N)])
+    areas = np.zeros((N, 3))
+    areas[:10, 0], areas[::3, 1], areas[5:15, 2] = 0.2, 0.3, 0.4
+    return Dataset.build(
+        plain.images.with_columns(split), ["car", "cow", "street"], csr_array(areas), image_root=plain.image_root
+    )
+
+
+@pytest.fixture
+def suite(data):
+    cues = {"car": ["street"], "cow": ["street"]}
+    return nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=["car", "cow"])
+
+
+@pytest.fixture
+def model(tmp_path):
+    from nooch.models.model_kinds import load_task_model
+
+    return load_task_model(
+        str(save_classifier(tmp_path / "model", ("car", "cow", "street"))), ["car", "cow"], device="cpu"
+    )
+
+
+def test_predictions_are_the_models_in_every_batch(suite, data, model):
+    ids, paths = find_images(suite, ["car", "cow"], data=data)
+    assert ids.to_list() == list(range(N))
+    shown = []
+    made = predict(model, ids, paths, batch=3, codec="pil", readers=2, progress=lambda *done: shown.append(done))
+    assert (made.run, made.tasks, made.scale) == ("model", ("car", "cow"), "logit")
+    assert shown == [(0, 20), *((min(done, 20), 20) for done in range(3, 22, 3))]
+    for number in (0, 7, 19):
+        with Image.open(paths[number]) as image:
+            pixels = np.array(image.resize((32, 32), Image.Resampling.BILINEAR))[None]
+        with torch.inference_mode():
+            assert made.values[:, number] == pytest.approx(model.logits(pixels)[0].numpy(), abs=1e-5)
+    again = predict(model, ids, paths, batch=3, codec="pil", readers=1)
+    assert np.array_equal(again.values, made.values)
+    assert predict(model, ids, paths, batch=64, codec="pil").values == pytest.approx(made.values, abs=1e-5)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_files_that_evaluate_reads(ending, suite, data, model, tmp_path):
+    ids, paths = find_images(suite, ["car", "cow"], data=data)
+    made = predict(model, ids, paths, run="mine")
+    file = save_predictions(made, tmp_path / "new" / f"predictions{ending}")
+    scores, direct = nooch.evaluate(suite, file), nooch.evaluate(suite, made)
+    assert scores.table["run"].unique().to_list() == ["mine"]
+    assert scores.value("auc", "all", task="car") == pytest.approx(direct.value("auc", "all", task="car"))
+    with pytest.raises(OutputError, match="exists already"):
+        save_predictions(made, file)
+    save_predictions(made, file, overwrite=True)
+    fails(lambda: save_predictions(made, tmp_path / "p.txt"), "ending", kind=ParameterError)
+
+
+def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
+    ids, _ = find_images(suite, ["car"], splits=["test"], data=data)
+    assert ids.to_list() == list(range(1, N, 2))
+    folder = tmp_path / "by-id"
+    (folder / "sub").mkdir(parents=True)
+    for i in ids:
+        name = f"{i}.jpg" if i < 10 else f"sub/{i:012d}.png"
+        Image.new("RGB", (4, 4)).save(folder / name)
+    _, paths = find_images(suite, ["car"], splits=["test"], images=folder)
+    assert [int(path.stem) for path in paths] == ids.to_list()
+    nameless = Dataset.build(data.images.drop("file_name"), data.classes, data.areas)
+    assert find_images(suite, ["car"], splits=["test"], data=nameless, images=folder)[1] == paths
+    (folder / "3.jpg").unlink()
+    fails(
+        lambda: find_images(suite, ["car"], splits=["test"], images=folder), "1 of 10 images are not there", "`images`"
+    )
+    fails(lambda: find_images(suite, ["car"]), "where are the images?", kind=ParameterError)
+    fails(lambda: find_images(suite, ["car"], splits=["tset"]), "tset", kind=ParameterError)
+    fails(lambda: find_images(suite, ["street"], data=data), "no image to predict", kind=ParameterError)
+
+
+def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):
+    image = tmp_path / "images" / "003.jpg"
+    image.rename(tmp_path / "elsewhere.jpg")
+    image.symlink_to(tmp_path / "elsewhere.jpg")
+    fails(lambda: find_images(suite, ["car"], data=data), "1 of 20 images are not there", "003.jpg")
+
+
+def test_tasks(suite):
+    assert tasks_to_predict(suite) == ["car", "cow"]
+    assert tasks_to_predict(suite, ["cow"]) == ["cow"]
+    fails(lambda: tasks_to_predict(suite, ["dog"]), "dog", kind=ParameterError)
+    empty = nooch.find(_without_cues(), {"ce": nooch.CE()}, tasks=["car"])
+    fails(lambda: tasks_to_predict(empty), "no challenge set", kind=ParameterError)
+
+
+def _without_cues():
+    frame = pl.DataFrame({"image_id": [1, 2], "split": ["train", "test"]})
+    return Dataset.build(frame, ["car", "road"], csr_array(np.array([[0.5, 0.0], [0.0, 0.1]])))
+
+
+def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, monkeypatch):
+    ids, paths = find_images(suite, ["car"], data=data)
+    fails(lambda: predict(model, ids, paths, batch=0), "batch of 0", kind=ParameterError)
+    (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
+    fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
+    monkeypatch.setattr("nooch.predicting.network_predictions.forward", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    rest = [row for row in range(N) if row != 4]
+    with pytest.raises(NoochError, match="out of memory while predicting") as caught:
+        predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
+    assert "`batch` 4" in str(caught.value)
+    monkeypatch.setattr(
+        "nooch.predicting.network_predictions.forward", lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)
+    )
+    fails(lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]), "logits that are not finite")

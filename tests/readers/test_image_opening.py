@@ -1,0 +1,138 @@
+"""Image files: opened as the formats they may have and no others, and never where they are too large to decode."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import EpsImagePlugin, Image
+from refusals import fails
+
+from nooch.errors import InputError
+from nooch.examples import thumbnails as pictures
+from nooch.figures.image_sheets import Layout, Panel, Tile, draw_sheet
+from nooch.readers import image_opening as opening
+from nooch.readers import map_pixels as maps
+from nooch.readers.image_files import IMAGE_ENDINGS
+from nooch.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
+from nooch.waterbirds import bird_compositing as composing
+
+EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 8 8
+%%EndComments
+showpage
+%%EOF
+"""
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Programs that Pillow would have started for an EPS file."""
+    calls = []
+    monkeypatch.setattr(
+        EpsImagePlugin, "Ghostscript", lambda *args, **_: calls.append(args) or Image.new("RGB", (8, 8)).im
+    )
+    return calls
+
+
+def _plain(path):
+    with opened_image(path) as image:
+        image.load()
+
+
+def _composed(path):
+    bird, mask = Image.new("RGB", (8, 8)), Image.new("L", (8, 8))
+    bird.save(path.parent / "bird.png")
+    mask.save(path.parent / "mask.png")
+    montage = composing.Montage(path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg")
+    broken = composing._compose_batch(composing._Batch([montage], 90))
+    assert not (path.parent / "made.jpg").exists()
+    raise InputError(broken[0])
+
+
+def _counted(path):
+    return maps._pixel_counts(path, str(path))
+
+
+def _drawn(path):
+    drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
+    assert drawn.pictures == 0
+    raise InputError(drawn.problem)
+
+
+def _decoded(codec):
+    def decode(path):
+        decoding = pytest.importorskip("nooch.models.image_decoding")
+        if codec == "fast":
+            pytest.importorskip("simplejpeg")
+        _, broken = decoding.decode_images([path], (4, 4), codec)
+        decoding.refuse_broken(broken)
+
+    return decode
+
+
+READS = {
+    "the function": _plain,
+    "a label map": _counted,
+    "a sheet of images": lambda path: draw_sheet([Panel("title", [Tile(path)])], Layout(1, 1)),
+    "a picture of the report": _drawn,
+    "a Waterbirds montage": _composed,
+    "pixels": _decoded("pil"),
+    "pixels, fast": _decoded("fast"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_an_eps_called_jpg_starts_nothing(read, tmp_path, started):
+    (tmp_path / "image.jpg").write_bytes(EPS)
+    with Image.open(tmp_path / "image.jpg") as image:
+        # what Pillow does by itself
+        image.load()
+    assert started.pop()
+    with pytest.raises((InputError, *UNREADABLE), match="cannot identify image file as "):
+        READS[read](tmp_path / "image.jpg")
+    assert started == []
+
+
+@pytest.mark.parametrize("side", [12_000, 15_000])
+@pytest.mark.parametrize("read", READS)
+def test_a_bomb_is_refused_where_pillow_would_only_warn(read, tmp_path, side):
+    # 144 and 225 million pixels; up to 179 million Pillow decodes with a warning
+    path = tmp_path / "image.png"
+    Image.new("1", (side, side)).save(path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises((InputError, *UNREADABLE), match="pixels"):
+        READS[read](path)
+
+
+def test_a_limit_that_the_user_sets_is_the_limit(tmp_path, monkeypatch):
+    Image.new("L", (40, 40)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1599)
+    with pytest.raises(Image.DecompressionBombError, match="has 40 x 40 pixels, more than the 1,599"):
+        _plain(tmp_path / "a.png")
+    for enough in (1600, None):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", enough)
+        _plain(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("ending", IMAGE_ENDINGS)
+def test_every_ending_is_of_a_format_that_is_opened(tmp_path, ending):
+    Image.fromarray(np.zeros((6, 8, 3), np.uint8)).save(tmp_path / f"a{ending}")
+    shutil.copyfile(tmp_path / f"a{ending}", tmp_path / "no ending")
+    with opened_image(tmp_path / "no ending") as image:
+        assert image.size == (8, 6)
+        assert image.format in PHOTOGRAPHS
+
+
+@pytest.mark.parametrize("ending", maps._ENDINGS)
+def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
+    Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / f"a{ending}")
+    assert _counted(tmp_path / f"a{ending}")[0] == (8, 6)
+    Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
+    fails(lambda: _counted(tmp_path / "map.jpg"), f"cannot identify image file as {', '.join(LABEL_MAPS)}", helps=False)
+
+
+def test_nothing_else_opens_images():
+    source = Path(opening.__file__).parents[1]
+    found = [str(p.relative_to(source)) for p in source.rglob("*.py") if "Image.open(" in p.read_text(encoding="utf-8")]
+    assert found == ["readers/opening.py"]

@@ -1,0 +1,325 @@
+"""Tables: a row for each image, or for each image and class."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from coco_files import areas_of, write
+from refusals import fails
+
+from nooch.criteria import CE
+from nooch.errors import InputError, ParameterError
+from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
+
+
+def _classes(data):
+    """Image id -> names of the classes that are present."""
+    return {i: set(classes) for i, classes in areas_of(data).items()}
+
+
+def _wide(folder, text, labels=("y",), **columns):
+    return read_table_of_images(write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), labels)
+
+
+def _long(folder, text, area="area", **columns):
+    return read_long_table(write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), "class", area)
+
+
+# a row for each image
+
+
+@pytest.mark.parametrize(("no", "yes"), [("0", "1"), ("false", "true"), ("False", "True"), ("-1", "1"), ("0.0", "1.0")])
+def test_a_label_of_two_values_is_one_class_called_after_the_column(tmp_path, no, yes):
+    data = _wide(tmp_path, f"id,land bird\n2,{yes}\n1,{no}\n3,{yes}\n", ["land bird"])
+    assert data.classes == ("land_bird",)
+    assert data.labels("land_bird").tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("value", "present"), [("0", False), ("1", True), ("false", False), ("-1", False)])
+def test_a_label_that_never_changes_is_still_a_class(tmp_path, value, present):
+    assert _wide(tmp_path, f"id,y\n1,{value}\n2,{value}\n").labels("y").tolist() == [present] * 2
+
+
+def test_any_other_label_is_a_class_for_each_value(tmp_path):
+    data = _wide(tmp_path, "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n", ["animal", "n"])
+    assert data.classes == ("animal=cat", "animal=wild_dog", "n=0", "n=1", "n=2")
+    assert _classes(data) == {1: {"animal=cat", "n=0"}, 2: {"animal=wild_dog", "n=1"}, 3: {"animal=cat", "n=2"}}
+
+
+def test_areas_are_unknown_and_ce_says_so(tmp_path):
+    data = _wide(tmp_path, "id,y,z\n1,1,0\n2,0,1\n3,1,1\n", ["y", "z"])
+    assert all(math.isnan(area) for classes in areas_of(data).values() for area in classes.values())
+    assert data.provenance["area"] == "unknown"
+    fails(lambda: CE().fit(data, ["y"]), "area", kind=(InputError, ParameterError), helps=False)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["000000000139", "285"], [139, 285]),
+        (["10_3_s", "2_1_s"], ["10_3_s", "2_1_s"]),
+        (["0001", "a2"], ["0001", "a2"]),
+        (["1234567890123456789", "5"], [5, 1234567890123456789]),
+    ],
+)
+def test_ids(tmp_path, ids, expected):
+    data = _wide(tmp_path, "id,y\n" + "".join(f"{i},1\n" for i in ids))
+    assert data.images["image_id"].to_list() == expected
+
+
+def test_text_ids_of_parquet_are_taken_as_in_csv(tmp_path):
+    pl.DataFrame({"id": ["007", "12"], "y": [True, False]}).write_parquet(tmp_path / "t.parquet")
+    data = read_table_of_images(tmp_path / "t.parquet", Columns("id"), ["y"])
+    assert data.images["image_id"].to_list() == [7, 12]
+    assert _classes(data) == {7: {"y"}, 12: set()}
+
+
+def test_columns_become_what_they_are_said_to_be(tmp_path):
+    text = "id,path,y,fold,place,weight,width,height\n2,a/2.jpg,1,0,sea,0.5,30,20\n1,a/1.jpg,0,2,land,,40,20\n"
+    data = _wide(tmp_path, text, file_name="path", split="fold", split_values={"0": "train", "2": "test"})
+    assert data.images.to_dicts() == [
+        {"image_id": 1, "file_name": "a/1.jpg", "width": 40, "height": 20, "split": "test", "path": "a/1.jpg", "place": "land", "weight": None},
+        {"image_id": 2, "file_name": "a/2.jpg", "width": 30, "height": 20, "split": "train", "path": "a/2.jpg", "place": "sea", "weight": 0.5},
+    ]  # fmt: skip
+    assert data.splits == {"train": 1, "test": 1}
+    data = _wide(tmp_path, text, attributes=["place", "place"])
+    assert data.attributes == ("place",)
+    assert _wide(tmp_path, text, attributes=[]).attributes == ()
+
+
+def test_a_column_called_file_name_may_be_the_file_name(tmp_path):
+    data = _wide(tmp_path, "image_id,file_name,y\n1,a.jpg,1\n", id="image_id", file_name="file_name")
+    assert data.images["file_name"].to_list() == ["a.jpg"]
+    assert data.attributes == ()
+
+
+def test_image_files_are_found_by_name_or_id(tmp_path):
+    for name in ("in/1.jpg", "in/000000000139.png", "in/x.jpg"):
+        write(tmp_path / "pictures" / name, "")
+    path = write(tmp_path / "table.csv", "id,p,y\n1,x.jpg,1\n139,gone.jpg,0\n3,,1\n")
+    data = read_table_of_images(path, Columns("id"), ["y"], images=tmp_path / "pictures")
+    assert data.images["file_name"].to_list() == ["in/1.jpg", None, "in/000000000139.png"]
+    data = read_table_of_images(path, Columns("id", "p"), ["y"], images=tmp_path / "pictures")
+    assert data.images["file_name"].to_list() == ["in/x.jpg", None, "gone.jpg"]
+    assert data.provenance["notes"] == [f"2 of 3 image files are not below {tmp_path / 'pictures'}"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "jsonl", "folder"])
+def test_kinds_of_tables(tmp_path, kind):
+    frame = pl.DataFrame({"id": [1, 2, 3], "y": [1, 0, 1], "place": ["a", "b", "a"]})
+    path = tmp_path / f"table.{kind}"
+    if kind == "folder":
+        path.mkdir()
+        frame[:2].write_parquet(path / "part-0.parquet")
+        frame[2:].write_parquet(path / "part-1.parquet")
+        (path / "_SUCCESS").touch()
+    else:
+        {
+            "csv": frame.write_csv,
+            "tsv": lambda p: frame.write_csv(p, separator="\t"),
+            "parquet": frame.write_parquet,
+            "jsonl": frame.write_ndjson,
+        }[kind](path)
+    data = read_table_of_images(path, Columns("id"), ["y"])
+    assert _classes(data) == {1: {"y"}, 2: set(), 3: {"y"}}
+    assert data.images["place"].to_list() == ["a", "b", "a"]
+
+
+def test_lists_and_records_may_be_attributes(tmp_path):
+    path = write(
+        tmp_path / "t.jsonl", '{"id":1,"y":1,"tags":["a","b"],"at":{"x":1}}\n{"id":2,"y":0,"tags":[],"at":{"x":2}}\n'
+    )
+    data = read_table_of_images(path, Columns("id"), ["y"])
+    assert data.attributes == ("tags", "at")
+    write(path, path.read_text().replace('"b"', '"c"'))
+    assert read_table_of_images(path, Columns("id"), ["y"]).fingerprint != data.fingerprint
+
+
+WIDE = {
+    "no column of ids": ("id,y\n1,1\n", {"id": "image"}, "'image' is no column of", "id, y"),
+    "no column of names": ("id,y\n1,1\n", {"file_name": "path"}, "'path' is no column of"),
+    "no column of splits": ("id,y\n1,1\n", {"split": "fold"}, "'fold' is no column of"),
+    "no such attribute": ("id,y\n1,1\n", {"attributes": ["place"]}, "'place' is no column of"),
+    "no such label": ("id,Y\n1,1\n", {}, "'y' is no column of", "Y, id"),
+    "no row": ("id,y\n", {}, "holds no row"),
+    "an empty file": ("", {}, "cannot be read: empty"),
+    "a ragged file": ("id,y\n1,1,1\n", {}, "cannot be read"),
+    "no id": ("id,y\n1,1\n,0\n", {}, "1 rows have no id"),
+    "a repeated id": ("id,y\n1,1\n2,1\n1,0\n", {}, "image ids occur more than once: 1", "`class_column`"),
+    "ids that become the same": ("id,y\na/1,1\na/1,1\n", {}, "image ids occur more than once: a/1"),
+    "ids with fractions": ("id,y\n1.5,1\n", {}, "column id holds Float64", "integers or text"),
+    "ids of 65 bits": ("id,y\n18446744073709551616,1\n", {}, "more than 64 bits", "so that they are text"),
+    "no label in a row": ("id,y\n1,1\n2,\n", {}, "1 rows have no y", "a label in every row"),
+    "labels with fractions": ("id,y\n1,1\n2,0.5\n", {}, "label y holds fractions"),
+    "NaN as a label": ("id,y\n1,1.0\n2,NaN\n", {}, "label y holds fractions, NaN, infinity"),
+    "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {}, "label y holds fractions, NaN, infinity"),
+    "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"}, "split values night are not known", "`split_values`"),
+    "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"}, "split values None are not known"),
+    "a column called split": ("id,y,split\n1,1,train\n", {}, "columns split have a name that nooch uses", "`split_column`"),
+    "a column called image_id": ("id,y,image_id\n1,1,7\n", {}, "columns image_id have a name that nooch uses"),
+    "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "file names lead out", "relative paths"),
+    "a path upwards": ("id,y,p\n1,1,a/../../b\n", {"file_name": "p"}, "file names lead out of the image folder: a/../../b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_tables_that_are_refused(tmp_path, case):
+    text, columns, *parts = WIDE[case]
+    helps = case not in {"no row", "an empty file", "a ragged file", "no id"}
+    fails(lambda: _wide(tmp_path, text, **columns), "table.csv", *parts, kind=(InputError, ParameterError), helps=helps)
+
+
+def test_sizes_that_are_refused(tmp_path):
+    fails(
+        lambda: _wide(tmp_path, "id,y,width,height\n1,1,wide,4\n"),
+        "table.csv: ",
+        "sizes of images are of the wrong kind",
+        "wide",
+    )
+    fails(
+        lambda: _wide(tmp_path, "id,y,width,height\n1,1,0,4\n"),
+        "table.csv: ",
+        "images without extent: 1",
+        "1 pixel and more",
+    )
+
+
+def test_arguments_that_are_refused(tmp_path):
+    fails(
+        lambda: _wide(tmp_path, "id,y\n1,1\n", []), "no label column was given", "id, y", "`label`", kind=ParameterError
+    )
+    fails(lambda: _wide(tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
+    text = "id,y,s\n1,1,0\n"
+    fails(
+        lambda: _wide(tmp_path, text, split="s", split_values={"0": "night"}), "night is no split", kind=ParameterError
+    )
+
+
+def test_labels_that_are_lists_are_refused(tmp_path):
+    for value in ('["a"]', '{"a": 1}'):
+        path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
+        fails(
+            lambda p=path: read_table_of_images(p, Columns("id"), ["y"]),
+            "t.jsonl",
+            "label y holds lists",
+            "`class_column`",
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", None, "no such file or folder"),
+        ("t.xlsx", b"PK", "ending '.xlsx' is not a table's"),
+        ("t.csv", b"id,y\n\xff\xfe,1\n", "cannot be read"),
+        ("t.parquet", b"PAR1 nonsense", "cannot be read"),
+        ("t.jsonl", b'{"id": 1,\n', "cannot be read"),
+        ("folder/readme.md", b"", "the folder holds no table"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        write(path, content)
+    given = path.parent if name.startswith("folder") else path
+    fails(lambda: read_table_of_images(given, Columns("id"), ["y"]), str(given), message, helps=False)
+
+
+def test_parts_must_have_the_same_columns(tmp_path):
+    write(tmp_path / "parts" / "a.csv", "id,y\n1,1\n")
+    write(tmp_path / "parts" / "b.csv", "id,z\n2,1\n")
+    fails(
+        lambda: read_table_of_images(tmp_path / "parts", Columns("id"), ["y"]),
+        str(tmp_path / "parts"), "part files differ", "the same columns and types",
+    )  # fmt: skip
+
+
+# a row for each image and class
+
+
+def test_long_tables_add_up(tmp_path):
+    text = (
+        "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n2, fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"
+    )
+    data = _long(tmp_path, text)
+    assert areas_of(data) == {1: {"cat": 0.0}, 2: {"fire_hydrant": 0.75, "cat": 1.5}, 3: {}}
+    assert data.images["place"].to_list() == ["land", "sea", "sea"]
+    assert data.provenance["area"] == "given"
+
+
+def test_an_area_may_be_unknown(tmp_path):
+    found = areas_of(_long(tmp_path, "id,class,area\n1,a,\n1,b,0.5\n2,a,NaN\n2,a,0.5\n"))
+    assert math.isnan(found[1]["a"])
+    assert math.isnan(found[2]["a"])
+    assert found[1]["b"] == 0.5
+    data = _long(tmp_path, "id,class\n1,a\n2,b\n", area=None)
+    assert _classes(data) == {1: {"a"}, 2: {"b"}}
+    assert data.provenance["area"] == "unknown"
+
+
+def test_a_table_without_any_class_has_images(tmp_path):
+    data = _long(tmp_path, "id,class,area\n1,,\n2,,\n")
+    assert areas_of(data) == {1: {}, 2: {}}
+    assert data.classes == ()
+
+
+def test_long_tables_of_numbers_as_classes_and_text_as_ids(tmp_path):
+    assert areas_of(_long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")) == {"a": {"12": 1.0}, "b": {"3": 0.5}}
+
+
+def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_path):
+    text = "id,class,area\n1,sea,0.5\n1,boat,\n2,sea,unknown\n3,sea,0.25\n3,sea,unknown\n4,,\n"
+    data = _long(tmp_path, text)
+    assert data.unknown_labels("sea").tolist() == [False, True, False, False]
+    # in image 3 it is present, and not all of it has an area
+    assert data.unknown("sea").tolist() == [False, True, True, False]
+    assert data.labels("sea", unknown=False).tolist() == [True, False, True, False]
+    assert data.unknown("boat") is None
+    assert np.isnan(data.area("boat")[0])
+
+
+LONG = {
+    "no column of classes": ("id,area\n1,0.5\n", "'class' is no column of"),
+    "no column of areas": ("id,class\n1,a\n", "'area' is no column of"),
+    "a negative area": ("id,class,area\n1,a,0.5\n1,b,-0.5\n", "row 2 has area -0.5", "fractions of the image"),
+    "an infinite area": ("id,class,area\n1,a,inf\n", "row 1 has area inf"),
+    "an area in words": ("id,class,area\n1,a,big\n", "column area holds String", "numbers"),
+    "no id": ("id,class,area\n,a,0.5\n1,a,0.5\n", "1 rows have no id"),
+    "attributes that differ": (
+        "id,class,area,place\n1,a,0.5,sea\n1,b,0.5,land\n",
+        "images have different attributes in different rows: 1",
+        "`attributes`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_long_tables_that_are_refused(tmp_path, case):
+    text, *parts = LONG[case]
+    fails(lambda: _long(tmp_path, text), "table.csv", *parts, kind=(InputError, ParameterError), helps=case != "no id")
+
+
+def test_splits_of_a_long_table_must_be_the_same_in_every_row_of_an_image(tmp_path):
+    text = "id,class,area,s\n1,a,0.5,train\n1,b,0.5,test\n"
+    fails(lambda: _long(tmp_path, text, split="s"), "different attributes in different rows: 1")
+    assert _long(tmp_path, text.replace("test", "trn"), split="s").splits == {"train": 1}
+
+
+# genuine
+
+
+def test_waterbirds(shared_data):
+    columns = Columns("img_id", "img_filename", "split", {"0": "train", "1": "valid", "2": "test"})
+    data = read_table_of_images(shared_data / "waterbirds" / "metadata.csv", columns, ["y"])
+    assert len(data) == 11788
+    assert data.splits == {"train": 4795, "valid": 1199, "test": 5794}
+    train = data.select("train")
+    groups = (
+        pl.DataFrame({"y": train.labels("y"), "place": train.images["place"]})
+        .group_by("y", "place")
+        .len()
+        .sort("y", "place")
+    )
+    assert groups.rows() == [(False, 0, 3498), (False, 1, 184), (True, 0, 56), (True, 1, 1057)]
+    assert "place_filename" in data.attributes

@@ -1,0 +1,167 @@
+"""Generated collections: genuine COCO files, exact areas, the same bytes from the same seed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
+from refusals import fails
+
+from nooch.engines import LocalEngine
+from nooch.errors import OutputError, ParameterError
+from nooch.files import sha256_of
+from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.scenes import ScenesPlan, generate
+from nooch.scenes.scene_annotations import visible
+from nooch.scenes.scene_images import draw_image
+
+# pycocotools beside numpy 2
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+def hashes(folder):
+    return {str(path.relative_to(folder)): sha256_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def files(scenes):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return {
+            kind: COCO(str(scenes / "annotations" / f"{kind}_scenes.json"))
+            for kind in ("instances", "stuff", "captions")
+        }
+
+
+def test_the_same_seed_gives_the_same_bytes_in_any_number_of_processes(tmp_path):
+    plan = ScenesPlan(images=70, size=32, seed=1)
+    first = hashes(generate(plan, tmp_path / "a"))
+    assert first == hashes(generate(plan, tmp_path / "b", map=LocalEngine(2).map))
+    other = hashes(generate(ScenesPlan(images=70, size=32, seed=2), tmp_path / "c"))
+    assert first.keys() == other.keys()
+    # the world alone does not depend on the seed
+    assert {name for name in first if first[name] == other[name]} == {"world.yaml"}
+
+
+def test_an_image_does_not_depend_on_how_many_there_are(tmp_path):
+    few = hashes(generate(ScenesPlan(images=3, size=32), tmp_path / "few"))
+    many = hashes(generate(ScenesPlan(images=40, size=32), tmp_path / "many"))
+    images = [name for name in few if name.endswith(".jpg")]
+    assert len(images) == 3
+    assert all(few[name] == many[name] for name in images)
+
+
+def test_masks_decode_to_what_was_drawn(files, scenes):
+    plan = json.loads((scenes / "scenes.json").read_text())
+    for image in range(1, 41):
+        picture = draw_image(ScenesPlan().world, plan["size"], plan["context_strength"], plan["seed"], image)
+        drawn = visible(picture)
+        found = [a for kind in ("instances", "stuff") for a in files[kind].loadAnns(files[kind].getAnnIds([image]))]
+        assert len(found) == len(drawn)
+        total = np.zeros(picture.owner.shape, int)
+        for annotation in found:
+            number = annotation["id"] - 1000 * image - 1
+            name = drawn[number].item.name
+            assert annotation["category_id"] == COCOSTUFF_IDS[name]
+            mask = files["stuff" if COCOSTUFF[name] == "stuff" else "instances"].annToMask(annotation)
+            whole = np.zeros_like(mask)
+            whole[drawn[number].box] = drawn[number].mask
+            np.testing.assert_array_equal(mask, whole)
+            total += mask
+            assert annotation["area"] == mask.sum() == drawn[number].pixels
+            assert annotation["bbox"] == coco_mask.toBbox(coco_mask.encode(np.asfortranarray(mask))).tolist()
+        # every pixel shows one thing
+        assert (total == 1).all()
+
+
+def test_annotations_are_of_all_kinds(files):
+    annotations = files["instances"].dataset["annotations"]
+    assert {type(a["segmentation"]) for a in annotations} == {list, dict}
+    assert {a["iscrowd"] for a in annotations} == {0, 1}
+    crowds = [a for a in annotations if a["iscrowd"]]
+    assert all(isinstance(a["segmentation"]["counts"], list) for a in crowds)
+    assert all(isinstance(a["segmentation"]["counts"], str) for a in files["stuff"].dataset["annotations"])
+    ids = [a["id"] for kind in ("instances", "stuff") for a in files[kind].dataset["annotations"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_categories_are_cocos_own(files):
+    for kind, role in (("instances", "thing"), ("stuff", "stuff")):
+        for category in files[kind].dataset["categories"]:
+            name = category["name"].replace(" ", "_")
+            assert COCOSTUFF_IDS[name] == category["id"]
+            assert COCOSTUFF[name] == role
+    assert files["instances"].getCatIds(supNms=["vehicle"]) == [3, 5, 6, 9]
+
+
+def test_images_are_jpegs_of_their_size(files, scenes):
+    for record in files["instances"].dataset["images"][:5]:
+        with Image.open(scenes / "images" / record["file_name"]) as image:
+            assert image.format == "JPEG"
+            assert image.size == (record["width"], record["height"]) == (64, 64)
+
+
+def test_captions_are_five_and_vary(files):
+    by_image = {}
+    for annotation in files["captions"].dataset["annotations"]:
+        by_image.setdefault(annotation["image_id"], []).append(annotation["caption"])
+    assert set(map(len, by_image.values())) == {5}
+    assert all(len(set(texts)) >= 4 for texts in by_image.values())
+    texts = [text for texts in by_image.values() for text in texts]
+    assert all(text[0].isupper() and text.endswith(".") and "{" not in text and "_" not in text for text in texts)
+    assert len(set(texts)) > len(texts) / 2
+
+
+def test_the_reader_reads_it(data):
+    assert len(data) == 240
+    assert data.captions.height == 1200
+    assert "road" in data.classes
+    # every pixel belongs to one class
+    np.testing.assert_allclose(np.asarray(data.areas.sum(axis=1)).ravel(), 1)
+
+
+def test_truth_agrees_with_annotations(data, scenes):
+    truth = pl.read_parquet(scenes / "truth.parquet")
+    world = ScenesPlan().world
+    assert truth.height == 240 * len(world.tasks)
+    assert truth.unique(["image_id", "task"]).height == truth.height
+    for (task,), rows in truth.group_by("task"):
+        order = np.argsort(data.images["image_id"].to_numpy())
+        np.testing.assert_array_equal(rows.sort("image_id")["present"].to_numpy(), data.labels(task)[order])
+    for row in truth.iter_rows(named=True):
+        strength = world.scenes[row["scene"]].things.get(row["task"], 0)
+        assert row["strength"] == strength
+        assert row["expected"] == (strength >= 0.5)
+        assert row["against"] == (strength == 0 if row["present"] else strength >= 0.5)
+
+
+def test_a_folder_that_exists_is_kept(scenes, tmp_path):
+    fails(lambda: generate(ScenesPlan(images=1), scenes), "exists already", kind=OutputError)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("x")
+    fails(lambda: generate(ScenesPlan(images=1), tmp_path / "mine", overwrite=True), "scenes.json", kind=OutputError)
+
+
+def test_nothing_is_left_where_drawing_fails(tmp_path):
+    def broken(function, jobs):
+        yield function(jobs[0])
+        raise OutputError("disk full", remedy="buy another")
+
+    with pytest.raises(OutputError):
+        generate(ScenesPlan(images=40, size=32), tmp_path / "out", map=broken)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({"images": 0}, "images is 0"), ({"size": 31}, "size is 31"), ({"seed": -1}, "seed is -1"),
+     ({"context_strength": 1.01}, "context_strength is 1.01"), ({"context_strength": float("nan")}, "context_strength is nan")],
+)  # fmt: skip
+def test_plans_are_checked(change, text):
+    fails(lambda: ScenesPlan(**change), text, kind=ParameterError)

@@ -1,0 +1,103 @@
+"""Cues shaded in pictures: where they are is what the annotations say, whatever form these have."""
+
+import json
+
+import numpy as np
+import pytest
+from oracles import dataset_of
+from PIL import Image
+from refusals import fails
+
+from nooch.criteria import CE
+from nooch.data import Dataset
+from nooch.examples.cue_masks import cue_masks
+from nooch.examples.split_images import SplitImages
+from nooch.examples.thumbnails import Wanted, draw_pictures
+from nooch.finding.suite_builder import find
+from nooch.site.cue_overlays import draw_shades, shade_name
+
+H, W = 12, 16
+
+
+def _collection(ids=None):
+    images = [{"car": 0.1, "road": 0.5, "fire_hydrant": 0.2}] * 4
+    data = dataset_of(images, ["car", "road", "fire_hydrant"], ["train", "train", "test", "test"], ids)
+    suite = find(data, {"ce": CE(cues={"car": ("road", "fire_hydrant")})}, tasks=["car"])
+    return data, suite, {"test": SplitImages.of(suite, "test", data)}
+
+
+def _file(path, annotations):
+    content = {
+        "images": [{"id": i, "height": H, "width": W} for i in range(1, 5)],
+        "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "road"}, {"id": 3, "name": "fire hydrant"}],
+        "annotations": [{"id": n, **a} for n, a in enumerate(annotations)],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _masks(tmp_path, annotations):
+    data, suite, images = _collection()
+    wanted = [Wanted("test", row, tmp_path / f"{row}.png") for row in range(2)]
+    made = cue_masks(suite, data, images, [_file(tmp_path / "a.json", annotations)], wanted)
+    return [dict(made("test", row)) for row in range(2)], wanted
+
+
+def test_polygons_run_lengths_and_boxes(tmp_path):
+    square = [[2, 3, 8, 3, 8, 9, 2, 9]]
+    below = [0, 0, 16, 0, 16, 2, 0, 2]
+    counts = [W * H - 24, 24]
+    found, _ = _masks(
+        tmp_path,
+        [
+            {"image_id": 3, "category_id": 2, "segmentation": square},
+            {"image_id": 3, "category_id": 2, "segmentation": [below]},
+            {"image_id": 3, "category_id": 1, "segmentation": [below]},
+            {"image_id": 4, "category_id": 2, "segmentation": {"size": [H, W], "counts": counts}},
+            {"image_id": 4, "category_id": 3, "bbox": [1, 1, 4, 5]},
+            {"image_id": 4, "category_id": 2, "segmentation": {"size": [10**9, 10**9], "counts": [1, 2]}},
+            {"image_id": 4, "category_id": 2, "segmentation": [[1, 1, 1e30, 1, 5, 5]]},
+        ],
+    )
+    expected = np.zeros((H, W), dtype=bool)
+    expected[3:9, 2:8] = True
+    expected[:2] = True
+    # the target is no cue
+    assert list(found[0]) == ["road"]
+    assert (found[0]["road"] == expected).all()
+    # run lengths go down the columns: the last 24 pixels are the last two columns
+    assert found[1]["road"].sum() == 24
+    assert found[1]["road"][:, -2:].all()
+    assert found[1]["fire_hydrant"][1:6, 1:5].all()
+
+
+def test_pictures_have_fill_and_edge(tmp_path):
+    found, wanted = _masks(tmp_path, [{"image_id": 3, "category_id": 2, "segmentation": [[2, 3, 8, 3, 8, 9, 2, 9]]}])
+    for one in wanted:
+        Image.new("RGB", (W, H)).save(one.path)
+    drawn = draw_pictures(wanted, tmp_path)
+    named = draw_shades(drawn, lambda split, row: list(found[row].items()), tmp_path)
+    assert named == {"test": {0: ["road"]}}
+    alpha = np.asarray(Image.open(tmp_path / shade_name("test", 0, 0)).convert("RGBA"))[..., 3]
+    assert alpha.shape == (H, W)
+    assert (alpha[3:9, 2:8] > 0).all()
+    assert (alpha > 0).sum() == 36
+    assert set(alpha[4:8, 3:7].ravel()) == {96}
+    assert set(alpha[3, 2:8]) == {255}
+    assert draw_shades(drawn, None, tmp_path) == {}
+
+
+def test_ids_that_coco_cannot_have_are_refused(tmp_path):
+    data, suite, images = _collection(list("abcd"))
+    file = _file(tmp_path / "a.json", [])
+    fails(lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]), "ids are text")
+
+
+@pytest.mark.parametrize("problem", ["missing", "broken"])
+def test_files_that_cannot_be_used_are_refused(tmp_path, problem):
+    data, suite, images = _collection()
+    file = tmp_path / "a.json"
+    if problem == "broken":
+        file.write_text("[1]")
+    fails(lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]), "a.json", helps=False)
+    assert isinstance(data, Dataset)

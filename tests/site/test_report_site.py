@@ -1,0 +1,517 @@
+"""The report's files: every number on them recomputed from the suite, the dataset and the runs."""
+
+import re
+from importlib import resources
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import dataset_of
+from refusals import fails
+from sites import HOSTILE, TASKS, made_site, numbers, read_script, site_data, site_suite, tables_of_page
+from typer.testing import CliRunner
+
+from nooch.challenge import SUBSETS, save_suite
+from nooch.cli.commands import report as command
+from nooch.criteria import CE
+from nooch.data import save_dataset
+from nooch.errors import InputError, OutputError, ParameterError
+from nooch.evaluation import CELLS, read_predictions
+from nooch.examples.split_images import SplitImages
+from nooch.finding.suite_builder import find
+from nooch.finding.suite_summary import overlaps
+from nooch.metrics.pointwise import losses
+from nooch.report import save_scores
+from nooch.results.paired_runs import paired_results
+from nooch.results.run_results import read_results
+from nooch.results.score_collection import collect
+from nooch.site.criterion_data import criterion_parts, shown_criteria, travelling
+from nooch.site.data_scripts import script
+from nooch.site.report_site import write_report
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_site(tmp_path_factory.mktemp("report"))
+
+
+def _rows(suite, key, ids):
+    return np.array([ids.index(i) for i in suite.set(*key).image_ids.to_list()])
+
+
+def test_data_are_those_of_the_suite_bit_by_bit(made):
+    done, suite, data, _ = made
+    fitted = CE(0.05, 0.1).fit(data.select("train"))
+    for number, task in enumerate(suite.tasks):
+        for split in suite.splits:
+            _, content = read_script(done.path / f"data/task-{number}-{split}.js")
+            part = data.select(split)
+            ids = read_script(done.path / f"data/split-{split}.js")[1]["ids"]
+            assert ids == part.images["image_id"].to_list()
+            assert numbers(content["labels"]).tolist() == part.labels(task).tolist()
+            for cue, packed in content["areas"].items():
+                rows, values = part.rows_of(cue)
+                assert numbers(packed["rows"]).tolist() == rows.tolist()
+                assert numbers(packed["values"]).tobytes() == values.tobytes()
+            for criterion in suite.criteria:
+                found = content["criteria"][criterion]
+                key = criterion, task, split
+                if key not in suite.keys:
+                    assert "marks" not in found
+                    assert found["reason"]
+                    continue
+                one, at = suite.set(*key), _rows(suite, key, ids)
+                assert numbers(found["marks"])[at].tolist() == one.subset.tolist()
+                assert (np.delete(numbers(found["marks"]), at) == 255).all()
+                if criterion == "gist":
+                    assert numbers(found["support"])[at].tobytes() == one.support.tobytes()
+                    assert np.isnan(np.delete(numbers(found["support"]), at)).all()
+                if criterion == "ce":
+                    listed = [(cue["name"], cue["A"]) for cue in found["cues"]]
+                    assert (
+                        listed
+                        == sorted(
+                            (
+                                (c, fitted.strength(c, task))
+                                for c in data.classes
+                                if c != task and fitted.strength(c, task) > 0
+                            ),
+                            key=lambda x: -x[1],
+                        )[:8]
+                    )
+
+
+def test_losses_are_means_over_seeds_of_the_chosen_setting(made):
+    done, suite, data, runs = made
+    cells = read_results(runs.path, [suite]).cells.filter(pl.col("task") != "average")
+    for number, task in enumerate(suite.tasks[:2]):
+        _, content = read_script(done.path / f"data/task-{number}-test.js")
+        part = data.select("test")
+        assert {"ce", "gist"} <= set(content["methods"])
+        for criterion in content["methods"]:
+            methods = content["methods"][criterion]
+            assert sorted(methods) == ["erm", "gdro", "label-reweight"]
+            for method, place in methods.items():
+                (setting,) = cells.filter(criterion=criterion, task=task, method=method)["setting"].unique()
+                names = [
+                    n for n, j in runs.header.jobs.items() if (j.task, j.method, j.setting) == (task, method, setting)
+                ]
+                assert len(names) == 3
+                seeds = []
+                for name in names:
+                    logit = dict(runs.predictions(name).filter(split="test").select("image_id", "logit").rows())
+                    seeds.append(
+                        losses(
+                            part.labels(task),
+                            np.array([logit[i] for i in part.images["image_id"]], dtype=np.float64),
+                            "logit",
+                        )
+                    )
+                assert np.allclose(numbers(content["losses"][place]), np.mean(seeds, axis=0), rtol=1e-6, atol=0)
+
+
+def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
+    done, suite, _, _ = made
+    tables = tables_of_page(done.path / "index.html")
+    counts = {row[0]: row[1:] for row in tables["Counts, test"][2:]}
+    for task in suite.tasks:
+        expected = []
+        for criterion in suite.criteria:
+            record = suite.record(criterion, task, "test") if (criterion, task, "test") in suite.keys else None
+            expected += [str(record.hard_positives), str(record.hard_negatives)] if record else ["–", "–"]
+        assert counts[task][:-2] == expected
+    limits = {row[0]: row[1:] for row in tables["Thresholds, test"][1:]}
+    record = suite.record("gist", "car", "test")
+    assert limits["car"][2].rstrip("*") == f"{record.threshold_positive:.3g}"
+    assert limits["car"][3].rstrip("*") == f"{record.threshold_negative:.3g}"
+    cues = [[row[-2], row[-1]] for row in tables["Context cues of ce"][1:]]
+    assert cues == [[c, f"{a:.3g}"] for listed in suite.header.criteria["ce"].cues.values() for c, a in listed]
+    shown = tables["Overlap, test"][1:]
+    expected = [
+        [o["task"], f"{o['side'].replace('_', ' ')}s", " / ".join(o["criteria"]), *map(str, (o["both"], *o["only"]))]
+        for o in overlaps(suite)
+        if o["split"] == "test"
+    ]
+    assert [row[:6] for row in shown] == expected
+    assert "no class has A(C, lamp) > 0.05" in str(tables["Tasks without a set"])
+
+
+def test_results_are_those_of_nooch_results(made):
+    done, suite, _, runs = made
+    cells = read_results(runs.path, [suite]).cells
+    tables = tables_of_page(done.path / "results.html")
+    title = next(name for name in tables if name.startswith("Table 3"))
+    head, *rows = tables[title]
+    assert rows[-1][0] == "average of 2"
+    for row in rows:
+        task = row[0].split(" of ")[0]
+        for method, text in zip(head[3:], row[3:], strict=True):
+            (cell,) = cells.filter(criterion="ce", metric="auc", subset="hard", task=task, method=method).to_dicts()
+            assert text.startswith(f"{cell['mean']:.3f} ({cell['std']:.3f})")
+    _, points = read_script(done.path / "data/results.js")
+    frame = pl.DataFrame(points)
+    both = frame.join(cells, on=["criterion", "metric", "subset", "task", "method"], how="left")
+    assert both.height == frame.height > 100
+    # each hard side is drawn beside the easy one of its label, and averages say over how many tasks they are
+    assert set(frame.filter(metric="error")["subset"]) == set(CELLS)
+    said = both.filter(task="average").select("over", "n_tasks").unique().rows()
+    assert ("average of 2", 2) in said
+    assert all(text == "average of 2" if n == 2 else text == f"average of {n} of 2" for text, n in said)
+    assert (
+        frame.filter(pl.col("task") != "average")["over"].null_count()
+        == frame.filter(pl.col("task") != "average").height
+    )
+    assert (both["mean"] == both["mean_right"]).all()
+    options = {"metrics": ["auc", "error", "nll", "ece"], "split": "test", "bootstrap": 20, "seed": 0}
+    for criterion in ("ce", "gist"):
+        (again,) = paired_results(
+            [runs.path], [suite], read_results(runs.path, [suite]), [criterion], baseline="erm", **options
+        )
+        own = frame.filter(pl.col("low").is_not_null(), criterion=criterion)
+        same = own.join(
+            again.table,
+            left_on=["criterion", "metric", "subset", "task", "method", "low", "high"],
+            right_on=["criterion", "metric", "subset", "task", "method", "low", "high"],
+            how="semi",
+        )
+        assert same.height == own.height > 50
+    assert any("Differences from erm" in name for name in tables)
+
+
+def test_criteria_are_recomputed_from_the_arrays(made):
+    done, suite, data, _ = made
+    _, content = read_script(done.path / "data/criteria.js")
+    part = data.select("test")
+    # Fig. 10 and 12 at the suite's own values
+    grid = pl.DataFrame(content["grid"]).filter((pl.col("alpha") == 0.05) & (pl.col("beta") == 0.1), split="test")
+    records = [suite.record("ce", task, "test") for task in ("car", "cow")]
+    assert grid["hard_positives"].item() == sum(r.hard_positives for r in records)
+    assert grid["hard_negatives"].item() == sum(r.hard_negatives for r in records)
+    # Figs. 3, 13 and 14 from the losses that travel
+    sums = {("ce", side): [0.0, 0] for side in ("positive", "negative")}
+    for number, task in enumerate(("car", "cow")):
+        task_data = read_script(done.path / f"data/task-{number}-test.js")[1]
+        labels = part.labels(task)
+        for criterion in task_data["methods"]:
+            found = task_data["criteria"][criterion]
+            values = numbers(task_data["losses"][task_data["methods"][criterion]["erm"]]).astype(float)
+            marks = numbers(found["marks"])
+            for code, (side, label) in enumerate((("positive", True), ("negative", False))):
+                point = [
+                    p for p in content["points"] if (p["criterion"], p["task"], p["side"]) == (criterion, task, side)
+                ]
+                if not (marks == code).any():
+                    assert not point
+                    continue
+                assert point[0]["hard"] == pytest.approx(values[marks == code].mean(), rel=1e-5)
+                assert point[0]["all"] == pytest.approx(values[(labels == label) & (marks != 255)].mean(), rel=1e-5)
+                if criterion == "ce":
+                    sums["ce", side][0] += values[marks == code].sum()
+                    sums["ce", side][1] += int((marks == code).sum())
+    found = content["by_alpha_beta"]
+    place = found["alpha"].index(0.05), found["beta"].index(0.1)
+    for side in ("positive", "negative"):
+        total, n = sums["ce", side]
+        assert found[side][place[0]][place[1]] == pytest.approx(total / n, rel=1e-5)
+    taus = content["by_tau"]
+    total = n = 0
+    for number, _ in enumerate(("car", "cow")):
+        task_data = read_script(done.path / f"data/task-{number}-test.js")[1]
+        support = numbers(task_data["criteria"]["gist"]["support"])
+        values = numbers(task_data["losses"][task_data["methods"]["gist"]["erm"]]).astype(float)
+        hard = (numbers(task_data["labels"]) == 1) & (support < 0.5)
+        total, n = total + values[hard].sum(), n + hard.sum()
+    assert taus["positive"][taus["tau"].index(0.5)] == pytest.approx(total / n, rel=1e-5)
+
+
+def test_examples_are_the_extremes(made):
+    done, suite, data, _ = made
+    text = (done.path / "examples.html").read_text(encoding="utf-8")
+    section = text.split('data-task="0"')[1].split('data-task="1"')[0]
+    task_data = read_script(done.path / "data/task-0-test.js")[1]
+    ids = read_script(done.path / "data/split-test.js")[1]["ids"]
+    marks = numbers(task_data["criteria"]["ce"]["marks"])
+    values = numbers(task_data["losses"][task_data["methods"]["ce"]["erm"]])
+    part = data.select("test")
+    area, labels = part.area("car"), part.labels("car")
+    # Appendix D.1: hard positives alone are those of a large target
+    larger = area > area[labels].mean()
+    assert (larger[(marks == 0) & labels]).any()
+    assert not (larger[(marks == 0) & labels]).all()
+    assert not (larger[(marks == 2) & labels]).all()
+    for title, inside, sign in (
+        ("Hard positives with the highest loss (erm), car larger than on average", (marks == 0) & larger, -1),
+        ("Hard negatives with the highest loss (erm)", marks == 1, -1),
+        ("Easy positives with the lowest loss (erm)", (marks == 2) & labels, 1),
+    ):
+        group = section.split(title)[1].split("</ul>")[0]
+        rows = np.flatnonzero(inside)
+        expected = [str(ids[r]) for r in rows[np.argsort(sign * values[rows], kind="stable")][:8]]
+        assert re.findall(r'card-id">([^<]*)<', group) == expected
+    for title in ("where gdro is furthest", "furthest ahead of gdro"):
+        assert title in section or title.replace("gdro", "label-reweight") in section
+    assert "Suspected label errors" in section
+    assert "Hard positives by ce, easy by gist" in section
+    shared = set(suite.set("ce", "car", "test").ids("hard_positive"))
+    group = section.split("Hard positives by ce, easy by gist")[1].split('<div class="example-group"')[0]
+    easy = set(suite.set("gist", "car", "test").ids("easy"))
+    assert {int(i) for i in re.findall(r'card-id">([^<]*)<', group)} <= shared & easy
+
+
+def test_pages_have_nothing_of_the_data_as_html(made):
+    done = made[0]
+    for page in done.path.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "hacked" not in re.sub(r"&[#\w]+;", "", text) or "<script>hacked" not in text
+        assert "Content-Security-Policy" in text
+        assert not re.search(r'(src|href)="(https?:|//)', text)
+        assert "style=" not in text
+        assert "onclick" not in text
+    for file in done.path.glob("data/*.js"):
+        text = file.read_text(encoding="utf-8")
+        assert "</script" not in text
+        assert "\u2028" not in text
+    captions = read_script(done.path / "data/images-test-0.js")[1]["captions"]
+    assert HOSTILE in captions[0] or HOSTILE in captions[1]
+    assert any(text.endswith("(10,000 characters)") for listed in captions for text in listed)
+
+
+def test_pictures_are_drawn_of_files_below_the_folder_alone(made, tmp_path):
+    done, _, data, _ = made
+    assert [n for n in done.notes if "no picture of" in n] != []
+    assert any("have no file below the folder" in n for n in done.notes)
+    there = numbers(read_script(done.path / "data/split-test.js")[1]["pictures"])
+    assert there[0] == 2
+    assert there[1] == there[2] == 0
+    assert there[3] == 1
+    assert (done.path / "pictures/test/0/0-large.jpg").is_file()
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    folder = tmp_path / "images"
+    folder.mkdir()
+    made_of = site_data(secret)
+    for file in secret.iterdir():
+        (folder / file.name).symlink_to(file)
+    suite = site_suite(made_of)
+    outside = write_report(suite, tmp_path / "site", data=made_of, images=folder)
+    assert not list((tmp_path / "site").glob("pictures/**/*.jpg"))
+    assert any("have no file below the folder" in n for n in outside.notes)
+    assert data.image_root is not None
+
+
+@pytest.mark.parametrize("left", ["dataset", "runs", "captions", "images"])
+def test_what_is_missing_is_said_and_the_rest_shown(left, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    data = site_data(folder, captions=left != "captions", pictures=left != "images")
+    suite = site_suite(data)
+    done = write_report(suite, tmp_path / "site", data=None if left == "dataset" else data)
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    said = {
+        "dataset": "Without the dataset",
+        "runs": "No runs were given",
+        "captions": "has no captions",
+        "images": "No folder of images",
+    }[left]
+    assert said in page
+    assert any(said in note for note in done.notes)
+    assert tables_of_page(tmp_path / "site" / "index.html")["Counts, test"][2][0] == "car"
+    task = read_script(tmp_path / "site/data/task-0-test.js")[1]
+    assert ("cues" in task["criteria"]["ce"]) == (left != "dataset")
+    if left == "dataset":
+        one = suite.set("ce", "car", "test")
+        assert numbers(task["criteria"]["ce"]["support"]).tobytes() == one.support.tobytes()
+
+
+def test_a_task_without_hard_images_is_said(tmp_path):
+    data = site_data(tmp_path, pictures=False)
+    suite = site_suite(data, beta=5.0, tau=-1.0)
+    assert suite.record("ce", "car", "test").hard_negatives == 0
+    only = suite.record("gist", "car", "test")
+    assert only.hard_positives == 0
+    write_report(suite, tmp_path / "site", data=data)
+    text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
+    assert "There is no such image." in text
+    done = write_report(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
+    assert done.path.is_dir()
+
+
+def test_thresholds_by_task_travel_with_each_task(tmp_path):
+    data = site_data(tmp_path)
+    tau = {task: (0.4, 0.1 * number) for number, task in enumerate(TASKS)}
+    suite = site_suite(data, tau=tau)
+    by_name = {one["name"]: one for one in shown_criteria(suite, data)}
+    # the page has a slider for one threshold alone; the suite's own are in each task's marks
+    assert by_name["gist"]["tau"] is None
+    assert by_name["gist"]["match"] is None
+    task = next(task for task in TASKS if ("gist", task, "test") in suite.keys)
+    parts, _ = criterion_parts(suite, task, SplitImages.of(suite, "test", data))
+    assert parts["gist"]["thresholds"] == list(tau[task])
+
+
+def test_predictions_give_losses_without_runs(made, tmp_path):
+    _, suite, data, _ = made
+    part = data.select("test")
+    frame = pl.DataFrame({"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))})
+    done = write_report(
+        suite, tmp_path / "site", data=data, predictions=read_predictions(frame, None, suite.tasks, None)
+    )
+    content = read_script(done.path / "data/task-0-test.js")[1]
+    (name,) = content["methods"]["ce"]
+    expected = losses(part.labels("car"), np.linspace(-2, 2, len(part)), "logit")
+    assert np.allclose(numbers(content["losses"][content["methods"]["ce"][name]]), expected, rtol=1e-6)
+    assert read_script(done.path / "data/task-1-test.js")[1]["methods"] == {}
+
+
+def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
+    _, suite, data, runs = made
+    scores, selected, _ = collect(runs, suite)
+    (tmp_path / "scores").mkdir()
+    save_scores(scores, tmp_path / "scores/scores.parquet")
+    selected.write_csv(tmp_path / "scores/selected.csv")
+    done = write_report(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
+    text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
+    assert "one standard deviation over seeds (collected scores have no predictions to resample)" in text
+    assert any(name.startswith("Table 3") for name in tables_of_page(tmp_path / "site/results.html"))
+    assert any("losses of single images are in the folder of runs alone" in note for note in done.notes)
+    points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])
+    assert points.filter((pl.col("high") - pl.col("mean") - pl.col("std")).abs() > 1e-12).height == 0
+
+
+def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_path):
+    done, suite, data, runs = made
+    other = site_data(tmp_path, pictures=False, seed=5)
+    out = tmp_path / "new"
+    fails(lambda: write_report(suite, out, data=other), "not the one that the suite was found in", kind=ParameterError)
+    fails(lambda: write_report(suite, out, split="nowhere"), "nowhere", kind=ParameterError)
+    fails(lambda: write_report(suite, out, bootstrap=-1), "bootstrap is -1", kind=ParameterError)
+    fails(lambda: write_report(suite, out, thumbnails=-1), "thumbnails is -1", kind=ParameterError)
+    fails(lambda: write_report(suite, out, examples=0), "examples is 0", kind=ParameterError)
+    fails(lambda: write_report(suite, out, images=tmp_path), "images need the dataset", kind=ParameterError)
+    fails(
+        lambda: write_report(suite, out, data=data, images=tmp_path / "no"),
+        "no such folder",
+        kind=InputError,
+        helps=False,
+    )
+    fails(lambda: write_report(suite, out, runs=[tmp_path]), "holds no results", kind=InputError)
+    fails(
+        lambda: write_report(site_suite(data, beta=0.2), out, data=data, runs=[runs.path]),
+        "another one",
+        kind=ParameterError,
+    )
+    fails(lambda: write_report(suite, done.path, data=data), "exists already", kind=OutputError)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    fails(lambda: write_report(suite, full, overwrite=True), "report.json", kind=OutputError)
+    assert not out.exists()
+
+
+def test_command(made, tmp_path):
+    _, suite, data, runs = made
+    save_dataset(data, tmp_path / "data")
+    save_suite(suite, tmp_path / "suite")
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    command.register(app)
+    words = [
+        "report",
+        tmp_path / "suite",
+        "--dataset",
+        tmp_path / "data",
+        "--runs",
+        runs.path,
+        "--out",
+        tmp_path / "site",
+        "--bootstrap",
+        "0",
+        "--thumbnails",
+        "2",
+        "--examples",
+        "2",
+    ]
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    assert done.exit_code == 0, done.output
+    assert "index.html" in done.output
+    assert (tmp_path / "site/report.json").is_file()
+    again = CliRunner().invoke(app, [str(w) for w in [*words, "--overwrite", "--all-thumbnails", "--format", "json"]])
+    assert again.exit_code == 0
+    assert '"site"' in again.stdout
+    assert len(list((tmp_path / "site").glob("pictures/test/0/*.jpg"))) > 60
+    refused = CliRunner().invoke(app, [str(w) for w in [*words, "--no-dataset"]])
+    assert isinstance(refused.exception, ParameterError)
+
+
+def test_cues_that_travel_and_their_bound():
+    names = [f"c{i}" for i in range(14)]
+    images = [{"c0": 0.01, **{f"c{i}": 0.01 + 0.02 * i for i in range(1, 14)}}] * 3
+    fitted = CE(0.25).fit(dataset_of(images, names))
+    found = travelling(fitted, "c0")
+    assert found.names == tuple(f"c{i}" for i in range(13, 5, -1))
+    assert found.bound == fitted.strength("c5", "c0")
+    many = CE(0.05).fit(dataset_of(images, names))
+    # the suite's own alpha takes more than eight
+    assert found.names != travelling(many, "c0").names == many.cues("c0")
+    by_hand = CE(0.05, cues={"c0": ("c2",)}).fit(dataset_of(images, names))
+    assert travelling(by_hand, "c0").fixed is not None
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3)))
+def test_scripts_cannot_be_ended_by_data(content):
+    made = script("x", content).decode()
+    assert not set("<>&\u2028\u2029") & set(made)
+    import json
+
+    assert json.loads(made.removeprefix("nooch.put.apply(null, ").removesuffix(");\n")) == ["x", content]
+
+
+def test_subset_codes_are_those_that_the_page_knows():
+    assert SUBSETS == ("hard_positive", "hard_negative", "easy")
+    text = (resources.files("nooch.site") / "assets/marks.js").read_text(encoding="utf-8")
+    assert "HARD_POSITIVE = 0, HARD_NEGATIVE = 1, EASY = 2, NONE = 255" in text
+
+
+def _luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_has_enough_contrast(scheme):
+    """WCAG 2.1, level AA: 4.5 : 1 for text."""
+    text = (resources.files("nooch.site") / "assets/style.css").read_text(encoding="utf-8")
+    block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+    pairs = [
+        (ink, back)
+        for ink in ("ink", "soft", "positive-ink", "negative-ink", "easy-ink", "good")
+        for back in ("card", "back")
+    ]
+    pairs += [(f"{kind}-ink", f"{kind}-back") for kind in ("positive", "negative", "easy")]
+    pairs += [("soft", f"{kind}-back") for kind in ("positive", "negative", "easy")]
+    pairs += [("accent-ink", "accent"), ("ink", "warn-back"), ("ink", "easy-back")]
+    for ink, back in pairs:
+        light, dark = sorted((_luminance(colours[ink]), _luminance(colours[back])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, back)
+
+
+def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
+    random = np.random.default_rng(0)
+    classes = ["road", *(f"class{i}" for i in range(30))]
+    images = [{"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)]
+    data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
+    suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
+    done = write_report(suite, tmp_path / "site", data=data)
+    pages = {p.name: p.read_text(encoding="utf-8") for p in done.path.glob("examples*.html")}
+    assert sorted(pages) == ["examples-2.html", "examples.html"]
+    shown = {name: re.findall(r'data-task="(\d+)"', text) for name, text in pages.items()}
+    assert shown["examples.html"] + shown["examples-2.html"] == [str(i) for i in range(30)]
+    for text in pages.values():
+        assert 'href="examples-2.html"' in text
+        assert '<option value="29" data-page="examples-2.html">class29</option>' in text
+        assert text.count("Hard positives with the least support") == text.count('class="example-task"') > 0
