@@ -39,7 +39,9 @@ def dense_loops(
     for y, task in enumerate(data.classes):
         positive = there[:, y]
         strength = [
-            (areas[positive, c] - areas[positive, y]).mean() if c != y and positive.any() else -np.inf
+            (areas[positive, c] - areas[positive, y]).mean()
+            if c != y and positive.any()
+            else -np.inf
             for c in range(areas.shape[1])
         ]
         cues = [c for c, value in enumerate(strength) if value > alpha]
@@ -47,12 +49,17 @@ def dense_loops(
             continue
         for name in ("valid", "test"):
             rows = split == name
-            all_below, some_above = np.ones(rows.sum(), dtype=bool), np.zeros(rows.sum(), dtype=bool)
+            all_below, some_above = (
+                np.ones(rows.sum(), dtype=bool),
+                np.zeros(rows.sum(), dtype=bool),
+            )
             for c in cues:
                 all_below &= dense[rows, c] < beta
                 some_above |= dense[rows, c] > beta
             labels = present[rows, y]
-            hard[task, name] = set(ids[rows][(labels & all_below) | (~labels & some_above)].tolist())
+            hard[task, name] = set(
+                ids[rows][(labels & all_below) | (~labels & some_above)].tolist()
+            )
     return hard
 
 
@@ -97,8 +104,15 @@ class Database:
         self.data, self.base = data, duckdb.connect()
         coordinates = data.areas.tocoo()
         tables = {
-            "areas": {"image": coordinates.row, "class": coordinates.col.astype(np.int16), "area": coordinates.data},
-            "images": {"image": np.arange(len(data), dtype=np.int32), "split": data.images["split"].to_numpy()},
+            "areas": {
+                "image": coordinates.row,
+                "class": coordinates.col.astype(np.int16),
+                "area": coordinates.data,
+            },
+            "images": {
+                "image": np.arange(len(data), dtype=np.int32),
+                "split": data.images["split"].to_numpy(),
+            },
         }
         for name, columns in tables.items():
             self.base.register("columns", columns)
@@ -106,7 +120,9 @@ class Database:
 
     def ask(self, query: str, alpha: float, beta: float) -> dict[str, NDArray[np.int64]]:
         """Columns of the answer; tasks and images as numbers."""
-        found: dict[str, NDArray[np.int64]] = self.base.execute(query, {"alpha": alpha, "beta": beta}).fetchnumpy()
+        found: dict[str, NDArray[np.int64]] = self.base.execute(
+            query, {"alpha": alpha, "beta": beta}
+        ).fetchnumpy()
         return found
 
     def named(self, found: dict[str, NDArray[np.int64]]) -> Hard:
@@ -135,7 +151,9 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=123_287)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -145,7 +163,12 @@ def main() -> None:
     present = np.zeros(dense.shape, dtype=bool)
     present[data.areas.nonzero()] = True
     database = Database(data)
-    seconds: dict[str, list[float]] = {"nooch": [], "dense loops": [], "DuckDB, hard images alone": [], "DuckDB": []}
+    seconds: dict[str, list[float]] = {
+        "nooch": [],
+        "dense loops": [],
+        "DuckDB, hard images alone": [],
+        "DuckDB": [],
+    }
     nooch.find(data, {"ce": nooch.CE(0.05, 0.1)})  # warm-up
     for _ in range(arguments.runs):
         taken, suite = timed(lambda: nooch.find(data, {"ce": nooch.CE(0.05, 0.1)}))
@@ -156,9 +179,15 @@ def main() -> None:
         seconds["DuckDB, hard images alone"].append(taken)
         taken, whole = timed(lambda: database.ask(WHOLE_SQL, 0.05, 0.1))
         seconds["DuckDB"].append(taken)
-    same = {(task, split): set(suite.set(c, task, split).ids("hard")) for c, task, split in suite.keys}
+    same = {
+        (task, split): set(suite.set(c, task, split).ids("hard")) for c, task, split in suite.keys
+    }
     all_hard = {name: values[whole["subset"] < 2] for name, values in whole.items()}
-    for peer, theirs in (("dense loops", hard), ("DuckDB", database.named(rows)), ("SQL", database.named(all_hard))):
+    for peer, theirs in (
+        ("dense loops", hard),
+        ("DuckDB", database.named(rows)),
+        ("SQL", database.named(all_hard)),
+    ):
         # a task whose images are all easy has no row in SQL
         if same != {key: set() for key in same} | theirs:
             sys.exit(f"error: nooch and {peer} disagree")
@@ -171,9 +200,17 @@ def main() -> None:
     found = {}
     for peer in list(seconds)[1:]:
         found[peer] = ratios(seconds[peer], seconds["nooch"])
-        print(f"nooch against {peer}, the same hard images of {len(same)} sets: {found[peer]} times as fast")
+        print(
+            f"nooch against {peer}, the same hard images of {len(same)} sets: {found[peer]} times as fast"
+        )
     print(f"writing the suite: {written:.2f} s, {size:.1f} MB")
-    figures = {"machine": machine(), "seconds": seconds, "ratios": found, "writing_seconds": written, "suite_mb": size}
+    figures = {
+        "machine": machine(),
+        "seconds": seconds,
+        "ratios": found,
+        "writing_seconds": written,
+        "suite_mb": size,
+    }
     write_json(arguments.json, figures)
 
 

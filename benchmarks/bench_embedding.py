@@ -25,8 +25,28 @@ from nooch.encoders import encoder
 from nooch.encoders.encoder_folders import locate
 from nooch.encoders.sbert import PRECISIONS, SbertEncoder
 
-CAPTIONS = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "captions" / "captions_val2017.json"
-WORDS = ("a", "man", "dog", "riding", "holding", "near", "with", "red", "street", "table", "grass", "beach", "the")
+CAPTIONS = (
+    Path(__file__).resolve().parents[1].parent
+    / "shared"
+    / "data"
+    / "captions"
+    / "captions_val2017.json"
+)
+WORDS = (
+    "a",
+    "man",
+    "dog",
+    "riding",
+    "holding",
+    "near",
+    "with",
+    "red",
+    "street",
+    "table",
+    "grass",
+    "beach",
+    "the",
+)
 
 
 def captions(count: int) -> tuple[list[str], str]:
@@ -66,7 +86,9 @@ def compare(peer: Any, ours: SbertEncoder, sentences: list[str], runs: int) -> d
 
 def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
     x, y = a.astype(np.float64), b.astype(np.float64)
-    result: NDArray[np.float64] = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+    result: NDArray[np.float64] = (
+        (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+    )
     return result
 
 
@@ -81,8 +103,12 @@ def show(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=5000, help="how many captions (25,014 are all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sentences", type=int, default=5000, help="how many captions (25,014 are all)"
+    )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--model", default="minilm")
     parser.add_argument("--precision", default="float32", choices=PRECISIONS)
@@ -99,8 +125,12 @@ def main() -> None:
     sentences, origin = captions(options.sentences)
     for each in (peer, ours):
         each.encode(sentences[:64])
-    print(f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()} threads")
-    print("captions     sentences  distinct   peer s  nooch s  fastest   ratio, median (min to max)   cosine min, mean")
+    print(
+        f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()} threads"
+    )
+    print(
+        "captions     sentences  distinct   peer s  nooch s  fastest   ratio, median (min to max)   cosine min, mean"
+    )
     results = {}
     for name, texts in (("as given", sentences), ("distinct", sorted(set(sentences)))):
         results[name] = compare(peer, ours, texts, options.runs)

@@ -50,10 +50,18 @@ def ray_peer(jobs: int) -> Iterable[int]:
 def slurm_peer(jobs: int) -> Iterable[int]:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         command = f"srun {shlex.quote(sys.executable)} -c pass"
-        words = ["sbatch", "--parsable", f"--output={folder}/%a.txt", "--cpus-per-task=1", f"--wrap={command}"]
+        words = [
+            "sbatch",
+            "--parsable",
+            f"--output={folder}/%a.txt",
+            "--cpus-per-task=1",
+            f"--wrap={command}",
+        ]
         for start in range(0, jobs, 200):
             array = f"--array=0-{min(200, jobs - start) - 1}"
-            made = subprocess.run([*words, array], check=True, capture_output=True, text=True).stdout.strip()
+            made = subprocess.run(
+                [*words, array], check=True, capture_output=True, text=True
+            ).stdout.strip()
             while subprocess.run(
                 ["squeue", "--noheader", f"--jobs={made}"], check=False, capture_output=True
             ).stdout.strip():
@@ -65,7 +73,9 @@ def by_engine(text: str) -> Callable[[int], Iterable[int]]:
     def run(jobs: int) -> Iterable[int]:
         with tempfile.TemporaryDirectory(dir=".") as folder:
             # as they come: nothing is kept
-            for number, result in enumerate(engine(text, folder if text == "slurm" else None).map(same, range(jobs))):
+            for number, result in enumerate(
+                engine(text, folder if text == "slurm" else None).map(same, range(jobs))
+            ):
                 assert result == number
         return range(jobs)
 
@@ -86,7 +96,13 @@ def one(name: str, who: str, jobs: int) -> None:
     if name == "ray":
         import ray
 
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=40)
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=40,
+        )
     seconds = []
     # the quickest of several tells most, where several take no time
     for _ in range(1 if name == "slurm" else 5):
@@ -94,13 +110,17 @@ def one(name: str, who: str, jobs: int) -> None:
         assert list(run(jobs)) == list(range(jobs))
         seconds.append(time.perf_counter() - started)
     # in kilobytes, except on a Mac
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )
     print(json.dumps({"seconds": min(seconds), "peak_mb": peak}))
 
 
 def measured(name: str, who: str, jobs: int) -> dict[str, Any]:
     words = [sys.executable, __file__, "--one", name, who, str(jobs)]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    done = subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"  {name}, {who}, {jobs} jobs: {found}", file=sys.stderr, flush=True)
     return found
@@ -126,7 +146,9 @@ def compare(name: str, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jobs", default="200,2000")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engines", default="local,ray")
@@ -138,12 +160,17 @@ def main() -> None:
         one(name, who, int(jobs))
         return
     few, many = (int(number) for number in arguments.jobs.split(","))
-    facts = {name: compare(name, (few, many), arguments.rounds) for name in arguments.engines.split(",")}
+    facts = {
+        name: compare(name, (few, many), arguments.rounds) for name in arguments.engines.split(",")
+    }
     for name, found in facts.items():
         times, peaks = found["ms a job"], found["peak_mb"]
-        print(f"{name}: {times['nooch']} ms a job; {PEERS[name][2]}: {times['peer']} ms; ratio {found['ratio']}")
         print(
-            "  peak memory of the driver: " + ", ".join(f"{peak} MB for {jobs:,} jobs" for jobs, peak in peaks.items())
+            f"{name}: {times['nooch']} ms a job; {PEERS[name][2]}: {times['peer']} ms; ratio {found['ratio']}"
+        )
+        print(
+            "  peak memory of the driver: "
+            + ", ".join(f"{peak} MB for {jobs:,} jobs" for jobs, peak in peaks.items())
         )
     write_json(arguments.json, {"machine": machine(), **facts})
 

@@ -55,7 +55,11 @@ class Setup:
         self.device = device
         kind = device.partition(":")[0]
         size, source, batch = SIZES[kind]
-        self.size, self.source, self.batch = arguments.size or size, arguments.backbone or source, batch
+        self.size, self.source, self.batch = (
+            arguments.size or size,
+            arguments.backbone or source,
+            batch,
+        )
         self.steps = arguments.steps
         count = self.batch * self.steps
         files, self.origin = photographs(folder)
@@ -64,10 +68,16 @@ class Setup:
         for number in range(count):
             self.files.append(folder / "images" / f"{number:06d}.jpg")
             shutil.copyfile(files[number % len(files)], self.files[-1])
-        frame = pl.DataFrame({"image_id": range(count), "file_name": [file.name for file in self.files]})
-        self.data = Dataset.build(frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images"))
+        frame = pl.DataFrame(
+            {"image_id": range(count), "file_name": [file.name for file in self.files]}
+        )
+        self.data = Dataset.build(
+            frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images")
+        )
         # the same pixels as the plain loop sees
-        self.pixels: PixelCache = build_pixels(self.data, folder / "pixels", size=self.size, codec="pil")
+        self.pixels: PixelCache = build_pixels(
+            self.data, folder / "pixels", size=self.size, codec="pil"
+        )
         self.labels = (np.random.default_rng(0).random(count) < 0.3).astype(np.float32)
         self.labels[:2] = 0, 1
 
@@ -83,7 +93,9 @@ class Setup:
     def targets(self, count: int) -> list[Target]:
         """Tasks that differ in nothing but their name."""
         counts = TrainingCounts.of(np.bincount(self.labels.astype(int)).tolist())
-        counts = TrainingCounts(counts.classes.float().to(self.device), counts.environments.float().to(self.device))
+        counts = TrainingCounts(
+            counts.classes.float().to(self.device), counts.environments.float().to(self.device)
+        )
         return [Target(f"task {n}", self.labels[:, None], ERM(counts)) for n in range(count)]
 
     def order(self, steps: int) -> np.ndarray[Any, np.dtype[np.intp]]:
@@ -102,7 +114,9 @@ class Shared:
         hooks = BatchHooks(rows=lambda _epoch: setup.order(self.steps))
         never = replace(settings, patience=1000, epochs=1000)
         targets = setup.targets(networks)
-        self.trained = NetworkPass(setup.backbones(settings), setup.pixels, splits, targets, never, hooks)
+        self.trained = NetworkPass(
+            setup.backbones(settings), setup.pixels, splits, targets, never, hooks
+        )
         self.networks = networks
 
     def run(self, steps: int) -> None:
@@ -134,12 +148,16 @@ class Plain:
         self.optimiser = torch.optim.SGD(
             learnt, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         )
-        self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (IMAGENET.mean, IMAGENET.std))
+        self.mean, self.std = (
+            torch.tensor(values).view(3, 1, 1) for values in (IMAGENET.mean, IMAGENET.std)
+        )
 
     def image(self, row: int) -> torch.Tensor:
         """An image, decoded now."""
         with Image.open(self.setup.files[row]) as image:
-            small = image.convert("RGB").resize((self.setup.size, self.setup.size), Image.Resampling.BILINEAR)
+            small = image.convert("RGB").resize(
+                (self.setup.size, self.setup.size), Image.Resampling.BILINEAR
+            )
         pixels = torch.from_numpy(np.asarray(small).copy()).permute(2, 0, 1).float() / 255
         return (pixels - self.mean) / self.std
 
@@ -158,7 +176,9 @@ class Plain:
 
     def weights(self) -> torch.Tensor:
         """All weights and statistics."""
-        return _flat([self.head.weight, self.head.bias, *self.body.parameters(), *self.body.buffers()])
+        return _flat(
+            [self.head.weight, self.head.bias, *self.body.parameters(), *self.body.buffers()]
+        )
 
 
 def _flat(values: Any) -> torch.Tensor:
@@ -220,7 +240,9 @@ def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--networks", type=int, default=4, help="how many share batches")
     parser.add_argument("--steps", type=int, default=40, help="steps that are timed")
     parser.add_argument("--runs", type=int, default=3)
@@ -249,7 +271,9 @@ def main() -> None:
                 rates[who].append(rate(runner, setup))
         per_image = operations(setup)
     card = torch.cuda.get_device_name(device) if device != "cpu" else "processor"
-    print(f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card}; photographs: {setup.origin}")
+    print(
+        f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card}; photographs: {setup.origin}"
+    )
     print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP an image")
     found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
     for who, values in rates.items():

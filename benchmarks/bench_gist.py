@@ -54,7 +54,9 @@ def check(data: Dataset, suite: nooch.Suite, peer: dict[str, NDArray[np.float64]
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=123_287)
     parser.add_argument("--dimensions", type=int, default=768)
     parser.add_argument("--runs", type=int, default=3)
@@ -75,7 +77,9 @@ def main() -> None:
     for name, spread in seconds.items():
         print(f"{name}: {Spread.of(spread)} s")
     ratio = ratios(seconds["NumPy, one task after another"], seconds["nooch"])
-    print(f"{len(suite.keys)} sets of {arguments.dimensions} dimensions, supports within 1e-12: {ratio} times as fast")
+    print(
+        f"{len(suite.keys)} sets of {arguments.dimensions} dimensions, supports within 1e-12: {ratio} times as fast"
+    )
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 
 

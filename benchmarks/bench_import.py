@@ -56,7 +56,9 @@ def loading(module: str) -> str:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=123_287)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -78,15 +80,32 @@ def main() -> None:
     commands = {
         "nooch": [*nooch, "--split", "70/10/20", str(out)],
         "pycocotools": [python, "-c", loading("pycocotools.coco"), str(source), "on"],
-        "pycocotools, garbage collector off": [python, "-c", loading("pycocotools.coco"), str(source), "off"],
+        "pycocotools, garbage collector off": [
+            python,
+            "-c",
+            loading("pycocotools.coco"),
+            str(source),
+            "off",
+        ],
         "faster-coco-eval": [python, "-c", loading("faster_coco_eval"), str(source), "on"],
-        "faster-coco-eval, garbage collector off": [python, "-c", loading("faster_coco_eval"), str(source), "off"],
+        "faster-coco-eval, garbage collector off": [
+            python,
+            "-c",
+            loading("faster_coco_eval"),
+            str(source),
+            "off",
+        ],
         "the bytes": [python, "-c", BYTES, str(source)],
     }
     found, memory = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
     size = sum((source / f"{name}.json").stat().st_size for name in ("instances", "stuff")) / 1e9
     print(f"Import of {arguments.images:,} images, {size:.2f} GB")
-    figures: dict[str, object] = {"machine": machine(), "gigabytes": size, "seconds": found, "memory": memory}
+    figures: dict[str, object] = {
+        "machine": machine(),
+        "gigabytes": size,
+        "seconds": found,
+        "memory": memory,
+    }
     for name, seconds in found.items():
         peak = memory[name]
         print(

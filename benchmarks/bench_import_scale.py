@@ -50,7 +50,10 @@ def _repeat(source: Path, out: Path, factor: int) -> None:
     content = source.read_bytes()
     listed, annotated = content.index(b'"images": [') + 11, content.index(b'"annotations": [') + 16
     close = content.index(b"]", listed)
-    parts = ((_IMAGE, content[listed:close], content[close:annotated]), (_ANNOTATED, content[annotated:-2], b"]}"))
+    parts = (
+        (_IMAGE, content[listed:close], content[close:annotated]),
+        (_ANNOTATED, content[annotated:-2], b"]}"),
+    )
     partial = out.with_suffix(".partial")
     with partial.open("wb") as file:
         file.write(content[:listed])
@@ -78,24 +81,42 @@ def measured(command: list[str]) -> tuple[float, Memory]:
 def annotations_of(images: int) -> int:
     """Annotations and captions in the generated files of one copy."""
     base = HERE / "data" / f"annotations-{images}"
-    return sum((base / f"{name}.json").read_bytes().count(b'"image_id": ') for name in ROLES.values())
+    return sum(
+        (base / f"{name}.json").read_bytes().count(b'"image_id": ') for name in ROLES.values()
+    )
 
 
 def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and memory of each way of importing, and of reading."""
     files = {role: str(folder / f"{name}.json") for role, name in ROLES.items()}
     out = HERE / "data" / "import-scale-out"
-    words = [sys.executable, "-m", "nooch", "import", "coco", str(out), "--split", "70/10/20", "--overwrite"]
+    words = [
+        sys.executable,
+        "-m",
+        "nooch",
+        "import",
+        "coco",
+        str(out),
+        "--split",
+        "70/10/20",
+        "--overwrite",
+    ]
     words += [
         "--engine",
         f"local:{options.processes}",
         *(w for role, file in files.items() for w in (f"--{role}", file)),
     ]
-    found: dict[str, Any] = {"gigabytes": sum(Path(file).stat().st_size for file in files.values()) / 1e9}
+    found: dict[str, Any] = {
+        "gigabytes": sum(Path(file).stat().st_size for file in files.values()) / 1e9
+    }
     ways = {"in several parts": ["--part-size", str(options.part)], "in one part": []}
     for way in options.ways.split(","):
         seconds, memory = measured([*words, *ways[way]])
-        found[way] = {"seconds": seconds, "memory": memory, "fingerprint": read_header(out).fingerprint}
+        found[way] = {
+            "seconds": seconds,
+            "memory": memory,
+            "fingerprint": read_header(out).fingerprint,
+        }
         found["images"] = read_header(out).n_images
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
@@ -105,7 +126,9 @@ def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=40_000)
     parser.add_argument("--factors", default="1,10")
     parser.add_argument("--part", type=int, default=20_000)

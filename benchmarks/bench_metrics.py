@@ -37,7 +37,11 @@ def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
     """CE with the cues that alpha finds, and the strongest class as the cue of tasks that have none."""
     fitted: FittedCE = nooch.CE(0.05, 0.1).fit(data.select("train"))
     alone = {
-        task: (data.classes[int(np.nanargmax(np.where(np.arange(len(data.classes)) == y, -np.inf, fitted.A[y])))],)
+        task: (
+            data.classes[
+                int(np.nanargmax(np.where(np.arange(len(data.classes)) == y, -np.inf, fitted.A[y])))
+            ],
+        )
         for y, task in enumerate(data.classes)
         if not fitted.cues(task)
     }
@@ -52,10 +56,14 @@ def predictions(suite: nooch.Suite) -> list[nooch.Predictions]:
         columns = []
         for one in sets:
             pull = np.array([-1.0, 1.0, 0.0])[one.subset]
-            columns.append((random.normal(size=len(one)) + 2 * one.labels + pull - 2).astype(np.float32))
+            columns.append(
+                (random.normal(size=len(one)) + 2 * one.labels + pull - 2).astype(np.float32)
+            )
         values = np.column_stack(columns)
         runs.append(
-            nooch.Predictions.of(values, sets[0].image_ids, suite.tasks, scale="logit", run=str(seed), seed=seed)
+            nooch.Predictions.of(
+                values, sets[0].image_ids, suite.tasks, scale="logit", run=str(seed), seed=seed
+            )
         )
     return runs
 
@@ -69,10 +77,14 @@ def parts_of(suite: nooch.Suite, task: str) -> tuple[list[NDArray[np.bool_]], Pa
     masks = [np.ones_like(hard), hard, ~hard, cue]
     kept, atoms = np.unique(hard * 2 + cue, return_index=True, return_inverse=True)[1:]
     members = np.array([mask[kept] for mask in masks])
-    return masks, Parts(one.labels, atoms, members, np.zeros(len(kept), dtype=np.intp), np.empty((0, 1)))
+    return masks, Parts(
+        one.labels, atoms, members, np.zeros(len(kept), dtype=np.intp), np.empty((0, 1))
+    )
 
 
-def loop(labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]]) -> list[float]:
+def loop(
+    labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]]
+) -> list[float]:
     """scikit-learn, one subset after another; NaN where a subset has one class."""
     found = []
     for mask in masks:
@@ -82,7 +94,10 @@ def loop(labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDA
 
 
 def torch_loop(
-    labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]], names: tuple[str, ...]
+    labels: NDArray[np.bool_],
+    values: NDArray[np.float64],
+    masks: list[NDArray[np.bool_]],
+    names: tuple[str, ...],
 ) -> list[list[float]]:
     """torchmetrics, one subset and metric after another; NaN where a subset has one class."""
     import torch
@@ -106,7 +121,9 @@ def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:
     return np.array([Graded(p.labels, v, "logit", metrics).scores(p) for _, p, v in work])
 
 
-def evaluated_by_loop(suite: nooch.Suite, runs: list[nooch.Predictions]) -> dict[tuple[Any, ...], float]:
+def evaluated_by_loop(
+    suite: nooch.Suite, runs: list[nooch.Predictions]
+) -> dict[tuple[Any, ...], float]:
     """Every AUC of the table that ``nooch.evaluate`` gives: all, hard and easy, and hard and easy by each cue."""
     values: dict[tuple[Any, ...], float] = {}
     for row, task in enumerate(suite.tasks):
@@ -124,13 +141,17 @@ def evaluated_by_loop(suite: nooch.Suite, runs: list[nooch.Predictions]) -> dict
             masks |= {("hard", cue): alone, ("easy", cue): ~alone}
         for run in runs:
             found = loop(one.labels, run.values[row], list(masks.values()))
-            values |= {(run.run, task, *name): value for name, value in zip(masks, found, strict=True)}
+            values |= {
+                (run.run, task, *name): value for name, value in zip(masks, found, strict=True)
+            }
     return values
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=123_287)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -138,12 +159,16 @@ def main() -> None:
     suite = suite_of_all_tasks(dataset(arguments.images))
     runs = predictions(suite)
     divided = {task: parts_of(suite, task) for task in suite.tasks}
-    work: Work = [(*divided[t], run.values[row]) for row, t in enumerate(suite.tasks) for run in runs]
+    work: Work = [
+        (*divided[t], run.values[row]) for row, t in enumerate(suite.tasks) for run in runs
+    ]
     ways: dict[str, Callable[[], Any]] = {
         "nooch, AUC": lambda: nooch_scores(work, ("auc",)),
         "nooch, all six metrics": lambda: nooch_scores(work, METRICS),
         "scikit-learn, AUC": lambda: np.array([loop(p.labels, v, masks) for masks, p, v in work]),
-        "torchmetrics, AUC": lambda: np.array([torch_loop(p.labels, v, masks, ("auc",)) for masks, p, v in work]),
+        "torchmetrics, AUC": lambda: np.array(
+            [torch_loop(p.labels, v, masks, ("auc",)) for masks, p, v in work]
+        ),
         "torchmetrics, AUC, AUPRC and ECE": lambda: np.array(
             [torch_loop(p.labels, v, masks, ("auc", "auprc", "ece")) for masks, p, v in work]
         ),
@@ -181,7 +206,10 @@ def main() -> None:
             print(f"{pair}: {found[pair]} times as fast")
     taken, _ = timed(lambda: nooch.evaluate(suite, runs[:1], tasks=NOOCH_TASKS, bootstrap=1000))
     print(f"1,000 resamples of 12 tasks, all metrics and subsets, one run: {taken:.1f} s")
-    write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratios": found, "bootstrap_seconds": taken})
+    write_json(
+        arguments.json,
+        {"machine": machine(), "seconds": seconds, "ratios": found, "bootstrap_seconds": taken},
+    )
 
 
 def check(results: dict[str, Any]) -> None:
@@ -189,11 +217,17 @@ def check(results: dict[str, Any]) -> None:
     ours, theirs = results["nooch, AUC"][:, :, 0], results["scikit-learn, AUC"]
     if not np.allclose(ours, theirs, rtol=0, atol=1e-12, equal_nan=True):
         sys.exit("error: the two disagree")
-    six = results["nooch, all six metrics"][:, :, [METRICS.index(name) for name in ("auc", "auprc", "ece")]]
+    six = results["nooch, all six metrics"][
+        :, :, [METRICS.index(name) for name in ("auc", "auprc", "ece")]
+    ]
     torch = results["torchmetrics, AUC, AUPRC and ECE"]
-    if not np.allclose(np.where(np.isnan(torch), np.nan, six), torch, rtol=0, atol=1e-6, equal_nan=True):
+    if not np.allclose(
+        np.where(np.isnan(torch), np.nan, six), torch, rtol=0, atol=1e-6, equal_nan=True
+    ):
         sys.exit("error: nooch and torchmetrics disagree")
-    rows = results["nooch.evaluate, AUC"].table.select("run", "task", "subset", "cue", "value").rows()
+    rows = (
+        results["nooch.evaluate, AUC"].table.select("run", "task", "subset", "cue", "value").rows()
+    )
     table = {row[:4]: np.nan if row[4] is None else row[4] for row in rows}
     for key, value in results["scikit-learn, AUC of that table"].items():
         if not np.isclose(table[key], value, rtol=0, atol=1e-12, equal_nan=True):

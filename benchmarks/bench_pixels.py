@@ -67,10 +67,18 @@ def prepare(folder: Path, count: int) -> str:
 
 def plain(folder: Path, out: Path, processes: int) -> None:
     """The peer: Pillow in a pool of processes."""
-    files = [str(folder / "images" / name) for name in load_dataset(folder / "dataset").images["file_name"]]
+    files = [
+        str(folder / "images" / name)
+        for name in load_dataset(folder / "dataset").images["file_name"]
+    ]
     out.mkdir()
-    np.lib.format.open_memmap(out / "pixels.npy", mode="w+", dtype=np.uint8, shape=(len(files), SIZE, SIZE, 3))
-    parts = [(str(out / "pixels.npy"), start, files[start : start + CHUNK]) for start in range(0, len(files), CHUNK)]
+    np.lib.format.open_memmap(
+        out / "pixels.npy", mode="w+", dtype=np.uint8, shape=(len(files), SIZE, SIZE, 3)
+    )
+    parts = [
+        (str(out / "pixels.npy"), start, files[start : start + CHUNK])
+        for start in range(0, len(files), CHUNK)
+    ]
     with ProcessPoolExecutor(processes) as pool:
         list(pool.map(plain_part, parts))
 
@@ -80,7 +88,9 @@ def plain_part(part: tuple[str, int, list[str]]) -> None:
     array = np.lib.format.open_memmap(file, mode="r+")
     for row, path in enumerate(paths, start):
         with Image.open(path) as image:
-            array[row] = np.asarray(image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR))
+            array[row] = np.asarray(
+                image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+            )
 
 
 def alone(folder: Path, codec: str, count: int = 216, runs: int = 5) -> Spread:
@@ -121,8 +131,23 @@ def feed(cache: PixelCache, batch: int = 32, epochs: int = 4) -> list[float]:
 
 def compare(folder: Path, runs: int, processes: int) -> dict[str, Any]:
     """Times of both in turns, what lies between their pixels, and the rate of feeding."""
-    plain_command = [sys.executable, __file__, "--plain", str(folder), "--processes", str(processes)]
-    nooch = [sys.executable, "-m", "nooch", "pixels", str(folder / "dataset"), "--out", str(folder / "nooch")]
+    plain_command = [
+        sys.executable,
+        __file__,
+        "--plain",
+        str(folder),
+        "--processes",
+        str(processes),
+    ]
+    nooch = [
+        sys.executable,
+        "-m",
+        "nooch",
+        "pixels",
+        str(folder / "dataset"),
+        "--out",
+        str(folder / "nooch"),
+    ]
     commands = {"Pillow": plain_command, "nooch": [*nooch, "--processes", str(processes)]}
     clear = {n: [sys.executable, "-c", _CLEAR, str(folder / n.lower())] for n in commands}
     seconds, memory = alternate(commands, runs, clear)
@@ -145,12 +170,16 @@ _CLEAR = "import shutil, sys; shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=5760, help="how many; each takes 0.8 MB")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--plain", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, default=memory_folder(), help="where the files lie meanwhile")
+    parser.add_argument(
+        "--folder", type=Path, default=memory_folder(), help="where the files lie meanwhile"
+    )
     parser.add_argument("--json", type=Path, help="write the numbers here")
     options = parser.parse_args()
     if options.plain:
@@ -159,7 +188,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         origin = prepare(Path(name), options.images)
         found = compare(Path(name), options.runs, options.processes)
-    print(f"{options.images:,} photographs ({origin}), {SIZE} x {SIZE}, {options.processes} processes")
+    print(
+        f"{options.images:,} photographs ({origin}), {SIZE} x {SIZE}, {options.processes} processes"
+    )
     for who, seconds in found["seconds"].items():
         spread, memory = Spread.of(seconds), found["memory"][who]
         print(
@@ -167,9 +198,13 @@ def main() -> None:
         )
     print(f"built {found['ratio']} times as fast (codec {found['codec']})")
     print(f"decoded and resized {found['alone']} times as fast in one thread's processor time")
-    print(f"pixels differ by {found['mean_difference']:.3f} of 255 on average, by {found['most_difference']} at most")
+    print(
+        f"pixels differ by {found['mean_difference']:.3f} of 255 on average, by {found['most_difference']} at most"
+    )
     print(f"fed {found['fed']} images/s by one thread, batches of 32")
-    write_json(options.json, {"machine": machine(), "images": options.images, "origin": origin, **found})
+    write_json(
+        options.json, {"machine": machine(), "images": options.images, "origin": origin, **found}
+    )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,12 @@ def captioned() -> Dataset:
     areas = csr_array((np.full(len(where[0]), np.nan), where), shape=present.shape)
     plan = SplitPlan(str(DATA / "nooch-published" / "cocostuff_split_image_ids.npz"))
     images = apply_split(pl.DataFrame({"image_id": labels.image_ids[rows]}), plan)
-    return Dataset.build(images, NOOCH_TASKS, areas, captions.filter(pl.col("image_id").is_in(labels.image_ids[rows])))
+    return Dataset.build(
+        images,
+        NOOCH_TASKS,
+        areas,
+        captions.filter(pl.col("image_id").is_in(labels.image_ids[rows])),
+    )
 
 
 def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
@@ -61,7 +66,9 @@ def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=3)
     runs = parser.parse_args().runs
     if not DATA.is_dir():
@@ -77,12 +84,18 @@ def main() -> None:
             seconds[precision].append(time.process_time() - start)
             hard[precision] = hard_ids(data.with_embedding(precision, vectors), precision)
     exact, half = (hard[precision] for precision in ("float32", "bf16"))
-    ratios = sorted(slow / fast for slow, fast in zip(seconds["float32"], seconds["bf16"], strict=True))
+    ratios = sorted(
+        slow / fast for slow, fast in zip(seconds["float32"], seconds["bf16"], strict=True)
+    )
     assert data.captions is not None
     print(f"{data.captions.height:,} captions of {len(data):,} images")
     for precision, taken in seconds.items():
-        print(f"{precision}: {np.median(taken):.1f} ({min(taken):.1f} to {max(taken):.1f}) s of CPU time")
-    print(f"bf16 against float32: {np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) times as fast")
+        print(
+            f"{precision}: {np.median(taken):.1f} ({min(taken):.1f} to {max(taken):.1f}) s of CPU time"
+        )
+    print(
+        f"bf16 against float32: {np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) times as fast"
+    )
     differing = sum(len(exact[key] - half[key]) for key in exact)
     sets = sum(exact[key] != half[key] for key in exact)
     total = sum(len(ids) for ids in exact.values())

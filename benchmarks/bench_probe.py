@@ -69,7 +69,9 @@ def one_pass(data: TrainingData, listed: list[Job], part: int) -> HeadPass:
     """An epoch over the first ``part`` rows of the order, all jobs together."""
     train = data.rows["train"]
     order = np.random.default_rng([0, 0, 0]).permutation(len(train))[:part]
-    some = TrainingData(data.inputs, {**data.rows, "train": train[order]}, data.labels, data.environments)
+    some = TrainingData(
+        data.inputs, {**data.rows, "train": train[order]}, data.labels, data.environments
+    )
     trained = HeadPass(some, listed, SETTINGS)
     trained.step()
     return trained
@@ -92,7 +94,10 @@ def alone(data: TrainingData, job: Job, rows: np.ndarray) -> torch.Tensor:
         linear.weight.copy_(start.weights[:, :1].T)
         linear.bias.copy_(start.biases[:1])
     optimiser = torch.optim.SGD(
-        linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
+        linear.parameters(),
+        lr=descent.lr,
+        momentum=descent.momentum,
+        weight_decay=descent.weight_decay,
     )
     # one epoch of a pass permutes its rows anew
     order = torch.from_numpy(rows[np.random.default_rng([0, 0, 0]).permutation(len(rows))])
@@ -107,7 +112,9 @@ def alone(data: TrainingData, job: Job, rows: np.ndarray) -> torch.Tensor:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=86_302)
     parser.add_argument("--features", type=int, default=2048)
     parser.add_argument("--runs", type=int, default=3)
@@ -138,7 +145,9 @@ def check(trained: HeadPass, expected: dict[Job, torch.Tensor]) -> None:
     n = trained.state.n_heads
     for number, job in enumerate(trained.jobs):
         if job in expected:
-            ours = torch.cat([trained.state.weights[:, number], trained.state.biases[number : number + 1]])
+            ours = torch.cat(
+                [trained.state.weights[:, number], trained.state.biases[number : number + 1]]
+            )
             apart = float((ours - expected[job]).abs().max())
             if apart > 1e-5:
                 sys.exit(f"error: {job} differs by {apart} among {n}")

@@ -44,7 +44,9 @@ def part_of(number: int, images: int) -> Dataset:
     frame = pl.DataFrame(
         {
             "image_id": np.arange(images) + number * images,
-            "split": pl.Series(["train", "valid", "test"]).gather(random.choice(3, images, p=[0.7, 0.1, 0.2])),
+            "split": pl.Series(["train", "valid", "test"]).gather(
+                random.choice(3, images, p=[0.7, 0.1, 0.2])
+            ),
         }
     )
     names = [f"class_{column}" for column in range(CLASSES)]
@@ -70,10 +72,18 @@ def find(folder: Path, out: Path, processes: int) -> None:
 
     def progress(what: str, done: int, total: int) -> None:
         if done in {0, total}:
-            print(f"  {time.perf_counter() - started:.1f} s: {what} {done}/{total}", file=sys.stderr, flush=True)
+            print(
+                f"  {time.perf_counter() - started:.1f} s: {what} {done}/{total}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     nooch.find(
-        open_dataset(folder), {"ce": nooch.CE(0.05, 0.1)}, out=out, map=LocalEngine(processes).map, progress=progress
+        open_dataset(folder),
+        {"ce": nooch.CE(0.05, 0.1)},
+        out=out,
+        map=LocalEngine(processes).map,
+        progress=progress,
     )
 
 
@@ -82,16 +92,32 @@ def measured(folder: Path, processes: int) -> tuple[float, Memory, int, float]:
     out = folder.with_name(f"{folder.name}-suite")
     shutil.rmtree(out, ignore_errors=True)
     started = time.perf_counter()
-    memory = watch([sys.executable, __file__, "--find", str(folder), "--out", str(out), "--processes", str(processes)])
+    memory = watch(
+        [
+            sys.executable,
+            __file__,
+            "--find",
+            str(folder),
+            "--out",
+            str(out),
+            "--processes",
+            str(processes),
+        ]
+    )
     seconds = time.perf_counter() - started
-    sets, size = len(nooch.load_suite(out).keys), sum(file.stat().st_size for file in out.iterdir()) / 1e6
+    sets, size = (
+        len(nooch.load_suite(out).keys),
+        sum(file.stat().st_size for file in out.iterdir()) / 1e6,
+    )
     shutil.rmtree(out)
     return seconds, memory, sets, size
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=125_000)
     parser.add_argument("--factors", default="1,10")
     parser.add_argument("--part", type=int, default=125_000)
@@ -109,7 +135,13 @@ def main() -> None:
         folder = dataset(images, arguments.part)
         seconds, memory, sets, size = measured(folder, arguments.processes)
         figures.append(
-            {"images": images, "seconds": seconds, "memory": memory.__dict__, "sets": sets, "suite_mb": size}
+            {
+                "images": images,
+                "seconds": seconds,
+                "memory": memory.__dict__,
+                "sets": sets,
+                "suite_mb": size,
+            }
         )
         print(
             f"{images:,} images in {open_dataset(folder).n_parts} parts: {seconds:.1f} s, {1e6 * seconds / images:.1f} s a million; "

@@ -20,7 +20,9 @@ from measuring import Spread, alternate, machine, ratios, write_json
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--runs", type=int, default=3)
@@ -42,7 +44,9 @@ def main() -> None:
             for number, (name, (images, workers)) in enumerate(cases.items())
         }
         seconds, memory = alternate(commands, arguments.runs)
-    speed = {name: Spread.of([cases[name][0] / s for s in taken]) for name, taken in seconds.items()}
+    speed = {
+        name: Spread.of([cases[name][0] / s for s in taken]) for name, taken in seconds.items()
+    }
     ratio = ratios(seconds["1 process"], seconds["2 processes"])
     side = arguments.size
     for name, value in speed.items():
@@ -52,7 +56,9 @@ def main() -> None:
     growth = memory["2 processes"].total_mb - memory["2 processes, a quarter"].total_mb
     print(f"two processes against one: {ratio} times as fast")
     print(f"four times as many images: {growth:+.0f} MB at the peak, all processes together")
-    write_json(arguments.json, {"machine": machine(), "seconds": seconds, "memory": memory, "ratio": ratio})
+    write_json(
+        arguments.json, {"machine": machine(), "seconds": seconds, "memory": memory, "ratio": ratio}
+    )
 
 
 if __name__ == "__main__":

@@ -24,13 +24,20 @@ import nooch
 def agree(sweep: nooch.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> bool:
     """Whether every set's counts are those of the grid."""
     rows = sweep.grid.filter(pl.col("alpha") == alpha, pl.col("beta") == beta)
-    counts = {(t, s): (p, n) for t, s, p, n in rows.select("task", "split", "hard_positives", "hard_negatives").rows()}
-    return all(counts[r.task, r.split] == (r.hard_positives, r.hard_negatives) for r in suite.header.sets)
+    counts = {
+        (t, s): (p, n)
+        for t, s, p, n in rows.select("task", "split", "hard_positives", "hard_negatives").rows()
+    }
+    return all(
+        counts[r.task, r.split] == (r.hard_positives, r.hard_negatives) for r in suite.header.sets
+    )
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=123_287)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--points", type=int, default=8)
@@ -55,7 +62,9 @@ def main() -> None:
     ratio = ratios(seconds["one point after another"], seconds["sweep"])
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
-    print(f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio} times as fast")
+    print(
+        f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio} times as fast"
+    )
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 
 

@@ -66,7 +66,19 @@ def measured(command: list[str]) -> tuple[float, Memory]:
 def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and memory of an import in parts and in one."""
     out = HERE / "data" / "table-import-out"
-    words = [sys.executable, "-m", "nooch", "import", "table", str(file), str(out), "--id", "id", "--class", "class"]
+    words = [
+        sys.executable,
+        "-m",
+        "nooch",
+        "import",
+        "table",
+        str(file),
+        str(out),
+        "--id",
+        "id",
+        "--class",
+        "class",
+    ]
     words += ["--area", "area", "--split", "70/10/20", "--overwrite"]
     ways = {
         "in parts": ["--part-size", str(options.part), "--engine", f"local:{options.processes}"],
@@ -79,7 +91,11 @@ def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
         except subprocess.CalledProcessError as error:
             found[way] = {"failed": error.returncode}
             continue
-        found[way] = {"seconds": seconds, "memory": memory, "fingerprint": read_header(out).fingerprint}
+        found[way] = {
+            "seconds": seconds,
+            "memory": memory,
+            "fingerprint": read_header(out).fingerprint,
+        }
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
     return found
@@ -87,7 +103,9 @@ def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--factors", default="1,10")
     parser.add_argument("--part", type=int, default=50_000)

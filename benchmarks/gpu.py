@@ -51,7 +51,9 @@ class Features:
 
     def __init__(self, setup: Setup, folder: Path, *, fast: bool) -> None:
         self.setup, self.folder = setup, folder
-        self.backbone = load_backbone(setup.source, size=setup.size, device=setup.device, channels_last=fast, bf16=fast)
+        self.backbone = load_backbone(
+            setup.source, size=setup.size, device=setup.device, channels_last=fast, bf16=fast
+        )
 
     def __call__(self) -> float:
         """Images a second, hashing and writing included."""
@@ -111,7 +113,9 @@ def trainings(setup: Setup, networks: int, *, fast: bool) -> dict[str, Callable[
     return {name: timed(make) for name, make in made.items()}
 
 
-def report(title: str, runs: dict[str, Callable[[], float]], seconds: float) -> dict[str, list[float]]:
+def report(
+    title: str, runs: dict[str, Callable[[], float]], seconds: float
+) -> dict[str, list[float]]:
     """Time all, and print each as it is known, with its ratio to the first."""
     sys.stdout.write(f"{title}\n")
     found: dict[str, list[float]] = {}
@@ -128,7 +132,9 @@ def report(title: str, runs: dict[str, Callable[[], float]], seconds: float) -> 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60, help="of each part, after a warm-up")
     parser.add_argument("--networks", type=int, default=4, help="how many share batches")
     parser.add_argument("--steps", type=int, default=40, help="steps of a run")
@@ -153,11 +159,17 @@ def main() -> None:
         }
         of_features = report("frozen features", features, arguments.seconds)
         features.clear()
-        of_training = report("fine-tuning", trainings(setup, arguments.networks, fast=is_gpu), arguments.seconds)
+        of_training = report(
+            "fine-tuning", trainings(setup, arguments.networks, fast=is_gpu), arguments.seconds
+        )
     print(f"{time.perf_counter() - started:.0f} s in all")
     write_json(
         arguments.json,
-        {"machine": {**machine(), "device": card}, "features": of_features, "training": of_training},
+        {
+            "machine": {**machine(), "device": card},
+            "features": of_features,
+            "training": of_training,
+        },
     )
 
 

@@ -45,7 +45,9 @@ class Spread:
 
 
 def alternate(
-    commands: Mapping[str, Sequence[str]], runs: int, before: Mapping[str, Sequence[str]] | None = None
+    commands: Mapping[str, Sequence[str]],
+    runs: int,
+    before: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, list[float]], dict[str, Memory]]:
     """Run the commands in turn; ``before`` is run, unmeasured, ahead of a command.
 
@@ -60,18 +62,26 @@ def alternate(
                 subprocess.run(before[name], check=True)
             started = time.perf_counter()
             if number:
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                subprocess.run(
+                    command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
                 seconds[name].append(time.perf_counter() - started)
             else:
                 memory[name] = watch(command)
             taken = time.perf_counter() - started
-            print(f"  {name}: {taken:.2f} s{'' if number else ' (warm-up)'}", file=sys.stderr, flush=True)
+            print(
+                f"  {name}: {taken:.2f} s{'' if number else ' (warm-up)'}",
+                file=sys.stderr,
+                flush=True,
+            )
     return seconds, memory
 
 
 def watch(command: Sequence[str]) -> Memory:
     """Run a command and give its peak memory. Raises CalledProcessError where it fails."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     total = largest = 0.0
     while process.poll() is None:
         sizes = _resident(process.pid)
@@ -102,9 +112,16 @@ def ratios(slow: Sequence[float], fast: Sequence[float]) -> Spread:
 
 def machine() -> dict[str, str]:
     """What the figures were taken on."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "polars", "msgspec", "pycocotools")}
+    packages = {
+        name: version(name) for name in ("numpy", "scipy", "polars", "msgspec", "pycocotools")
+    }
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"processors": str(cores), "machine": platform.machine(), "python": platform.python_version(), **packages}
+    return {
+        "processors": str(cores),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        **packages,
+    }
 
 
 def write_json(path: Path | None, content: object) -> None:

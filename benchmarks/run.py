@@ -19,7 +19,13 @@ SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
     "CE: cues and challenge sets of 171 tasks": ["bench_criteria.py"],
     "Gist: prototypes and challenge sets of 171 tasks": ["bench_gist.py"],
-    "Growth: import in parts": ["bench_import_scale.py", "--images", "12500", "--factors", "1,10,80"],
+    "Growth: import in parts": [
+        "bench_import_scale.py",
+        "--images",
+        "12500",
+        "--factors",
+        "1,10,80",
+    ],
     "Growth: import of a long table in parts": ["bench_table_import.py"],
     "Growth: CE on datasets in parts": ["bench_scale.py", "--factors", "1,10,80"],
     "Engines: tiny jobs": ["bench_engines.py"],
@@ -38,7 +44,9 @@ SCRIPTS = {
 def main() -> None:
     """Run the scripts and write what they printed, each when it is done; sections of others stay as they were."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", default=list(SCRIPTS), choices=list(SCRIPTS), metavar="TITLE")
+    parser.add_argument(
+        "--only", nargs="+", default=list(SCRIPTS), choices=list(SCRIPTS), metavar="TITLE"
+    )
     chosen = parser.parse_args().only
     path = HERE / "RESULTS.md"
     sections = _sections(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -47,7 +55,10 @@ def main() -> None:
         script, *options = SCRIPTS[title]
         print(f"== {title}", flush=True)
         done = subprocess.run(
-            [sys.executable, str(HERE / script), *options], check=False, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(HERE / script), *options],
+            check=False,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         print(done.stdout)
         if done.returncode:
@@ -56,7 +67,9 @@ def main() -> None:
         sections[title] = f"`{command}`, {date}\n\n```\n{done.stdout.strip()}\n```"
         head = ", ".join(f"{name} {value}" for name, value in machine().items())
         listed = [f"## {name}\n\n{sections[name]}" for name in SCRIPTS if name in sections]
-        path.write_text("\n\n".join(["# Benchmarks", INTRODUCTION, head, *listed]) + "\n", encoding="utf-8")
+        path.write_text(
+            "\n\n".join(["# Benchmarks", INTRODUCTION, head, *listed]) + "\n", encoding="utf-8"
+        )
 
 
 def _sections(text: str) -> dict[str, str]:

@@ -30,7 +30,9 @@ SETTINGS = TuneSettings(optimiser="adam", lr=1e-3, batch=32, epochs=8, channels_
 
 def main() -> None:
     """Every strength and seed that is not in the table yet."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--images", type=int, default=6000)
     parser.add_argument("--strengths", default="0,0.25,0.5,0.75,0.9,0.95")
@@ -43,7 +45,13 @@ def main() -> None:
     for strength in map(float, arguments.strengths.split(",")):
         for seed in range(arguments.seeds):
             if not any((row["strength"], row["seed"]) == (strength, seed) for row in rows):
-                rows.append({"strength": strength, "seed": seed, **gap(out, arguments.images, strength, seed)})
+                rows.append(
+                    {
+                        "strength": strength,
+                        "seed": seed,
+                        **gap(out, arguments.images, strength, seed),
+                    }
+                )
                 pl.DataFrame(rows).sort("strength", "seed").write_csv(table)
                 print(rows[-1], flush=True)
     draw(pl.read_csv(table), out / "gaps.svg")
@@ -56,19 +64,35 @@ def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
         generate(ScenesPlan(images, 96, seed, strength, world), folder, map=LocalEngine().map)
     made = folder / "annotations"
     data = nooch.read_coco(
-        things=[made / "instances_scenes.json"], stuff=[made / "stuff_scenes.json"], images=folder / "images"
+        things=[made / "instances_scenes.json"],
+        stuff=[made / "stuff_scenes.json"],
+        images=folder / "images",
     )
     data = nooch.with_split(data, nooch.SplitPlan("70/10/20", seed=seed))
     cues = {name: [task.top_context] for name, task in paper_tasks().items()}
     suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=list(NOOCH_TASKS))
     pixels = nooch.build_pixels(data, folder / "pixels", size=64, overwrite=True)
-    train_classes(data, pixels, f"config:{NETWORK}", folder / "classes", settings=SETTINGS, seed=seed, overwrite=True)
+    train_classes(
+        data,
+        pixels,
+        f"config:{NETWORK}",
+        folder / "classes",
+        settings=SETTINGS,
+        seed=seed,
+        overwrite=True,
+    )
     predictions = pl.read_parquet(folder / "classes" / "predictions.parquet")
-    mine = predictions.filter(pl.col("task").is_in(NOOCH_TASKS), split="test").select("image_id", "task", "logit")
+    mine = predictions.filter(pl.col("task").is_in(NOOCH_TASKS), split="test").select(
+        "image_id", "task", "logit"
+    )
     scores = nooch.evaluate(suite, mine, split="test")
-    found = {s: [scores.value("auc", s, criterion="ce", task=task) for task in NOOCH_TASKS] for s in ("hard", "easy")}
+    found = {
+        s: [scores.value("auc", s, criterion="ce", task=task) for task in NOOCH_TASKS]
+        for s in ("hard", "easy")
+    }
     return {
-        subset: float(np.mean([value for value in values if value is not None])) for subset, values in found.items()
+        subset: float(np.mean([value for value in values if value is not None]))
+        for subset, values in found.items()
     }
 
 
@@ -80,7 +104,11 @@ def draw(gaps: pl.DataFrame, file: Path) -> None:
     axes.axhline(0, color="0.6", linewidth=1, linestyle="--")
     axes.plot(means["strength"], means["gap"], color=BLUE, marker="o")
     axes.scatter(shown["strength"], shown["gap"], color=BLUE, s=10, alpha=0.5, linewidths=0)
-    axes.set(xlabel="context strength", ylabel="AUC easy - AUC hard", title="ERM's gap grows with the context")
+    axes.set(
+        xlabel="context strength",
+        ylabel="AUC easy - AUC hard",
+        title="ERM's gap grows with the context",
+    )
     file.write_bytes(svg(figure))
 
 

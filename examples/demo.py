@@ -37,7 +37,9 @@ COLUMNS = {
 
 def main() -> None:
     """Run the demo, printing each command as a user would type it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("demo-out"))
     parser.add_argument("--images", type=int)
     parser.add_argument("--full", action="store_true")
@@ -78,19 +80,27 @@ def challenge_sets(out: Path, images: int) -> None:
         f"nooch import coco --things {made}/instances_scenes.json --stuff {made}/stuff_scenes.json "
         f"--captions {made}/captions_scenes.json --images {out}/scenes/images --split 70/10/20 --seed 0 {out}/dataset"
     )
-    say("Find: images without the usual context (hard positives), and with it but without the object (hard negatives)")
+    say(
+        "Find: images without the usual context (hard positives), and with it but without the object (hard negatives)"
+    )
     run(
         f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce --tasks {TASKS} "
         f"--out {out}/suite"
     )
     suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
-    nooch.contact_sheet(suite, data, ["car", "cup", "surfboard", "cow"], out / "sheet.jpg", per_row=4)
+    nooch.contact_sheet(
+        suite, data, ["car", "cup", "surfboard", "cow"], out / "sheet.jpg", per_row=4
+    )
     print(f"  {out}/sheet.jpg shows some of them")
     say("Explain: why one image is hard, in words")
     for subset in ("hard_positive", "hard_negative"):
-        run(f"nooch explain {out}/suite --task car --image {suite.set('ce', 'car', 'test').ids(subset)[0]}")
+        run(
+            f"nooch explain {out}/suite --task car --image {suite.set('ce', 'car', 'test').ids(subset)[0]}"
+        )
     say("Do the criteria find what was drawn against its context?")
-    run(f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out {out}/truth-scores.csv")
+    run(
+        f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out {out}/truth-scores.csv"
+    )
 
 
 def heads(out: Path, images: int) -> None:
@@ -156,7 +166,9 @@ def conclusions(out: Path, *, full: bool) -> None:
     )
     run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
     say("A site to look at it all")
-    run(f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out {out}/site")
+    run(
+        f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out {out}/site"
+    )
     say("Hard and easy images: the mean over tasks, settings chosen on the validation split")
     for name, folder in (
         ("Heads on frozen features", "scores"),
@@ -175,8 +187,15 @@ def print_summary(name: str, scores: Path, suite: Path) -> None:
     for criterion in ("ce", "gist"):
         for method in cells["method"].unique(maintain_order=True):
             mine = cells.filter(method=method, criterion=criterion)
-            values = [mine.filter(metric=metric, subset=subset)["mean"] for metric, subset in COLUMNS.values()]
-            table.add_row(method, criterion, *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values))
+            values = [
+                mine.filter(metric=metric, subset=subset)["mean"]
+                for metric, subset in COLUMNS.values()
+            ]
+            table.add_row(
+                method,
+                criterion,
+                *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values),
+            )
     Console(width=126).print(table)
 
 

@@ -42,7 +42,9 @@ nooch-coco.suite holds two things that others made.
 
 def official(data: Path) -> Suite:
     """The authors' sets with COCO's labels, and the licences of both."""
-    suite = published_suite(read_published(data / "nooch-published"), read_labels(data / "coco-stats" / LABELS))
+    suite = published_suite(
+        read_published(data / "nooch-published"), read_labels(data / "coco-stats" / LABELS)
+    )
     record = suite.header.dataset
     record = msgspec.structs.replace(record, licenses=[*record.licenses, COCO])
     return Suite(msgspec.structs.replace(suite.header, dataset=record), suite.set)
@@ -54,7 +56,9 @@ def unpacked(file: Path) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="folder with nooch-published and coco-stats")
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write into")
     options = parser.parse_args()
@@ -62,7 +66,9 @@ def main() -> None:
     licence = (options.data / "nooch-published" / "LICENSE").read_text(encoding="utf-8")
     indented = "".join(f"   {line}".rstrip() + "\n" for line in licence.splitlines())
     (options.out / "nooch-coco.suite").write_bytes(packed)
-    (options.out / "nooch-coco.NOTICE.txt").write_text(NOTICE.format(licence=indented), encoding="utf-8")
+    (options.out / "nooch-coco.NOTICE.txt").write_text(
+        NOTICE.format(licence=indented), encoding="utf-8"
+    )
     print(f"{options.out / 'nooch-coco.suite'}: {len(packed):,} bytes")
 
 

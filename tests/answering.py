@@ -7,11 +7,34 @@ from typing import Any
 
 from image_folders import save_model
 
-LABELS = ("sports car, sport car", "Cardigan, Cardigan corgi", "cardigan", "street", "water bird", "car")
-WORDS = ("[pad]", "[bos]", "[unk]", "a", "an", "photo", "of", "car", "water", "bird", "street", "empty", "[eos]")
+LABELS = (
+    "sports car, sport car",
+    "Cardigan, Cardigan corgi",
+    "cardigan",
+    "street",
+    "water bird",
+    "car",
+)
+WORDS = (
+    "[pad]",
+    "[bos]",
+    "[unk]",
+    "a",
+    "an",
+    "photo",
+    "of",
+    "car",
+    "water",
+    "bird",
+    "street",
+    "empty",
+    "[eos]",
+)
 
 
-def save_classifier(folder: Path, labels: tuple[str, ...] = LABELS, seed: int = 0, **config: Any) -> Path:
+def save_classifier(
+    folder: Path, labels: tuple[str, ...] = LABELS, seed: int = 0, **config: Any
+) -> Path:
     """A ResNet of two stages with a class for each label, for images of 32 x 32 pixels."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
@@ -31,9 +54,18 @@ def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     torch.manual_seed(seed)
-    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    size = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     number = {word: i for i, word in enumerate(WORDS)}
-    special = {"bos_token_id": number["[bos]"], "eos_token_id": number["[eos]"], "pad_token_id": number["[pad]"]}
+    special = {
+        "bos_token_id": number["[bos]"],
+        "eos_token_id": number["[eos]"],
+        "pad_token_id": number["[pad]"],
+    }
     text = {**size, **special, "vocab_size": len(WORDS), "max_position_embeddings": 12}
     more = {"projection_dim": 8} if kind == "CLIP" else {}
     if kind == "Siglip":
@@ -45,8 +77,14 @@ def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
     tokenizer = Tokenizer(models.WordLevel(number, unk_token="[unk]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     ends = [(word, number[word]) for word in ("[bos]", "[eos]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[bos] $A [eos]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[bos] $A [eos]", special_tokens=ends
+    )
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[pad]", bos_token="[bos]", eos_token="[eos]", unk_token="[unk]"
+        tokenizer_object=tokenizer,
+        pad_token="[pad]",
+        bos_token="[bos]",
+        eos_token="[eos]",
+        unk_token="[unk]",
     ).save_pretrained(folder)
     return folder

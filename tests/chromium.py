@@ -25,7 +25,10 @@ def watched_page(browser, said, **options):
     made.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     made.on("pageerror", lambda error: said.append(f"error: {error}"))
     made.on(
-        "request", lambda request: None if request.url.startswith(("file://", "data:")) else said.append(request.url)
+        "request",
+        lambda request: (
+            None if request.url.startswith(("file://", "data:")) else said.append(request.url)
+        ),
     )
     return made
 

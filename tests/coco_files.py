@@ -22,13 +22,21 @@ def write(path: Path, content: Any) -> Path:
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        path.write_text(
+            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+        )
     return path
 
 
 def image(number: int, width: int = 4, height: int = 4, **more: Any) -> dict[str, Any]:
     """An entry of a file's list of images."""
-    return {"id": number, "width": width, "height": height, "file_name": f"{number:012d}.jpg", **more}
+    return {
+        "id": number,
+        "width": width,
+        "height": height,
+        "file_name": f"{number:012d}.jpg",
+        **more,
+    }
 
 
 def document(
@@ -42,7 +50,9 @@ def document(
         "info": {"description": "made up"},
         "licenses": [{"id": 1, "name": "CC BY", "url": "https://example.org/by"}],
         "images": list(images),
-        "annotations": [{"id": number, **annotation} for number, annotation in enumerate(annotations, 1)],
+        "annotations": [
+            {"id": number, **annotation} for number, annotation in enumerate(annotations, 1)
+        ],
         "categories": [{"id": i, "name": name, "supercategory": "x"} for i, name in named.items()],
     }
 
@@ -55,16 +65,25 @@ IDS = st.integers(0, 10**6) | st.integers(-9, 2**62)
 def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
     """One or two things files and up to two stuff files; stuff files cover some of the images and others."""
     sizes = {
-        i: (draw(st.integers(4, 700)), draw(st.integers(4, 700))) for i in draw(st.sets(IDS, min_size=1, max_size=8))
+        i: (draw(st.integers(4, 700)), draw(st.integers(4, 700)))
+        for i in draw(st.sets(IDS, min_size=1, max_size=8))
     }
     result = {}
     for role, categories in (("things", THINGS), ("stuff", STUFF)):
         mine = [i for i in sizes if draw(st.integers(0, 4))] if role == "stuff" else list(sizes)
-        parts = [[i for i in mine if i % 2], [i for i in mine if not i % 2]] if draw(st.booleans()) else [mine]
+        parts = (
+            [[i for i in mine if i % 2], [i for i in mine if not i % 2]]
+            if draw(st.booleans())
+            else [mine]
+        )
         result[role] = [
             document(
                 [image(i, *sizes[i]) for i in part],
-                [draw(_annotation(i, categories)) for i in part for _ in range(draw(st.integers(0, 4)))],
+                [
+                    draw(_annotation(i, categories))
+                    for i in part
+                    for _ in range(draw(st.integers(0, 4)))
+                ],
                 categories,
             )
             for part in parts
@@ -94,7 +113,9 @@ def naive_areas(documents: Sequence[dict[str, Any]]) -> dict[int, dict[str, floa
             size[entry["id"]] = entry["width"] * entry["height"]
         for annotation in content["annotations"]:
             if annotation["category_id"] != 183:
-                total[annotation["image_id"]][names[annotation["category_id"]]] += annotation["area"]
+                total[annotation["image_id"]][names[annotation["category_id"]]] += annotation[
+                    "area"
+                ]
     return {i: {name: area / size[i] for name, area in total[i].items()} for i in size}
 
 

@@ -67,7 +67,9 @@ class Ran:
 
 
 @pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
+def run_cli(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., Ran]:
     """Run ``nooch ARGS`` and give its exit code, standard output and standard error.
 
     In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a user's shell would, in the
@@ -75,7 +77,10 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
     """
 
     def run(
-        *args: object, separate: bool = False, cwd: Path | None = None, env: Mapping[str, str] | None = None
+        *args: object,
+        separate: bool = False,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Ran:
         words = [str(arg) for arg in args]
         if separate:

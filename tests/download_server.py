@@ -223,7 +223,11 @@ def serving() -> Iterator[Server]:
 
 def remote(*urls: str, body: bytes = BODY, **more: Any) -> Remote:
     """A file whose size and hash are known, unless ``more`` says otherwise."""
-    facts: dict[str, Any] = {"name": "file.bin", "size": len(body), "sha256": hashlib.sha256(body).hexdigest()} | more
+    facts: dict[str, Any] = {
+        "name": "file.bin",
+        "size": len(body),
+        "sha256": hashlib.sha256(body).hexdigest(),
+    } | more
     return Remote(urls=urls, **facts)
 
 

@@ -22,7 +22,9 @@ from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 SIZES = ((640, 480), (480, 640), (640, 427))
 BUCKETS = np.geomspace(0.002, 0.6, 12)  # areas of segments, fractions of the image
-POOL = 40  # shapes for each size, bucket and kind; drawing each annotation its own would take an hour
+POOL = (
+    40  # shapes for each size, bucket and kind; drawing each annotation its own would take an hour
+)
 
 # scene: what it is called in captions; stuff as name -> (probability, area); things as name -> (probability, area)
 SCENES: dict[str, tuple[list[str], dict[str, tuple[float, float]], dict[str, tuple[float, float]]]] = {
@@ -95,7 +97,9 @@ SCENES: dict[str, tuple[list[str], dict[str, tuple[float, float]], dict[str, tup
 
 def main() -> None:
     """Parse arguments and write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--images", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
@@ -113,7 +117,13 @@ def generate(out: Path, n_images: int, seed: int) -> None:
     size = random.integers(len(SIZES), size=n_images)
     present = random.random((n_images, len(names))) < probability[scene]
     images = [
-        {"license": 1, "file_name": f"{i:012d}.jpg", "height": SIZES[s][1], "width": SIZES[s][0], "id": i}
+        {
+            "license": 1,
+            "file_name": f"{i:012d}.jpg",
+            "height": SIZES[s][1],
+            "width": SIZES[s][0],
+            "id": i,
+        }
         for i, s in enumerate(size.tolist(), 1)
     ]
     for kind, file in (("thing", "instances.json"), ("stuff", "stuff.json")):
@@ -126,7 +136,12 @@ def generate(out: Path, n_images: int, seed: int) -> None:
         wanted = area[scene[rows], classes] * np.exp(random.normal(0, 0.5, len(rows)))
         annotations = _annotations(kind, rows, classes, wanted, size, names, random)
         categories = [
-            {"supercategory": kind, "id": COCOSTUFF_IDS[names[c]], "name": names[c].replace("_", " ")} for c in columns
+            {
+                "supercategory": kind,
+                "id": COCOSTUFF_IDS[names[c]],
+                "name": names[c].replace("_", " "),
+            }
+            for c in columns
         ]
         if kind == "stuff":
             categories.append({"supercategory": "other", "id": 183, "name": "other"})
@@ -134,9 +149,13 @@ def generate(out: Path, n_images: int, seed: int) -> None:
     _write(out / "captions.json", images, None, _captions(scene, present, names, random))
 
 
-def _world(names: list[str], random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _world(
+    names: list[str], random: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Probability and typical area of every class in every scene, float64 (n_scenes, n_classes)."""
-    probability = np.where([COCOSTUFF[name] == "stuff" for name in names], 0.025, 0.012) * np.ones((len(SCENES), 1))
+    probability = np.where([COCOSTUFF[name] == "stuff" for name in names], 0.025, 0.012) * np.ones(
+        (len(SCENES), 1)
+    )
     area = np.tile(np.exp(random.normal(np.log(0.02), 0.7, len(names))), (len(SCENES), 1))
     told = {name for _, stuff, things in SCENES.values() for name in (*stuff, *things)}
     for column, name in enumerate(names):
@@ -168,7 +187,14 @@ def _annotations(
     choice = random.integers(POOL, size=len(rows))
     ids = [COCOSTUFF_IDS[name] for name in names]
     start = 1 if kind == "thing" else 10_000_000
-    columns = zip(rows.tolist(), classes.tolist(), size[rows].tolist(), bucket.tolist(), choice.tolist(), strict=True)
+    columns = zip(
+        rows.tolist(),
+        classes.tolist(),
+        size[rows].tolist(),
+        bucket.tolist(),
+        choice.tolist(),
+        strict=True,
+    )
     for number, (row, column, s, b, c) in enumerate(columns, start):
         segmentation, area, box = shapes[s][b][c]
         yield (
@@ -179,10 +205,15 @@ def _annotations(
 
 def _polygons(random: np.random.Generator) -> list[list[list[tuple[str, float, str]]]]:
     """Polygons around random centres by image size and area bucket: JSON text, area by the shoelace formula, box."""
-    return [[[_polygon(width, height, a, random) for _ in range(POOL)] for a in BUCKETS] for width, height in SIZES]
+    return [
+        [[_polygon(width, height, a, random) for _ in range(POOL)] for a in BUCKETS]
+        for width, height in SIZES
+    ]
 
 
-def _polygon(width: int, height: int, fraction: float, random: np.random.Generator) -> tuple[str, float, str]:
+def _polygon(
+    width: int, height: int, fraction: float, random: np.random.Generator
+) -> tuple[str, float, str]:
     points = int(random.integers(8, 44))
     angles = np.sort(random.random(points)) * 2 * np.pi
     radius = np.sqrt(fraction * width * height / np.pi) * random.uniform(0.85, 1.15, points)
@@ -190,15 +221,24 @@ def _polygon(width: int, height: int, fraction: float, random: np.random.Generat
     y = np.clip(random.uniform(0.3, 0.7) * height + radius * np.sin(angles), 0, height).round(2)
     area = abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
     box = [round(float(v), 2) for v in (x.min(), y.min(), np.ptp(x), np.ptp(y))]
-    return json.dumps([np.column_stack([x, y]).ravel().round(2).tolist()]), round(area, 5), json.dumps(box)
+    return (
+        json.dumps([np.column_stack([x, y]).ravel().round(2).tolist()]),
+        round(area, 5),
+        json.dumps(box),
+    )
 
 
 def _masks(random: np.random.Generator) -> list[list[list[tuple[str, float, str]]]]:
     """Wavy bands of the wanted area, run-length encoded, by image size and area bucket."""
-    return [[[_band(width, height, a, random) for _ in range(POOL)] for a in BUCKETS] for width, height in SIZES]
+    return [
+        [[_band(width, height, a, random) for _ in range(POOL)] for a in BUCKETS]
+        for width, height in SIZES
+    ]
 
 
-def _band(width: int, height: int, fraction: float, random: np.random.Generator) -> tuple[str, float, str]:
+def _band(
+    width: int, height: int, fraction: float, random: np.random.Generator
+) -> tuple[str, float, str]:
     x = np.arange(width)
     share = max(min(1.0, 1.2 * fraction), random.uniform(0.1, 0.75))
     tall = fraction / share * height
@@ -222,18 +262,34 @@ _FORMS = (
     "A view of {scene} with {b} in it.",
     "A {a} in front of the {b}, {scene}.",
 )
-_ADJECTIVES = ("", "large ", "small ", "old ", "white ", "red ", "colorful ", "wooden ", "dark ", "bright ")
+_ADJECTIVES = (
+    "",
+    "large ",
+    "small ",
+    "old ",
+    "white ",
+    "red ",
+    "colorful ",
+    "wooden ",
+    "dark ",
+    "bright ",
+)
 
 
 def _captions(
     scene: NDArray[Any], present: NDArray[np.bool_], names: list[str], random: np.random.Generator
 ) -> Iterator[str]:
-    words = [name.removesuffix("-other").removesuffix("-stuff").replace("_", " ").replace("-", " ") for name in names]
+    words = [
+        name.removesuffix("-other").removesuffix("-stuff").replace("_", " ").replace("-", " ")
+        for name in names
+    ]
     titles = [titles for titles, _, _ in SCENES.values()]
     number = 0
     for row, kind in enumerate(scene.tolist()):
         there = np.flatnonzero(present[row]).tolist() or [0]
-        for form, a, b, title, first, second in random.integers(1 << 30, size=(5 + (row % 360 == 0), 6)).tolist():
+        for form, a, b, title, first, second in random.integers(
+            1 << 30, size=(5 + (row % 360 == 0), 6)
+        ).tolist():
             number += 1
             text = _FORMS[form % len(_FORMS)].format(
                 scene=titles[kind][title % len(titles[kind])],
@@ -244,7 +300,10 @@ def _captions(
 
 
 def _write(
-    path: Path, images: list[dict[str, Any]], categories: list[dict[str, Any]] | None, annotations: Iterator[str]
+    path: Path,
+    images: list[dict[str, Any]],
+    categories: list[dict[str, Any]] | None,
+    annotations: Iterator[str],
 ) -> None:
     head = {
         "info": {"description": "made-up scenes"},

@@ -29,14 +29,19 @@ def smooth(seed: int, width: int, height: int) -> Image.Image:
     return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
-def image_dataset(folder: Path, count: int, *, text_ids: bool = False, size: tuple[int, int] = (64, 48)) -> Dataset:
+def image_dataset(
+    folder: Path, count: int, *, text_ids: bool = False, size: tuple[int, int] = (64, 48)
+) -> Dataset:
     """Pictures ``folder/images/N.jpg`` and the dataset of them."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     names = [f"{i:03d}.jpg" for i in range(count)]
     for i, name in enumerate(names):
         smooth(i, *size).save(folder / "images" / name, quality=92)
     frame = pl.DataFrame(
-        {"image_id": [f"im-{i:03d}" for i in range(count)] if text_ids else range(count), "file_name": names}
+        {
+            "image_id": [f"im-{i:03d}" for i in range(count)] if text_ids else range(count),
+            "file_name": names,
+        }
     )
     return Dataset.build(frame, ["car"], csr_array((count, 1)), image_root=str(folder / "images"))
 

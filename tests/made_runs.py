@@ -48,8 +48,14 @@ def made_runs(
         for seed in seeds
     ]
     jobs = {f"job{number:04d}": job for number, job in enumerate(listed)}
-    data = {"dataset": suite.header.dataset.fingerprint, "suite": identity_of(suite), "features": "made up"}
-    runs = RunsFolder.begin(path, RunsHeader("nooch-runs", 1, data, dict(training or {}), jobs, [list(jobs)]))
+    data = {
+        "dataset": suite.header.dataset.fingerprint,
+        "suite": identity_of(suite),
+        "features": "made up",
+    }
+    runs = RunsFolder.begin(
+        path, RunsHeader("nooch-runs", 1, data, dict(training or {}), jobs, [list(jobs)])
+    )
     for number, (name, job) in enumerate(jobs.items()):
         if lost(job):
             continue
@@ -61,6 +67,8 @@ def made_runs(
             frame = pl.DataFrame({"image_id": challenge.image_ids, "logit": values})
             frames.append(frame.with_columns(split=pl.lit(split)))
         gone = diverged(job)
-        record = JobRecord(name, job, {}, data, list(job.kind.sees), 0 if gone else 1, 1, gone, [], *losses(job))
+        record = JobRecord(
+            name, job, {}, data, list(job.kind.sees), 0 if gone else 1, 1, gone, [], *losses(job)
+        )
         runs.write_job(record, [], None if gone else pl.concat(frames))
     return runs

@@ -17,7 +17,9 @@ from nooch.data import Dataset
 Image = Mapping[str, float]  # class -> area of what is present
 
 # the thresholds themselves are among the areas, so that strict and not strict differ
-AREAS = st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.75]) | st.floats(0, 1.25).map(lambda x: round(x, 3))
+AREAS = st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.75]) | st.floats(0, 1.25).map(
+    lambda x: round(x, 3)
+)
 
 
 def dataset_of(
@@ -25,10 +27,20 @@ def dataset_of(
 ) -> Dataset:
     """A Dataset from plain dictionaries."""
     ids = list(range(1, len(images) + 1)) if ids is None else ids
-    triples = [(row, classes.index(name), area) for row, image in enumerate(images) for name, area in image.items()]
-    rows, columns, areas = (list(part) for part in zip(*triples, strict=True)) if triples else ([], [], [])
-    frame = pl.DataFrame({"image_id": ids, "split": list(splits) if splits else ["all"] * len(images)})
-    matrix = coo_array((np.array(areas, float), (rows, columns)), shape=(len(images), len(classes))).tocsr()
+    triples = [
+        (row, classes.index(name), area)
+        for row, image in enumerate(images)
+        for name, area in image.items()
+    ]
+    rows, columns, areas = (
+        (list(part) for part in zip(*triples, strict=True)) if triples else ([], [], [])
+    )
+    frame = pl.DataFrame(
+        {"image_id": ids, "split": list(splits) if splits else ["all"] * len(images)}
+    )
+    matrix = coo_array(
+        (np.array(areas, float), (rows, columns)), shape=(len(images), len(classes))
+    ).tocsr()
     return Dataset.build(frame, classes, matrix)
 
 
@@ -37,8 +49,13 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
     """Random (images, classes, splits): classes Y, A, B, ..., every area possible, some images empty."""
     classes = ["Y", "A", "B", "C", "D"][: draw(st.integers(2, max_classes))]
     n = draw(st.integers(1, max_images))
-    images = [draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes))) for _ in range(n)]
-    names = [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
+    images = [
+        draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes)))
+        for _ in range(n)
+    ]
+    names = (
+        [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
+    )
     return images, classes, names
 
 
@@ -65,10 +82,19 @@ class Coverage:
             annotated_stuff=pl.Series(["stuff" in kinds for kinds in self.annotated]),
         )
         stated = {
-            known: np.array([[pairs.get(name) is known for name in classes] for pairs in self.stated])
+            known: np.array(
+                [[pairs.get(name) is known for name in classes] for pairs in self.stated]
+            )
             for known in (True, False)
         }
-        return Dataset.build(frame, classes, data.areas, kinds=self.kinds, unknown=stated[False], verified=stated[True])
+        return Dataset.build(
+            frame,
+            classes,
+            data.areas,
+            kinds=self.kinds,
+            unknown=stated[False],
+            verified=stated[True],
+        )
 
 
 @st.composite
@@ -76,21 +102,31 @@ def coverages(draw, classes: Sequence[str], n: int):
     """Random coverage of n images."""
     kinds = draw(st.dictionaries(st.sampled_from(classes), st.sampled_from(["thing", "stuff"])))
     annotated = [draw(st.sets(st.sampled_from(["thing", "stuff"]))) for _ in range(n)]
-    stated = [draw(st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)) for _ in range(n)]
+    stated = [
+        draw(st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)) for _ in range(n)
+    ]
     return Coverage(kinds, annotated, stated)
 
 
-def naive_known_A(images: Sequence[Image], coverage: Coverage, rows: Iterable[int], cue: str, task: str) -> float:
+def naive_known_A(
+    images: Sequence[Image], coverage: Coverage, rows: Iterable[int], cue: str, task: str
+) -> float:
     """A(C, Y) over the images among ``rows`` where both classes were annotated."""
     known = [i for i in rows if not coverage.unknown(i, cue) and not coverage.unknown(i, task)]
     return naive_A([images[i] for i in known], cue, task)
 
 
-def naive_known_subset(image: Image, unknown: AbstractSet[str], cues: Iterable[str], task: str, beta: float) -> str:
+def naive_known_subset(
+    image: Image, unknown: AbstractSet[str], cues: Iterable[str], task: str, beta: float
+) -> str:
     """The rule where not all classes were annotated: ``unlabeled`` without a label, ``excluded`` where a cue is unknown."""
     if task in unknown and task not in image:
         return "unlabeled"
-    return "excluded" if any(cue in unknown for cue in cues) else naive_ce_subset(image, cues, task, beta)
+    return (
+        "excluded"
+        if any(cue in unknown for cue in cues)
+        else naive_ce_subset(image, cues, task, beta)
+    )
 
 
 def naive_A(images: Iterable[Image], cue: str, task: str) -> float:
@@ -99,7 +135,9 @@ def naive_A(images: Iterable[Image], cue: str, task: str) -> float:
     return sum(differences) / len(differences) if differences else math.nan
 
 
-def naive_cues(images: Sequence[Image], classes: Sequence[str], task: str, alpha: float) -> set[str]:
+def naive_cues(
+    images: Sequence[Image], classes: Sequence[str], task: str, alpha: float
+) -> set[str]:
     """Every class with A above alpha."""
     return {c for c in classes if c != task and naive_A(images, c, task) > alpha}
 
@@ -112,7 +150,9 @@ def naive_ce_subset(image: Image, cues: Iterable[str], task: str, beta: float) -
     return "hard_negative" if any(area > beta for area in areas) else "easy"
 
 
-def naive_matching(rows: Sequence[tuple[int, bool, float]], n_positive: int, n_negative: int) -> dict[int, str]:
+def naive_matching(
+    rows: Sequence[tuple[int, bool, float]], n_positive: int, n_negative: int
+) -> dict[int, str]:
     """(id, label, support) -> subset of each id with a known support: the n most unusual on each side."""
     known = [row for row in rows if not math.isnan(row[2])]
     positives = sorted((support, image_id) for image_id, label, support in known if label)

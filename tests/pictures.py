@@ -38,7 +38,9 @@ def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80,
         "test": np.arange(n_train + n_other, n),
     }
     environments = {"car": (2 * y + cue).astype(np.uint8)}
-    return TrainingData(Pictures(array.clip(0, 255).astype(np.uint8)), rows, {"car": y}, environments)
+    return TrainingData(
+        Pictures(array.clip(0, 255).astype(np.uint8)), rows, {"car": y}, environments
+    )
 
 
 def picture_dataset(folder, **options):
@@ -52,6 +54,8 @@ def picture_dataset(folder, **options):
     splits = np.empty(len(names), dtype=object)
     for split, rows in data.rows.items():
         splits[rows] = split
-    frame = pl.DataFrame({"image_id": range(len(names)), "file_name": names, "split": splits.tolist()})
+    frame = pl.DataFrame(
+        {"image_id": range(len(names)), "file_name": names, "split": splits.tolist()}
+    )
     areas = csr_array(np.stack([0.1 * y, 0.9 * cue], axis=1))
     return Dataset.build(frame, ["car", "road"], areas, image_root=str(folder / "images"))

@@ -72,11 +72,19 @@ def objective(name, labels, environments=None, variant="paper", **parameters):
     import torch
 
     labels = np.asarray(labels).reshape(len(labels), -1)
-    environments = np.zeros_like(labels) if environments is None else np.asarray(environments).reshape(labels.shape)
+    environments = (
+        np.zeros_like(labels)
+        if environments is None
+        else np.asarray(environments).reshape(labels.shape)
+    )
     columns = range(labels.shape[1])
     counts = TrainingCounts(
-        torch.tensor(np.array([np.bincount(labels[:, k].astype(int), minlength=2) for k in columns]).T).float(),
-        torch.tensor(np.array([np.bincount(environments[:, k].astype(int), minlength=4) for k in columns]).T).float(),
+        torch.tensor(
+            np.array([np.bincount(labels[:, k].astype(int), minlength=2) for k in columns]).T
+        ).float(),
+        torch.tensor(
+            np.array([np.bincount(environments[:, k].astype(int), minlength=4) for k in columns]).T
+        ).float(),
     )
     return OBJECTIVES[name](counts, variant=variant, **parameters)
 

@@ -28,7 +28,13 @@ def _coco(folder: Path) -> None:
     for i, one in enumerate(images):
         for step, category in enumerate((1, 3, 11)):
             if (i * (step + 2)) % 5 < 2:
-                things.append({"image_id": one["id"], "category_id": category, "area": (i * 37 + step * 101) % 400 / 4})
+                things.append(
+                    {
+                        "image_id": one["id"],
+                        "category_id": category,
+                        "area": (i * 37 + step * 101) % 400 / 4,
+                    }
+                )
         if i % 9 == 4:
             # no area: the mask is counted
             square = [[2, 2, 12, 2, 12, 12, 2, 12]]
@@ -37,7 +43,9 @@ def _coco(folder: Path) -> None:
             stuff.append({"image_id": one["id"], "category_id": 149, "area": float(i * 53 % 900)})
         if i % 4 == 1:
             stuff.append({"image_id": one["id"], "category_id": 92, "area": float(i * 29 % 700)})
-        captions += [{"image_id": one["id"], "caption": f"view {i % 11} of place {i % k}"} for k in (3, 5)]
+        captions += [
+            {"image_id": one["id"], "caption": f"view {i % 11} of place {i % k}"} for k in (3, 5)
+        ]
     write(folder / "instances.json", document(images, things))
     write(folder / "stuff.json", document(images, stuff, STUFF))
     write(folder / "captions.json", {"images": images, "annotations": captions})
@@ -45,7 +53,12 @@ def _coco(folder: Path) -> None:
 
 def _tables(folder: Path) -> None:
     rows = [
-        [f"im{i:04d}", name, (i * 31 + k * 17) % 64 / (1024, 512, 64)[k], "sea" if i % 3 else "land"]
+        [
+            f"im{i:04d}",
+            name,
+            (i * 31 + k * 17) % 64 / (1024, 512, 64)[k],
+            "sea" if i % 3 else "land",
+        ]
         for i in range(IMAGES)
         for k, name in enumerate(("boat", "bird", "sand"))
         if (i + k) % 4

@@ -51,7 +51,12 @@ def small_suite(data: Dataset | None = None, path: str | None = None) -> Suite:
 
 
 def logits(
-    suite: Suite, split: str | Sequence[str] = "test", *, seed: int = 0, tasks: Sequence[str] = TASKS, **columns: Any
+    suite: Suite,
+    split: str | Sequence[str] = "test",
+    *,
+    seed: int = 0,
+    tasks: Sequence[str] = TASKS,
+    **columns: Any,
 ) -> pl.DataFrame:
     """Random outputs as a long table ``image_id, task, logit``, with ties, half knowing the answer; and constant columns."""
     random = np.random.default_rng(seed)
@@ -60,8 +65,12 @@ def logits(
         for task in tasks:
             challenge = suite.set("ce", task, name)
             values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
-            frames.append(pl.DataFrame({"image_id": challenge.image_ids, "task": task, "logit": values}))
-    return pl.concat(frames).with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+            frames.append(
+                pl.DataFrame({"image_id": challenge.image_ids, "task": task, "logit": values})
+            )
+    return pl.concat(frames).with_columns(
+        **{name: pl.lit(value) for name, value in columns.items()}
+    )
 
 
 def wide(frame: pl.DataFrame) -> pl.DataFrame:
@@ -95,6 +104,8 @@ FORMS = {
     "long-tsv": Form(".tsv", lambda frame, path: frame.write_csv(path, separator="\t")),
     "long-parquet": Form(".parquet", lambda frame, path: frame.write_parquet(path)),
     "wide-csv": Form(".csv", lambda frame, path: wide(frame).write_csv(path), ("--scale", "logit")),
-    "wide-parquet": Form(".parquet", lambda frame, path: wide(frame).write_parquet(path), ("--scale", "logit")),
+    "wide-parquet": Form(
+        ".parquet", lambda frame, path: wide(frame).write_parquet(path), ("--scale", "logit")
+    ),
     "npz": Form(".npz", _npz),
 }

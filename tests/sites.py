@@ -18,9 +18,7 @@ from nooch.data import Dataset
 from nooch.finding.suite_builder import find
 from nooch.site.report_site import write_report
 
-HOSTILE = (
-    "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
-)
+HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
 LONG = "word " * 2000
 CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
 TASKS = ["car", "cow", "lamp"]
@@ -28,7 +26,15 @@ _DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
 
 def site_data(
-    folder: Path, *, n=240, ids=None, classes=CLASSES, captions=True, pictures=True, seed=0, fire_hydrant=False
+    folder: Path,
+    *,
+    n=240,
+    ids=None,
+    classes=CLASSES,
+    captions=True,
+    pictures=True,
+    seed=0,
+    fire_hydrant=False,
 ) -> Dataset:
     """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so that many are equal to thresholds.
 
@@ -65,10 +71,15 @@ def site_data(
             Image.fromarray(pixels).save(folder / name)
         (folder / files[test[1]]).write_bytes(b"no image")
         (folder / files[test[2]]).unlink()
-    frame = plain.images.with_columns(file_name=pl.Series(files), width=pl.lit(24), height=pl.lit(18))
+    frame = plain.images.with_columns(
+        file_name=pl.Series(files), width=pl.lit(24), height=pl.lit(18)
+    )
     texts = [HOSTILE, LONG, "a plain caption", " spaced "]
     listed = pl.DataFrame(
-        {"image_id": [i for i in frame["image_id"] for _ in range(2)], "caption": [texts[k % 4] for k in range(2 * n)]}
+        {
+            "image_id": [i for i in frame["image_id"] for _ in range(2)],
+            "caption": [texts[k % 4] for k in range(2 * n)],
+        }
     )
     # a few directions only, so that supports tie; some images have no embedding
     directions = random.normal(size=(30, 5))

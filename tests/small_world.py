@@ -50,11 +50,23 @@ def make_world(folder, epochs=4):
 
 
 def bench_words(world, out, *more):
-    words = ["bench", world / "dataset", world / "suite", "--embedding", "made", "--config", world / "bench.yaml"]
+    words = [
+        "bench",
+        world / "dataset",
+        world / "suite",
+        "--embedding",
+        "made",
+        "--config",
+        world / "bench.yaml",
+    ]
     return [str(word) for word in (*words, "--out", out, *more)]
 
 
 def contents(folder):
     """Bytes of everything but times."""
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != "timings.jsonl"]
+    files = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.name != "timings.jsonl"
+    ]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

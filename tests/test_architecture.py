@@ -84,19 +84,25 @@ def test_imports_point_downwards(module):
     assert room in FLOOR, f"{room} has no floor in the design"
     for imported in GRAPH[module]:
         target = _room(imported)
-        assert target is not None, f"{module} imports the top of the package: name the module that has it"
+        assert target is not None, (
+            f"{module} imports the top of the package: name the module that has it"
+        )
         assert target == room or FLOOR[target] < FLOOR[room], f"{module} imports {imported}"
 
 
 def test_there_is_no_import_circle():
     # a package's __init__ runs before its modules: importing nooch.a.b also imports nooch.a
     edges = {
-        m: {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)} & set(GRAPH)
+        m: {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)}
+        & set(GRAPH)
         for m, imported in GRAPH.items()
         if m != "nooch"
     }
     # ... but a module may be imported by its own package's __init__ without that being a circle
-    edges = {m: {t for t in targets if t != m and not m.startswith(t + ".")} for m, targets in edges.items()}
+    edges = {
+        m: {t for t in targets if t != m and not m.startswith(t + ".")}
+        for m, targets in edges.items()
+    }
     done: set[str] = set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
@@ -134,7 +140,10 @@ def test_nothing_is_unpickled_or_evaluated(path):
             called = ast.unparse(node.func)
             assert called not in {"eval", "exec", "pl.sql", "pl.SQLContext"}, called
             if called in {"np.load", "numpy.load"}:
-                assert any(k.arg == "allow_pickle" and ast.unparse(k.value) == "False" for k in node.keywords)
+                assert any(
+                    k.arg == "allow_pickle" and ast.unparse(k.value) == "False"
+                    for k in node.keywords
+                )
 
 
 @pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch.__main__"])
@@ -143,7 +152,9 @@ def test_all_names_what_is_there(module):
     public = getattr(loaded, "__all__", None)
     if public is None:
         statements = ast.parse(Path(loaded.__file__).read_text(encoding="utf-8")).body
-        assert len(statements) == 1 or module in {"nooch.version", "nooch.encoders.attention"}, "a module lists its public names"
+        assert len(statements) == 1 or module in {"nooch.version", "nooch.encoders.attention"}, (
+            "a module lists its public names"
+        )
         return
     for name in public:
         assert hasattr(loaded, name), name
@@ -156,17 +167,30 @@ def _texts(path: Path) -> list[str]:
     documented = {
         id(line.value)
         for node in ast.walk(tree)
-        for line in (node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else [])
+        for line in (
+            node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else []
+        )
         if isinstance(line, ast.Expr)
     }
-    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in documented)
+    texts = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in documented
+    )
     return [node.value for node in texts if isinstance(node.value, str)]
 
 
-FLAGS = {flag for command in _commands_of(typer.main.get_command(app)) for one in command.params for flag in one.opts}
+FLAGS = {
+    flag
+    for command in _commands_of(typer.main.get_command(app))
+    for one in command.params
+    for flag in one.opts
+}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name)
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name
+)
 def test_only_the_command_line_knows_flags(path):
     """Messages name parameters in backticks, which the command line shows as flags; --flag=value is of other programs."""
     for text in _texts(path):
@@ -194,14 +218,18 @@ def _bare(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_core_imports_without_extras():
-    code = "import importlib\n" + "".join(f"importlib.import_module({m!r})\n" for m in GRAPH if m != "nooch.__main__")
+    code = "import importlib\n" + "".join(
+        f"importlib.import_module({m!r})\n" for m in GRAPH if m != "nooch.__main__"
+    )
     code += "import nooch\n[getattr(nooch, name) for name in nooch.__all__]\n"
     done = _bare(code)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_extra_gives_the_install_line():
-    done = _bare("from nooch.encoders import encoder\nencoder('all-MiniLM-L6-v2').encode(['a cat'])\n")
+    done = _bare(
+        "from nooch.encoders import encoder\nencoder('all-MiniLM-L6-v2').encode(['a cat'])\n"
+    )
     assert done.returncode == 1
     assert "pip install 'nooch[gist]'" in done.stderr
     assert "MissingExtraError" in done.stderr

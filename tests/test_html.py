@@ -65,7 +65,11 @@ def test_whatever_a_cell_holds_is_text(name):
 
 
 def test_numbers_dashes_and_what_is_cut():
-    assert read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))[1] == ["–", "1,234,567", "0.123"]
+    assert read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))[1] == [
+        "–",
+        "1,234,567",
+        "0.123",
+    ]
     rows = [[i] for i in range(MOST_ROWS + 3)]
     text = html_table("t", ["a"], rows)
     assert len(read(text)) == 1 + MOST_ROWS
@@ -74,7 +78,10 @@ def test_numbers_dashes_and_what_is_cut():
 
 
 def test_parameters_in_words():
-    assert parameters_text({"alpha": 0.05, "cues": {}, "tau": None, "encoder": "e"}) == "alpha 0.05, encoder e"
+    assert (
+        parameters_text({"alpha": 0.05, "cues": {}, "tau": None, "encoder": "e"})
+        == "alpha 0.05, encoder e"
+    )
 
 
 def test_a_suite_shows_counts_criteria_and_thresholds():
@@ -83,9 +90,21 @@ def test_a_suite_shows_counts_criteria_and_thresholds():
     expected = []
     for record in suite.header.sets:
         numbers = [record.hard_positives, record.positives, record.hard_negatives, record.negatives]
-        limits = ["–" if v is None else f"{v:.3g}" for v in (record.threshold_positive, record.threshold_negative)]
+        limits = [
+            "–" if v is None else f"{v:.3g}"
+            for v in (record.threshold_positive, record.threshold_negative)
+        ]
         excluded = record.excluded_positives + record.excluded_negatives
-        expected.append([record.task, record.criterion, record.split, *map(str, numbers), *limits, str(excluded)])
+        expected.append(
+            [
+                record.task,
+                record.criterion,
+                record.split,
+                *map(str, numbers),
+                *limits,
+                str(excluded),
+            ]
+        )
     assert rows[1:] == expected
     assert "beta 0.1" in suite._repr_html_()
 
@@ -100,14 +119,21 @@ def test_hostile_names_of_classes_tasks_and_criteria():
     strange = Dataset.build(data.images, [*HOSTILE[:2], *data.classes[2:]], data.areas)
     read(strange._repr_html_())
     suite = nooch.find(
-        strange, {HOSTILE[0]: nooch.CE(cues={HOSTILE[0]: ("road",), HOSTILE[1]: ("road",)})}, tasks=HOSTILE[:2]
+        strange,
+        {HOSTILE[0]: nooch.CE(cues={HOSTILE[0]: ("road",), HOSTILE[1]: ("road",)})},
+        tasks=HOSTILE[:2],
     )
     rows = read(suite._repr_html_())
     assert {row[0] for row in rows[1:]} == set(HOSTILE[:2])
     assert {row[1] for row in rows[1:]} == {HOSTILE[0]}
     frames = [
         pl.DataFrame(
-            {"image_id": (c := suite.set(*key)).image_ids, "task": key[1], "logit": c.labels * 1.0, "run": HOSTILE[1]}
+            {
+                "image_id": (c := suite.set(*key)).image_ids,
+                "task": key[1],
+                "logit": c.labels * 1.0,
+                "run": HOSTILE[1],
+            }
         )
         for key in suite.keys
         if key[2] == "test"

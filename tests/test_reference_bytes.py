@@ -55,7 +55,8 @@ def digests(path: Path) -> dict[str, str]:
     """File -> the first half of its SHA-256."""
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     return {
-        file.relative_to(path.parent).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:32] for file in files
+        file.relative_to(path.parent).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:32]
+        for file in files
     }
 
 
@@ -86,7 +87,9 @@ def main() -> None:
         make(Path(folder))
         for parts in PARTS:
             for name, words in commands(parts).items():
-                subprocess.run([sys.executable, "-m", "nooch", *words], cwd=folder, check=True, env=os.environ)
+                subprocess.run(
+                    [sys.executable, "-m", "nooch", *words], cwd=folder, check=True, env=os.environ
+                )
                 record[name] = digests(Path(folder) / name)
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
 

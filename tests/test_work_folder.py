@@ -19,7 +19,12 @@ class Found(msgspec.Struct):
 
 
 def test_a_key_depends_on_all_content():
-    contents = [{"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 1]}, {"b": [1, 2], "a": 1}, {"a": "1", "b": [1, 2]}]
+    contents = [
+        {"a": 1, "b": [1, 2]},
+        {"a": 1, "b": [2, 1]},
+        {"b": [1, 2], "a": 1},
+        {"a": "1", "b": [1, 2]},
+    ]
     keys = [key_of(content) for content in contents]
     assert len(set(keys)) == 4
     assert key_of(contents[0]) == keys[0]
@@ -63,17 +68,33 @@ def test_another_process_is_refused(tmp_path):
     folder = tmp_path / "work"
     code = f"from pathlib import Path\nfrom nooch.work_folder import held\nwith held(Path({str(folder)!r}), 'working'): pass"
     with held(folder, "working"):
-        fails(lambda: held(folder, "working").__enter__(), "another process is working", str(folder), kind=OutputError)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        fails(
+            lambda: held(folder, "working").__enter__(),
+            "another process is working",
+            str(folder),
+            kind=OutputError,
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert "another process is working" in done.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_place_that_cannot_be_locked(tmp_path):
     (tmp_path / "x.lock").mkdir()
-    fails(lambda: locked(tmp_path / "x.lock", "working", tmp_path).__enter__(), "cannot be locked", kind=OutputError)
+    fails(
+        lambda: locked(tmp_path / "x.lock", "working", tmp_path).__enter__(),
+        "cannot be locked",
+        kind=OutputError,
+    )
     (tmp_path / "file").touch()
-    fails(lambda: held(tmp_path / "file" / "w", "working").__enter__(), "cannot write", kind=OutputError, helps=False)
+    fails(
+        lambda: held(tmp_path / "file" / "w", "working").__enter__(),
+        "cannot write",
+        kind=OutputError,
+        helps=False,
+    )
 
 
 def test_leftovers_are_removed_unless_they_are_held(tmp_path):
@@ -104,7 +125,9 @@ def test_a_result_is_made_once(tmp_path):
 
 
 def test_space_is_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**10, 10**10, 1999))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**10, 10**10, 1999)
+    )
     check_space(tmp_path, 1999, "unpacking")
     fails(
         lambda: check_space(tmp_path, 2 * 10**9, "unpacking"),

@@ -12,7 +12,9 @@ HANGS = 300.0
 """Seconds after which a test gives up: no measure of speed, only so that what hangs ends."""
 
 
-def until(happened: Callable[[], object], while_: Callable[[], object] = lambda: True, every: float = 0.01) -> None:
+def until(
+    happened: Callable[[], object], while_: Callable[[], object] = lambda: True, every: float = 0.01
+) -> None:
     """Wait until something has happened, or ``while_`` no longer holds. Fails where neither comes."""
     deadline = time.monotonic() + HANGS
     while not happened() and while_():

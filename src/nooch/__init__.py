@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
-    from nooch.criteria import CE, Attribute, Combination, ContextScores, Gist, preset, read_thresholds
+    from nooch.criteria import (
+        CE,
+        Attribute,
+        Combination,
+        ContextScores,
+        Gist,
+        preset,
+        read_thresholds,
+    )
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
@@ -58,12 +66,31 @@ if TYPE_CHECKING:
     from nooch.scenes.truth_scores import find_score
     from nooch.site.report_site import write_report
     from nooch.training.methods import Method
-    from nooch.waterbirds.waterbirds_dataset import read_waterbirds, score_waterbirds, waterbirds_table
+    from nooch.waterbirds.waterbirds_dataset import (
+        read_waterbirds,
+        score_waterbirds,
+        waterbirds_table,
+    )
     from nooch.waterbirds.waterbirds_images import make_waterbirds
 
 _HOME = {
-    "nooch.challenge": ("ChallengeSet", "Suite", "Sweep", "load_suite", "save_suite", "suite_thresholds"),
-    "nooch.criteria": ("CE", "Attribute", "Combination", "ContextScores", "Gist", "preset", "read_thresholds"),
+    "nooch.challenge": (
+        "ChallengeSet",
+        "Suite",
+        "Sweep",
+        "load_suite",
+        "save_suite",
+        "suite_thresholds",
+    ),
+    "nooch.criteria": (
+        "CE",
+        "Attribute",
+        "Combination",
+        "ContextScores",
+        "Gist",
+        "preset",
+        "read_thresholds",
+    ),
     "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.importing.attribute_columns": ("attribute_table", "with_attributes"),
@@ -82,7 +109,11 @@ _HOME = {
     "nooch.benching.bench_run": ("bench",),
     "nooch.benching.bench_plan": ("plan_bench", "plan_finetune"),
     "nooch.predicting.network_predictions": ("find_images", "predict", "save_predictions"),
-    "nooch.waterbirds.waterbirds_dataset": ("read_waterbirds", "score_waterbirds", "waterbirds_table"),
+    "nooch.waterbirds.waterbirds_dataset": (
+        "read_waterbirds",
+        "score_waterbirds",
+        "waterbirds_table",
+    ),
     "nooch.waterbirds.waterbirds_images": ("make_waterbirds",),
     "nooch.scenes.truth_scores": ("find_score",),
     "nooch.models.model_kinds": ("load_task_model",),

@@ -104,7 +104,9 @@ def place(text: str | Place) -> Place:
             # some that wrap others take no name after them
             made / DATASET_MARKER
         except (TypeError, ValueError, NotImplementedError, LookupError) as error:
-            raise ParameterError(f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES) from error
+            raise ParameterError(
+                f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES
+            ) from error
     return made
 
 
@@ -121,7 +123,9 @@ def _check_protocol(name: str, text: str) -> None:
         from fsspec.registry import known_implementations  # type: ignore[import-untyped]
         from upath import UPath  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise MissingExtraError("universal-pathlib", extra="remote", purpose=f"an address ({name}://)") from error
+        raise MissingExtraError(
+            "universal-pathlib", extra="remote", purpose=f"an address ({name}://)"
+        ) from error
     if re.search(r"://[^/]*:[^/]*@", text):
         raise ParameterError(
             f"an address of {name}:// has a password in it, and addresses are written into suites and logs",
@@ -138,7 +142,9 @@ def _check_protocol(name: str, text: str) -> None:
     except ImportError as error:
         module = known_implementations[name]["class"].partition(".")[0]
         # what fsspec itself implements needs packages that it names as its extras
-        package = f"'fsspec[{'http' if name == 'https' else name}]'" if module == "fsspec" else module
+        package = (
+            f"'fsspec[{'http' if name == 'https' else name}]'" if module == "fsspec" else module
+        )
         raise ParameterError(
             f"an address of {name}:// needs a package that is not installed",
             where=text,
@@ -150,7 +156,9 @@ def local_path(path: str | Path) -> Path:
     """The path, or a ParameterError where it is an address: datasets are read from one, nothing else is."""
     if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
         raise ParameterError(
-            "is an address", where=path, allowed="a path of this machine: only datasets are read from one"
+            "is an address",
+            where=path,
+            allowed="a path of this machine: only datasets are read from one",
         )
     return Path(path)
 
@@ -170,7 +178,9 @@ def read_bytes(file: Place) -> bytes:
             return _fetch(file)
         except FileNotFoundError:
             raise
-        except Exception as error:  # each protocol has errors of its own package; all mean that nothing came
+        except (
+            Exception
+        ) as error:  # each protocol has errors of its own package; all mean that nothing came
             if pause is None or isinstance(error, PermissionError | ImportError):
                 reason = str(error).partition("\n")[0] or "no reason given"
                 raise InputError(
@@ -240,23 +250,34 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
     try:
         exists = path.is_symlink() or path.exists()
         ours = ours or (
-            path.is_dir() and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
+            path.is_dir()
+            and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
         )
         parent = next(p for p in path.parents if p.exists())
     except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE) from error
+        raise OutputError(
+            f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE
+        ) from error
     if exists and not overwrite:
-        raise OutputError("exists already", where=path, remedy="choose another path, or give `overwrite`")
+        raise OutputError(
+            "exists already", where=path, remedy="choose another path, or give `overwrite`"
+        )
     if exists and not ours:
-        raise OutputError(f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE)
+        raise OutputError(
+            f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
+        )
     if not parent.is_dir():
-        raise OutputError(f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE)
+        raise OutputError(
+            f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE
+        )
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError("no permission to write here", where=parent, remedy=_ELSEWHERE)
 
 
 @contextlib.contextmanager
-def atomic_folder(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Iterator[Path]:
+def atomic_folder(
+    folder: str | Path, *, overwrite: bool = False, marker: str | None = None
+) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``folder`` when the block ends, and vanishes when it fails.
 
     The temporary folder lies beside the final one and carries the process id, so that what a killed process
@@ -295,7 +316,9 @@ def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
         else:
             raise
         raise OutputError(
-            f"cannot write: {reason}", where=getattr(error, "filename", None) or where, remedy=remedy
+            f"cannot write: {reason}",
+            where=getattr(error, "filename", None) or where,
+            remedy=remedy,
         ) from error
 
 

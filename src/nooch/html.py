@@ -17,7 +17,12 @@ _LEFT, _RIGHT = (f"text-align: {side}; padding: 0 0.6em" for side in ("left", "r
 
 
 def html_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1, notes: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    left: int = 1,
+    notes: Sequence[str] = (),
 ) -> str:
     """A table as one HTML element, without scripts, styles or ids that others on the page could feel.
 
@@ -33,7 +38,8 @@ def html_table(
     """
     head = "".join(_cell("th", name, i < left) for i, name in enumerate(columns))
     body = "".join(
-        f"<tr>{''.join(_cell('td', value, i < left) for i, value in enumerate(row))}</tr>" for row in rows[:MOST_ROWS]
+        f"<tr>{''.join(_cell('td', value, i < left) for i, value in enumerate(row))}</tr>"
+        for row in rows[:MOST_ROWS]
     )
     hidden = len(rows) - MOST_ROWS
     below = [*([f"and {hidden:,} more rows"] if hidden > 0 else []), *notes]
@@ -49,7 +55,11 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 def _parameter(value: object) -> str:
     """A parameter's value; of thresholds or cues by task only how many there are, where they fill a line."""
-    return f"by task, of {len(value)}" if isinstance(value, Mapping) and len(value) > _MOST_TASKS else str(value)
+    return (
+        f"by task, of {len(value)}"
+        if isinstance(value, Mapping) and len(value) > _MOST_TASKS
+        else str(value)
+    )
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:

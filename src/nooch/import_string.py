@@ -24,4 +24,6 @@ def imported(target: str, what: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ParameterError(f"{what} cannot be imported: {error}", allowed="package.module:Name") from error
+        raise ParameterError(
+            f"{what} cannot be imported: {error}", allowed="package.module:Name"
+        ) from error

@@ -69,6 +69,7 @@ class SplitPlan:
         shares = tuple(float(part) for part in matched.groups())
         if abs(sum(shares) - 100) > 1e-9:
             raise ParameterError(
-                f"split {self.source} adds up to {sum(shares):g}", allowed="three percentages that add up to 100"
+                f"split {self.source} adds up to {sum(shares):g}",
+                allowed="three percentages that add up to 100",
             )
         return shares

@@ -18,7 +18,13 @@ from nooch.challenge import POOLED, ChallengeSet, Sweep
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
 from nooch.evaluation.hard_losses import LossSweep
-from nooch.report import level_figures, loss_figures, loss_sweep_figures, support_figures, sweep_figures
+from nooch.report import (
+    level_figures,
+    loss_figures,
+    loss_sweep_figures,
+    support_figures,
+    sweep_figures,
+)
 from nooch.report.figure_style import SIDE_COLORS
 from nooch.report.level_figures import LEVELS, level_points, points_of_scores
 
@@ -61,7 +67,11 @@ def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) 
 
 
 def levels(
-    results: HasCells | Scores, metric: str = "auc", criterion: str | None = None, *, ax: Axes | None = None
+    results: HasCells | Scores,
+    metric: str = "auc",
+    criterion: str | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
     """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each method.
 
@@ -76,14 +86,22 @@ def levels(
         UndefinedError: nothing has a value.
     """
     check_one_of("metric", metric, LEVELS)
-    points = points_of_scores(results, metric) if isinstance(results, Scores) else level_points(results.cells, metric)
+    points = (
+        points_of_scores(results, metric)
+        if isinstance(results, Scores)
+        else level_points(results.cells, metric)
+    )
     if not points.height:
         raise UndefinedError(f"there is no value of {metric}", remedy="score with this metric")
     return level_figures.levels(points, _one("criterion", criterion, points["criterion"]), ax)
 
 
 def losses(
-    class_losses: pl.DataFrame, side: str = "positive", criterion: str | None = None, *, ax: Axes | None = None
+    class_losses: pl.DataFrame,
+    side: str = "positive",
+    criterion: str | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
     """Mean loss on hard images of a side against that on all of it, a point for each task (Fig. 3).
 
@@ -97,7 +115,9 @@ def losses(
         ParameterError: an unknown side or criterion, several criteria and none named.
     """
     points = loss_figures.loss_points(class_losses)
-    return loss_figures.losses(points, _one("criterion", criterion, points["criterion"]), _side(side), ax)
+    return loss_figures.losses(
+        points, _one("criterion", criterion, points["criterion"]), _side(side), ax
+    )
 
 
 def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
@@ -113,7 +133,9 @@ def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     return sweep_figures.cues(sweep_figures.cue_counts(_swept(sweep.cues, "alpha")), ax)
 
 
-def hard_by_tau(sweep: Sweep, side: str = "positive", split: str | None = None, *, ax: Axes | None = None) -> Axes:
+def hard_by_tau(
+    sweep: Sweep, side: str = "positive", split: str | None = None, *, ax: Axes | None = None
+) -> Axes:
     """Hard images by tau, median and quartiles over tasks (Fig. 11).
 
     Args:
@@ -127,11 +149,18 @@ def hard_by_tau(sweep: Sweep, side: str = "positive", split: str | None = None, 
         UndefinedError: tau was not swept.
     """
     table = _swept(sweep.tau, "tau")
-    return sweep_figures.by_tau(sweep_figures.tau_counts(table, _one("split", split, table["split"])), _side(side), ax)
+    return sweep_figures.by_tau(
+        sweep_figures.tau_counts(table, _one("split", split, table["split"])), _side(side), ax
+    )
 
 
 def shares(
-    sweep: Sweep, side: str = "positive", split: str | None = None, *, task: str = POOLED, ax: Axes | None = None
+    sweep: Sweep,
+    side: str = "positive",
+    split: str | None = None,
+    *,
+    task: str = POOLED,
+    ax: Axes | None = None,
 ) -> Axes:
     """P(hard | y) over alpha and beta (Fig. 12); on the white line it is the same for positives and negatives.
 
@@ -152,7 +181,9 @@ def shares(
     return sweep_figures.shares(points, _side(side), ax)
 
 
-def losses_by_area(sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None) -> Axes:
+def losses_by_area(
+    sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None
+) -> Axes:
     """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13).
 
     Args:
@@ -167,7 +198,9 @@ def losses_by_area(sweep: LossSweep, side: str = "positive", *, task: str = POOL
     """
     table = _swept(sweep.grid, "alpha and beta")
     check_one_of("task", task, table["task"].unique().to_list(), owner="the sweep")
-    return loss_sweep_figures.grid_losses(loss_sweep_figures.grid_points(table, task), _side(side), ax)
+    return loss_sweep_figures.grid_losses(
+        loss_sweep_figures.grid_points(table, task), _side(side), ax
+    )
 
 
 def losses_by_tau(sweep: LossSweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
@@ -201,6 +234,8 @@ def _one(kind: str, name: str | None, column: pl.Series) -> str:
     known = column.unique(maintain_order=True).to_list()
     if name is None:
         if len(known) > 1:
-            raise ParameterError(f"which {kind}?", allowed=", ".join(known), remedy=f"give {kind}=NAME")
+            raise ParameterError(
+                f"which {kind}?", allowed=", ".join(known), remedy=f"give {kind}=NAME"
+            )
         return str(known[0])
     return check_one_of(kind, name, known)

@@ -46,7 +46,10 @@ def limited_threads(count: int | None) -> Iterator[None]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     known = {name: os.environ.get(name, "") for name in THREAD_VARIABLES}
-    values = {name: str(min(count, int(value)) if value.isdigit() else count) for name, value in known.items()}
+    values = {
+        name: str(min(count, int(value)) if value.isdigit() else count)
+        for name, value in known.items()
+    }
     torch = sys.modules.get("torch")
     threads = None if torch is None else torch.get_num_threads()
     try:

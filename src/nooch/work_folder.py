@@ -74,7 +74,9 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
         raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
     except (OSError, NotImplementedError) as error:
         raise OutputError(
-            f"cannot be locked: {error}", where=where, remedy="choose a folder that can be written, or another disk"
+            f"cannot be locked: {error}",
+            where=where,
+            remedy="choose a folder that can be written, or another disk",
         ) from error
     try:
         yield

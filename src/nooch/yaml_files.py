@@ -21,11 +21,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file") from error
+        raise InputError(
+            f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file"
+        ) from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise InputError(
-            f"holds a {type(content).__name__}", where=path, allowed="names and values, such as 'seeds: [0, 1, 2]'"
+            f"holds a {type(content).__name__}",
+            where=path,
+            allowed="names and values, such as 'seeds: [0, 1, 2]'",
         )
     return content

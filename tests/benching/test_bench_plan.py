@@ -24,7 +24,9 @@ def world(n=300, seed=0):
     cow = random.random(n) < 0.3
     areas = csr_array(np.stack([0.05 * car, 0.05 * cow, 0.4 * road], axis=1))
     split = np.array(["train", "valid", "test"])[np.arange(n) % 3].tolist()
-    data = nooch.Dataset.build(pl.DataFrame({"image_id": range(n), "split": split}), ["car", "cow", "road"], areas)
+    data = nooch.Dataset.build(
+        pl.DataFrame({"image_id": range(n), "split": split}), ["car", "cow", "road"], areas
+    )
     return data, random.normal(size=(n, 4)).astype(np.float32)
 
 
@@ -45,13 +47,17 @@ def test_training_on_what_is_in_context_alone():
     assert np.array_equal(road, car)
     assert len(rows) == len(suite.in_context("ce", "car"))
     assert len(trained.data.rows["valid"]) == 100
-    everything = plan_bench(DATA, suite, FEATURES, nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]}))
+    everything = plan_bench(
+        DATA, suite, FEATURES, nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]})
+    )
     assert not set(everything.jobs) & set(plan.jobs)
 
 
 def test_tasks_within_a_criterion_have_passes_of_their_own():
     suite = nooch.find(DATA, CE, tasks=["car", "cow"], splits=["train", "valid", "test"])
-    plan = plan_bench(DATA, suite, FEATURES, nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]}))
+    plan = plan_bench(
+        DATA, suite, FEATURES, nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]})
+    )
     tasks = [{plan.jobs[name].task for name in names} for names in plan.header.passes]
     assert all(len(found) == 1 for found in tasks)
 
@@ -75,11 +81,17 @@ def test_what_is_refused():
 def test_a_label_that_training_does_not_tell():
     split = ["train"] * 3 + ["valid"] * 3 + ["test"] * 3
     areas = csr_array(np.array([[0.1, 0.5]] * 3 + [[0.1, 0.5], [0, 0.5], [0.1, 0]] * 2))
-    data = nooch.Dataset.build(pl.DataFrame({"image_id": range(9), "split": split}), ["car", "road"], areas)
+    data = nooch.Dataset.build(
+        pl.DataFrame({"image_id": range(9), "split": split}), ["car", "road"], areas
+    )
     suite = nooch.find(data, CE, tasks=["car"])
     config = nooch.read_config({"methods": ["erm"]})
     fails(
-        lambda: plan_bench(data, suite, FEATURES[:9], config), "erm", "split train", "same label", kind=UndefinedError
+        lambda: plan_bench(data, suite, FEATURES[:9], config),
+        "erm",
+        "split train",
+        "same label",
+        kind=UndefinedError,
     )
 
 
@@ -108,11 +120,15 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
         else:
             plan_bench(data, suite, FEATURES, config)
     # the cue alone: methods that need no environments are trained
-    data = _partly([(next(row for row in absent if DATA.images["split"][int(row)] == "train"), "road")])
+    data = _partly(
+        [(next(row for row in absent if DATA.images["split"][int(row)] == "train"), "road")]
+    )
     suite = nooch.find(data, CE, tasks=["car"])
     assert plan_bench(data, suite, FEATURES, config).training.environments == {}
     fails(
-        lambda: plan_bench(data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})),
+        lambda: plan_bench(
+            data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})
+        ),
         "method gdro",
         "its cue road was not annotated in all images of train and valid",
         kind=UndefinedError,
@@ -136,4 +152,7 @@ def test_a_suite_of_an_earlier_version_keeps_its_identity():
         "skipped": [], "splits": ["test"], "tasks": ["car"],
     }  # fmt: skip
     header = msgspec.convert(content, SuiteHeader)
-    assert identity_of(Suite(header, lambda *_: pytest.fail("no set is read"))) == "a51856cefe0110c6e00e7733b453e765"
+    assert (
+        identity_of(Suite(header, lambda *_: pytest.fail("no set is read")))
+        == "a51856cefe0110c6e00e7733b453e765"
+    )

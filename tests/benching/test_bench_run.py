@@ -19,10 +19,22 @@ def test_what_is_called_slow_is_there(name):
 
 
 def test_results_can_be_written_as_junit_xml(tmp_path):
-    (tmp_path / "test_one.py").write_text("def test_one(record_property):\n    record_property('auc', 0.75)\n")
-    words = ["-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, f"--junitxml={tmp_path / 'out.xml'}", tmp_path]
+    (tmp_path / "test_one.py").write_text(
+        "def test_one(record_property):\n    record_property('auc', 0.75)\n"
+    )
+    words = [
+        "-c",
+        ROOT / "pyproject.toml",
+        "--rootdir",
+        tmp_path,
+        f"--junitxml={tmp_path / 'out.xml'}",
+        tmp_path,
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words], check=False, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout
     (found,) = ET.parse(tmp_path / "out.xml").getroot().iter("property")

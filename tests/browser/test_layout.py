@@ -15,7 +15,10 @@ from nooch.site.report_site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 VIEWS = [
-    (kind, width, scheme) for kind in ("runs", "alone") for width in (390, 800, 1400) for scheme in ("light", "dark")
+    (kind, width, scheme)
+    for kind in ("runs", "alone")
+    for width in (390, 800, 1400)
+    for scheme in ("light", "dark")
 ]
 VIEWS += [("runs", width, "light") for width in (900, 1000, 1600)]
 RUN = "resnet50_supervised_imagenet1k_v2_finetuned_321px_environment-undersample_seed0_best"
@@ -30,7 +33,11 @@ CLASSES = [
     "ground-other",
 ]
 TASKS = ["fire_hydrant", "baseball_glove", "sports_ball"]
-SETTINGS = {"erm": [()], "environment-undersample": [(("alpha", 1.0),)], "environment-reweight": [(("alpha", 0.5),)]}
+SETTINGS = {
+    "erm": [()],
+    "environment-undersample": [(("alpha", 1.0),)],
+    "environment-reweight": [(("alpha", 0.5),)],
+}
 
 
 def _predictions(suite):
@@ -48,7 +55,14 @@ def sites(tmp_path_factory):
     suite = site_suite(data, tasks=TASKS)
     runs = made_runs(folder / "runs", suite, tasks=TASKS[1:], settings=SETTINGS)
     predictions = [_predictions(suite)]
-    write_report(suite, folder / "runs-site", data=data, runs=[runs.path], predictions=predictions, bootstrap=20)
+    write_report(
+        suite,
+        folder / "runs-site",
+        data=data,
+        runs=[runs.path],
+        predictions=predictions,
+        bootstrap=20,
+    )
     write_report(suite, folder / "alone-site", data=data, predictions=predictions, bootstrap=20)
     return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
 
@@ -59,7 +73,9 @@ MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 @pytest.mark.parametrize(("kind", "width", "scheme"), VIEWS)
 def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind, width, scheme):
     said = []
-    page = watched_page(browser, said, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = watched_page(
+        browser, said, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
     found = []
     for name in PAGES:
         open_page(page, sites[kind], name, **({"task": TASKS[1]} if name == "explore" else {}))

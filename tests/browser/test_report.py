@@ -34,7 +34,9 @@ def _count(page, name):
 
 def _set(page, name, value):
     page.locator(f"#exact-{name}").fill(repr(value))
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 def _counts(page):
@@ -52,13 +54,17 @@ def test_pages_open_from_disk(made, page, name):
     page.wait_for_timeout(300)
     assert page.locator("h1").count() == 1
     assert page.locator("nav a").count() == 5
-    assert not re.search(r"\b(null|undefined|NaN|Infinity|object)\b", page.locator("main").inner_text())
+    assert not re.search(
+        r"\b(null|undefined|NaN|Infinity|object)\b", page.locator("main").inner_text()
+    )
     assert page.locator("img:not([alt])").count() == 0
     assert page.locator("svg[role=img]:not([aria-label])").count() == 0
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         page.wait_for_timeout(100)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{name} is wider than {width}"
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (
+            f"{name} is wider than {width}"
+        )
 
 
 def test_sliders_give_what_find_gives(made, page):
@@ -69,7 +75,9 @@ def test_sliders_give_what_find_gives(made, page):
         assert _counts(page) == _hard(suite, "ce", task)
         for alpha in (0.0, 0.05, 0.07, *exact, 0.3):
             for beta in (0.0, 0.05, 0.1, 0.15, 0.30000000000000004, 1.0):
-                found = find(data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=[task], match="ce")
+                found = find(
+                    data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=[task], match="ce"
+                )
                 page.locator("#criterion").select_option("ce")
                 _set(page, "alpha", alpha)
                 _set(page, "beta", beta)
@@ -103,7 +111,9 @@ MARKS = """async ([name, settings, criterion]) => {
 def test_the_very_images_are_those_of_find(made, page, alpha, beta):
     done, suite, data, _ = made
     open_page(page, done.path)
-    found = find(data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=suite.tasks, match="ce")
+    found = find(
+        data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=suite.tasks, match="ce"
+    )
     settings = {"ce": {"alpha": alpha, "beta": beta}, "gist": {"mode": "matched"}, "both": {}}
     for number, task in enumerate(suite.tasks):
         for criterion in ("ce", "gist"):
@@ -115,10 +125,16 @@ def test_the_very_images_are_those_of_find(made, page, alpha, beta):
                     continue
                 one, ids = found.set(*key), data.select(split).images["image_id"].to_list()
                 marks = np.array(got["marks"])
-                assert [i for i, m in zip(ids, marks, strict=True) if m == 0] == one.ids("hard_positive")
-                assert [i for i, m in zip(ids, marks, strict=True) if m == 1] == one.ids("hard_negative")
+                assert [i for i, m in zip(ids, marks, strict=True) if m == 0] == one.ids(
+                    "hard_positive"
+                )
+                assert [i for i, m in zip(ids, marks, strict=True) if m == 1] == one.ids(
+                    "hard_negative"
+                )
                 assert (marks == 255).sum() == sum(one.excluded)
-                assert got["thresholds"] == pytest.approx([one.positive.threshold, one.negative.threshold], rel=1e-12)
+                assert got["thresholds"] == pytest.approx(
+                    [one.positive.threshold, one.negative.threshold], rel=1e-12
+                )
 
 
 WORDS = """async ([name, split]) => {
@@ -167,7 +183,9 @@ def test_numbers_are_written_as_python_writes_them(made, page):
     ]
     values += [k / 1024 for k in range(0, 1024, 7)]
     values = [float(v) for v in values]
-    assert page.evaluate("(values) => values.map(nooch.short)", values) == [f"{v:.3g}" for v in values]
+    assert page.evaluate("(values) => values.map(nooch.short)", values) == [
+        f"{v:.3g}" for v in values
+    ]
 
 
 def _shown(page):
@@ -181,7 +199,9 @@ def test_sorting_filters_and_the_link(made, page):
     open_page(page, done.path, task="cow", criterion="ce", show="hard_negative", sort="support")
     one = suite.set("ce", "cow", "test")
     rows = np.flatnonzero(one.subset == 1)
-    expected = [str(one.image_ids[int(r)]) for r in rows[np.argsort(-one.support[rows], kind="stable")]]
+    expected = [
+        str(one.image_ids[int(r)]) for r in rows[np.argsort(-one.support[rows], kind="stable")]
+    ]
     assert _shown(page) == expected[: len(_shown(page))]
     page.locator("#sort").select_option("id")
     assert _shown(page) == sorted(expected, key=int)[: len(_shown(page))]
@@ -191,7 +211,9 @@ def test_sorting_filters_and_the_link(made, page):
     assert expected[0] in _shown(page)
     page.locator("#filter").fill("plain CAPTION")
     page.wait_for_timeout(300)
-    with_it = set(data.captions.filter(pl.col("caption").str.contains("plain"))["image_id"].to_list())
+    with_it = set(
+        data.captions.filter(pl.col("caption").str.contains("plain"))["image_id"].to_list()
+    )
     assert set(map(int, _shown(page))) == {int(i) for i in expected} & with_it
     page.locator("#filter").fill("")
     page.locator("#drawn").check()
@@ -253,14 +275,23 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
         open_page(page, tmp_path / "site", name)
         page.wait_for_timeout(300)
         assert page.locator("main img[src='x']").count() == 0
-    open_page(page, tmp_path / "site", task=classes[0], image=str(data.select("test").images["image_id"][3]))
+    open_page(
+        page,
+        tmp_path / "site",
+        task=classes[0],
+        image=str(data.select("test").images["image_id"][3]),
+    )
     page.wait_for_selector("dialog[open] .captions li")
     words = page.locator("dialog").inner_text()
     assert "<img src=x onerror='hacked=1'>" in words
     assert "\u202e" not in words
     assert 'a"><script>hacked=1<script>.jpg' in words
     texts = " ".join(page.locator(".captions").all_inner_texts())
-    assert HOSTILE.split("\u2028", maxsplit=1)[0] in texts or "characters)" in texts or "plain caption" in texts
+    assert (
+        HOSTILE.split("\u2028", maxsplit=1)[0] in texts
+        or "characters)" in texts
+        or "plain caption" in texts
+    )
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
@@ -277,7 +308,9 @@ def test_without_a_dataset_alpha_stays_and_the_page_says_why(tmp_path, page, lef
     assert "Without the dataset" in page.locator("#missing").inner_text()
     for beta in (0.05, 0.1, 0.3):
         _set(page, "beta", beta)
-        assert _counts(page) == _hard(find(data, {"ce": CE(0.05, beta)}, tasks=["car"]), "ce", "car")
+        assert _counts(page) == _hard(
+            find(data, {"ce": CE(0.05, beta)}, tasks=["car"]), "ce", "car"
+        )
     page.locator("#task").select_option("lamp")
     page.wait_for_timeout(200)
     assert "No set" in page.locator("#counts").inner_text()
@@ -295,10 +328,16 @@ def _large(n=24657, tasks=12):
     splits = ["train"] * 4000 + ["test"] * n
     frame = pl.DataFrame({"image_id": np.arange(total), "split": splits})
     data = Dataset.build(
-        frame, [f"class{i}" for i in range(30)], csr_array(dense), embeddings={"words": random.normal(size=(total, 8))}
+        frame,
+        [f"class{i}" for i in range(30)],
+        csr_array(dense),
+        embeddings={"words": random.normal(size=(total, 8))},
     )
     return data, find(
-        data, {"ce": CE(0.05, 0.1), "gist": Gist("words")}, tasks=[f"class{i}" for i in range(tasks)], match="ce"
+        data,
+        {"ce": CE(0.05, 0.1), "gist": Gist("words")},
+        tasks=[f"class{i}" for i in range(tasks)],
+        match="ce",
     )
 
 
@@ -307,7 +346,11 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
     part, random = data.select("test"), np.random.default_rng(1)
     runs = [
         Predictions.of(
-            random.normal(size=(len(part), 12)), part.image_ids, suite.tasks, scale="logit", run=f"model {i}"
+            random.normal(size=(len(part), 12)),
+            part.image_ids,
+            suite.tasks,
+            scale="logit",
+            run=f"model {i}",
         )
         for i in range(9)
     ]
@@ -343,7 +386,9 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
         )
     switch, slide = (f"{min(values):.0f} to {max(values):.0f} ms" for values in (spans, slides))
     with capsys.disabled():
-        sys.stdout.write(f"\n24,657 images: first view {first * 1000:.0f} ms, switch {switch}, slider {slide}\n")
+        sys.stdout.write(
+            f"\n24,657 images: first view {first * 1000:.0f} ms, switch {switch}, slider {slide}\n"
+        )
 
 
 def test_cues_alone_are_those_of_the_suite(made, page):
@@ -356,7 +401,12 @@ def test_cues_alone_are_those_of_the_suite(made, page):
         )
         for bit, ((cue, strength), row) in enumerate(zip(cues, rows, strict=True)):
             alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
-            assert row == [cue, f"{strength:.3g}", str((alone & one.labels).sum()), str((alone & ~one.labels).sum())]
+            assert row == [
+                cue,
+                f"{strength:.3g}",
+                str((alone & one.labels).sum()),
+                str((alone & ~one.labels).sum()),
+            ]
         words = page.locator("#cue-panel").inner_text()
         assert "NLL of gdro" in words
         assert "null" not in words

@@ -21,7 +21,9 @@ from nooch.models.backbones import load_backbone
 from nooch.readers.label_maps import read_label_maps
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed (nooch[train])"
+)
 
 
 N = 23
@@ -64,7 +66,11 @@ def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_pat
     assert np.allclose(made.matrix(), expected, rtol=1e-5, atol=1e-5)
     assert made.header.made["backbone"]["sha256"] == backbone.identity
     assert made.header.made["pixels"]["cache"] == pixels.identity
-    assert {f.name for f in (tmp_path / "f").iterdir()} == {"features.json", "features.npy", "images.parquet"}
+    assert {f.name for f in (tmp_path / "f").iterdir()} == {
+        "features.json",
+        "features.npy",
+        "images.parquet",
+    }
 
 
 def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, pixels, tmp_path):
@@ -87,12 +93,16 @@ def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, 
 
 def test_half(data, backbone, pixels, tmp_path):
     whole = extract_features(data, backbone, tmp_path / "a", pixels=pixels)
-    half = extract_features(data, backbone, tmp_path / "b", FeatureOptions(half=True), pixels=pixels)
+    half = extract_features(
+        data, backbone, tmp_path / "b", FeatureOptions(half=True), pixels=pixels
+    )
     assert half.matrix().dtype == np.float16
     assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
     large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
     fails(
-        lambda: extract_features(data, large, tmp_path / "c", FeatureOptions(half=True), pixels=pixels),
+        lambda: extract_features(
+            data, large, tmp_path / "c", FeatureOptions(half=True), pixels=pixels
+        ),
         "not finite float16",
         "rows 0, 1",
     )
@@ -119,15 +129,22 @@ features.extract_features(image_dataset(folder, 23), backbone, folder / "f", opt
 
 def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode
+        == -signal.SIGKILL
+    )
     assert (tmp_path / ".f.building").is_dir()
     sizes, original = [], features._forward
     monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))
     extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
     assert sizes == [4, 4, 4, 3]
     extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
-    assert (tmp_path / "f" / "features.npy").read_bytes() == (tmp_path / "whole" / "features.npy").read_bytes()
-    assert (tmp_path / "f" / "features.json").read_bytes() == (tmp_path / "whole" / "features.json").read_bytes()
+    assert (tmp_path / "f" / "features.npy").read_bytes() == (
+        tmp_path / "whole" / "features.npy"
+    ).read_bytes()
+    assert (tmp_path / "f" / "features.json").read_bytes() == (
+        tmp_path / "whole" / "features.json"
+    ).read_bytes()
     assert not (tmp_path / ".f.building").exists()
 
 
@@ -142,7 +159,8 @@ def test_other_weights_do_not_go_on_with_what_was_left(data, backbone, tmp_path,
     assert other.identity != backbone.identity
     made = extract_features(data, other, tmp_path / "f", FeatureOptions(batch=4))
     assert np.array_equal(
-        made.matrix(), extract_features(data, other, tmp_path / "g", FeatureOptions(batch=4)).matrix()
+        made.matrix(),
+        extract_features(data, other, tmp_path / "g", FeatureOptions(batch=4)).matrix(),
     )
 
 
@@ -156,7 +174,9 @@ def test_a_part_of_the_dataset_finds_its_rows(backbone, tmp_path, text_ids):
     # and a cache of all images serves the part
     pixels = build_pixels(data, tmp_path / "px", size=32)
     some = data.select(rows=np.array([0, 3, 6]))
-    made = extract_features(some, backbone, tmp_path / "g", pixels=PixelCache.load(pixels.folder, some))
+    made = extract_features(
+        some, backbone, tmp_path / "g", pixels=PixelCache.load(pixels.folder, some)
+    )
     assert np.abs(made.matrix() - part.matrix()).max() < 1e-6
     larger = image_dataset(tmp_path, 9, text_ids=text_ids)
     fails(lambda: load_features(tmp_path / "f", larger), "no features of 2 of 9 images")
@@ -168,7 +188,9 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
     content = bytearray(file.read_bytes())
     content[-3] ^= 8
     file.write_bytes(content)
-    fails(lambda: load_features(made.folder, data), "was altered", "nooch features", kind=FormatError)
+    fails(
+        lambda: load_features(made.folder, data), "was altered", "nooch features", kind=FormatError
+    )
     header = json.loads((made.folder / "features.json").read_bytes())
     (made.folder / "features.json").write_text(json.dumps({**header, "format": "nooch-pixels"}))
     fails(lambda: load_features(made.folder, data), "nooch-features", kind=FormatError)
@@ -177,15 +199,28 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(features, "_forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    fails(lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)), "batch of 0", kind=ParameterError)
+    fails(
+        lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)),
+        "batch of 0",
+        kind=ParameterError,
+    )
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
     fails(
-        lambda: extract_features(data, other, out, pixels=pixels), "pixels of 32 x 32", "40 x 40", kind=ParameterError
+        lambda: extract_features(data, other, out, pixels=pixels),
+        "pixels of 32 x 32",
+        "40 x 40",
+        kind=ParameterError,
     )
     part = data.select(rows=np.arange(4))
-    fails(lambda: extract_features(part, backbone, out, pixels=pixels), "of 23 images", kind=ParameterError)
+    fails(
+        lambda: extract_features(part, backbone, out, pixels=pixels),
+        "of 23 images",
+        kind=ParameterError,
+    )
     (tmp_path / "images" / "004.jpg").unlink()
-    fails(lambda: extract_features(data, backbone, out), "1 of 23 images are not there: 4 (004.jpg)")
+    fails(
+        lambda: extract_features(data, backbone, out), "1 of 23 images are not there: 4 (004.jpg)"
+    )
     out.mkdir()
     smooth(4, 64, 48).save(tmp_path / "images" / "004.jpg")
     fails(lambda: extract_features(data, backbone, out), "exists already", kind=OutputError)
@@ -194,7 +229,10 @@ def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monke
 def test_a_broken_image_is_named(data, backbone, tmp_path):
     (tmp_path / "images" / "004.jpg").write_bytes(b"no image")
     fails(
-        lambda: extract_features(data, backbone, tmp_path / "f"), "1 images cannot be read", "004.jpg", kind=InputError
+        lambda: extract_features(data, backbone, tmp_path / "f"),
+        "1 images cannot be read",
+        "004.jpg",
+        kind=InputError,
     )
     assert not (tmp_path / "f").exists()
 
@@ -219,10 +257,17 @@ def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
     made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=8), pixels=pixels)
     module = transformers.AutoModel.from_pretrained(weights).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(weights)
-    images = processor(list(pixels.matrix()), do_resize=False, do_center_crop=False, return_tensors="pt")[
-        "pixel_values"
-    ]
-    plain = torch.from_numpy(pixels.matrix().copy()).permute(0, 3, 1, 2).float().mul(1 / 255).sub(0.5).div(0.5)
+    images = processor(
+        list(pixels.matrix()), do_resize=False, do_center_crop=False, return_tensors="pt"
+    )["pixel_values"]
+    plain = (
+        torch.from_numpy(pixels.matrix().copy())
+        .permute(0, 3, 1, 2)
+        .float()
+        .mul(1 / 255)
+        .sub(0.5)
+        .div(0.5)
+    )
     assert (images - plain).abs().max() < 1e-6
     with torch.inference_mode():
         expected = module(plain).pooler_output.numpy()

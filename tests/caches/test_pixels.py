@@ -32,14 +32,19 @@ FAST = image_decoding.choose_codec() == "fast"
 CODECS = [
     "pil",
     pytest.param(
-        "fast", marks=pytest.mark.skipif(not FAST, reason="simplejpeg or torch is not installed (nooch[pixels])")
+        "fast",
+        marks=pytest.mark.skipif(
+            not FAST, reason="simplejpeg or torch is not installed (nooch[pixels])"
+        ),
     ),
 ]
 
 
 def _plain(path, size):
     with Image.open(path) as image:
-        return np.asarray(image.convert("RGB").resize((size[1], size[0]), Image.Resampling.BILINEAR))
+        return np.asarray(
+            image.convert("RGB").resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        )
 
 
 @pytest.fixture
@@ -58,7 +63,9 @@ def test_pixels_are_those_of_pillow(data, tmp_path, codec, small_blocks):
     cache = build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec)
     assert cache.array.shape == (11, 24, 20, 3)
     assert cache.array.dtype == np.uint8
-    expected = np.stack([_plain(tmp_path / "images" / n, (24, 20)) for n in data.images["file_name"]])
+    expected = np.stack(
+        [_plain(tmp_path / "images" / n, (24, 20)) for n in data.images["file_name"]]
+    )
     apart = np.abs(expected.astype(int) - cache.array)
     assert apart.max() <= (0 if codec == "pil" else 1)
     assert apart.mean() < 0.1
@@ -68,7 +75,11 @@ def test_pixels_are_those_of_pillow(data, tmp_path, codec, small_blocks):
     assert np.array_equal(cache.batch(rows), out)
     assert cache.size == (24, 20)
     assert cache.matrix() is cache.array
-    assert {f.name for f in (tmp_path / "px").iterdir()} == {"images.parquet", "pixels.json", "pixels.npy"}
+    assert {f.name for f in (tmp_path / "px").iterdir()} == {
+        "images.parquet",
+        "pixels.json",
+        "pixels.npy",
+    }
     assert not list(tmp_path.glob(".px*"))
 
 
@@ -97,7 +108,10 @@ def test_every_kind_of_image_file(tmp_path, codec):
     for row, name in enumerate(names):
         with Image.open(folder / name) as opened:
             plain = opened.convert("RGBA" if opened.mode == "P" else opened.mode).convert("RGB")
-        apart = np.abs(np.asarray(plain.resize((32, 32), Image.Resampling.BILINEAR)).astype(int) - cache.array[row])
+        apart = np.abs(
+            np.asarray(plain.resize((32, 32), Image.Resampling.BILINEAR)).astype(int)
+            - cache.array[row]
+        )
         # a large JPEG is reduced while it is decoded
         assert apart.mean() < (1.5 if name == "large.jpg" else 0.1), name
 
@@ -130,7 +144,10 @@ pixels.build_pixels(image_dataset(folder, 11), folder / "px", size=(24, 20), cod
 
 def _kill_half_way(tmp_path):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode
+        == -signal.SIGKILL
+    )
     assert not (tmp_path / "px").exists()
     return tmp_path / ".px.building"
 
@@ -149,7 +166,9 @@ def test_after_a_kill_it_goes_on(data, tmp_path, small_blocks, monkeypatch):
     assert made == [0, 2, 3]
     build_pixels(data, tmp_path / "whole", size=(24, 20), codec="pil")
     for name in ("pixels.npy", "pixels.json", "images.parquet"):
-        assert (tmp_path / "px" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+        assert (tmp_path / "px" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (
+            name
+        )
     assert not work.exists()
 
 
@@ -163,7 +182,9 @@ def test_two_processes_do_not_make_the_same(data, tmp_path):
     with array_store.making(
         tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4
     ) as unfinished:
-        fails(lambda: build_pixels(data, tmp_path / "px", size=8), "another process", kind=OutputError)
+        fails(
+            lambda: build_pixels(data, tmp_path / "px", size=8), "another process", kind=OutputError
+        )
         for number in unfinished.todo:
             block = np.zeros((11, 1), np.uint8)[unfinished.rows(number)]
             unfinished.record(number, array_store.write_block(unfinished.place(number), block))
@@ -171,7 +192,9 @@ def test_two_processes_do_not_make_the_same(data, tmp_path):
 
 
 def test_what_lacks_a_block_gets_no_name(data, tmp_path):
-    making = array_store.making(tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4)
+    making = array_store.making(
+        tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4
+    )
     with pytest.raises(NoochError, match="3 blocks are missing"), making:
         pass
     assert not (tmp_path / "px").exists()
@@ -185,8 +208,15 @@ def test_missing_images_are_all_found_before_any_is_decoded(data, tmp_path, monk
         lambda: build_pixels(data, tmp_path / "px", size=8), "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
     )  # fmt: skip
     assert not list(tmp_path.glob("*px*"))
-    fails(lambda: build_pixels(replace(data, image_root=None), tmp_path / "px"), "records no folder of images")
-    fails(lambda: build_pixels(data, tmp_path / "px", images=tmp_path / "no"), "no such folder of images", helps=False)
+    fails(
+        lambda: build_pixels(replace(data, image_root=None), tmp_path / "px"),
+        "records no folder of images",
+    )
+    fails(
+        lambda: build_pixels(data, tmp_path / "px", images=tmp_path / "no"),
+        "no such folder of images",
+        helps=False,
+    )
 
 
 def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
@@ -194,7 +224,11 @@ def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
     smooth(1, 64, 48).save(outside)
     (tmp_path / "images" / "003.jpg").unlink()
     (tmp_path / "images" / "003.jpg").symlink_to(outside)
-    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "1 of 11 images are not there: 3 (003.jpg)", "links")
+    fails(
+        lambda: build_pixels(data, tmp_path / "px", size=8),
+        "1 of 11 images are not there: 3 (003.jpg)",
+        "links",
+    )
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -202,7 +236,10 @@ def test_broken_images_are_named_together(data, tmp_path, codec, small_blocks):
     folder = tmp_path / "images"
     (folder / "001.jpg").write_bytes(b"no image")
     (folder / "008.jpg").write_bytes((folder / "008.jpg").read_bytes()[:400])
-    text = fails(lambda: build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec), "2 images cannot be read")
+    text = fails(
+        lambda: build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec),
+        "2 images cannot be read",
+    )
     assert "001.jpg: cannot identify" in text
     assert "008.jpg: " in text
     assert "<_io" not in text
@@ -211,7 +248,13 @@ def test_broken_images_are_named_together(data, tmp_path, codec, small_blocks):
     for name, seed in (("001.jpg", 1), ("008.jpg", 8)):
         smooth(seed, 64, 48).save(folder / name, quality=92)
     seen = []
-    build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec, progress=lambda done, _: seen.append(done))
+    build_pixels(
+        data,
+        tmp_path / "px",
+        size=(24, 20),
+        codec=codec,
+        progress=lambda done, _: seen.append(done),
+    )
     assert seen == [5, 8, 11]
 
 
@@ -235,7 +278,11 @@ def test_images_and_header_are_checked(data, tmp_path):
     folder = build_pixels(data, tmp_path / "px", size=8).folder
     header = json.loads((folder / "pixels.json").read_bytes())
     data.images.head(3).select("image_id", "file_name").write_parquet(folder / "images.parquet")
-    fails(lambda: PixelCache.load(folder, data), "images.parquet is missing or altered", kind=FormatError)
+    fails(
+        lambda: PixelCache.load(folder, data),
+        "images.parquet is missing or altered",
+        kind=FormatError,
+    )
     header["version"] = 9
     (folder / "pixels.json").write_text(json.dumps(header))
     fails(lambda: PixelCache.load(folder, data), "nooch-pixels version 9", kind=FormatError)
@@ -247,7 +294,10 @@ def test_images_and_header_are_checked(data, tmp_path):
     [
         (lambda t: t.drop("image_id"), "has no column image_id"),
         (lambda t: t.drop("file_name"), "has no column file_name"),
-        (lambda t: t.with_columns(pl.col("image_id").cast(pl.Float64)), "column image_id is Float64"),
+        (
+            lambda t: t.with_columns(pl.col("image_id").cast(pl.Float64)),
+            "column image_id is Float64",
+        ),
         (lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)), "column image_id holds 1, 1, 1"),
     ],
 )
@@ -255,8 +305,16 @@ def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word
     folder = build_pixels(data, tmp_path / "px", size=8).folder
     change(pl.read_parquet(folder / "images.parquet")).write_parquet(folder / "images.parquet")
     header = json.loads((folder / "pixels.json").read_bytes())
-    (folder / "pixels.json").write_text(json.dumps({**header, "images": sha256_of(folder / "images.parquet")}))
-    fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch pixels", kind=FormatError)
+    (folder / "pixels.json").write_text(
+        json.dumps({**header, "images": sha256_of(folder / "images.parquet")})
+    )
+    fails(
+        lambda: PixelCache.load(folder, data),
+        "images.parquet",
+        word,
+        "nooch pixels",
+        kind=FormatError,
+    )
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -276,26 +334,45 @@ def test_images_that_it_does_not_have(data, tmp_path):
     build_pixels(data.select(rows=np.arange(9)), tmp_path / "px", size=8)
     fails(lambda: PixelCache.load(tmp_path / "px", data), "no pixels of 2 of 11 images: 9, 10")
     # the same ids may mean other images
-    renamed = replace(data, images=data.images.with_columns(file_name=pl.lit("x/") + pl.col("file_name")))
-    fails(lambda: PixelCache.load(tmp_path / "px", renamed.select(rows=np.arange(2))), "no pixels of 2 of 2")
+    renamed = replace(
+        data, images=data.images.with_columns(file_name=pl.lit("x/") + pl.col("file_name"))
+    )
+    fails(
+        lambda: PixelCache.load(tmp_path / "px", renamed.select(rows=np.arange(2))),
+        "no pixels of 2 of 2",
+    )
 
 
 def test_parameters_and_places(data, tmp_path, monkeypatch):
     fails(lambda: build_pixels(data, tmp_path / "px", size=0), "size 0 x 0", kind=ParameterError)
-    fails(lambda: build_pixels(data, tmp_path / "px", codec="quick"), "'quick' is no codec", kind=ParameterError)
+    fails(
+        lambda: build_pixels(data, tmp_path / "px", codec="quick"),
+        "'quick' is no codec",
+        kind=ParameterError,
+    )
     (tmp_path / "there").mkdir()
-    fails(lambda: build_pixels(data, tmp_path / "there", size=8), "exists already", kind=OutputError)
+    fails(
+        lambda: build_pixels(data, tmp_path / "there", size=8), "exists already", kind=OutputError
+    )
     build_pixels(data, tmp_path / "there", size=8, overwrite=True)
     assert build_pixels(data, tmp_path / "there", size=9, overwrite=True).size == (9, 9)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))
     fails(lambda: build_pixels(data, tmp_path / "px", size=8), "are free", kind=OutputError)
-    fails(lambda: build_pixels(data.select(rows=np.arange(0)), tmp_path / "px"), "has no images", helps=False)
+    fails(
+        lambda: build_pixels(data.select(rows=np.arange(0)), tmp_path / "px"),
+        "has no images",
+        helps=False,
+    )
 
 
 def test_without_the_fast_packages(data, tmp_path, monkeypatch):
     monkeypatch.setattr(image_decoding.importlib.util, "find_spec", lambda name: None)
     assert image_decoding.choose_codec() == "pil"
-    text = fails(lambda: build_pixels(data, tmp_path / "px", codec="fast"), "simplejpeg", kind=MissingExtraError)
+    text = fails(
+        lambda: build_pixels(data, tmp_path / "px", codec="fast"),
+        "simplejpeg",
+        kind=MissingExtraError,
+    )
     assert "pip install 'nooch[pixels]'" in text
 
 

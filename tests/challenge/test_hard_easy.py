@@ -13,7 +13,10 @@ from nooch.errors import ParameterError
 
 # few distinct values, so that ties are common
 SUPPORTS = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([-0.5, 0.0, 0.1, 0.25, 0.25000000000000006, 1.0, math.nan])), max_size=20
+    st.tuples(
+        st.booleans(), st.sampled_from([-0.5, 0.0, 0.1, 0.25, 0.25000000000000006, 1.0, math.nan])
+    ),
+    max_size=20,
 )
 
 
@@ -66,7 +69,9 @@ def test_thresholds_are_strict_on_both_sides(rows, threshold):
 @given(SUPPORTS, st.sampled_from([-0.5, 0.0, 0.25]), st.sampled_from([-0.5, 0.0, 0.25]))
 def test_a_larger_tau_adds_hard_positives_and_removes_hard_negatives(rows, a, b):
     support, labels = _arrays(rows)
-    low, high = (mark_by_threshold(support, labels, tau, tau).codes == HARD for tau in sorted((a, b)))
+    low, high = (
+        mark_by_threshold(support, labels, tau, tau).codes == HARD for tau in sorted((a, b))
+    )
     assert not (low & ~high & labels).any()
     assert not (high & ~low & ~labels).any()
 
@@ -110,7 +115,9 @@ def test_negation_swaps_hard_and_easy_only():
 
 @given(st.lists(st.sampled_from([HARD, EASY, NONE]), min_size=1), st.data())
 def test_de_morgan(codes, data):
-    other = data.draw(st.lists(st.sampled_from([HARD, EASY, NONE]), min_size=len(codes), max_size=len(codes)))
+    other = data.draw(
+        st.lists(st.sampled_from([HARD, EASY, NONE]), min_size=len(codes), max_size=len(codes))
+    )
     a, b = (Mark(np.array(c, dtype=np.int8)) for c in (codes, other))
     assert (~(a & b)).codes.tolist() == (~a | ~b).codes.tolist()
 

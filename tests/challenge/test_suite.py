@@ -46,9 +46,9 @@ def test_matched_counts_and_thresholds():
         short = record.missing_negatives
         assert ce.counts.hard_negatives == gist.counts.hard_negatives + short
     assert suite.header.criteria["gist"].match == "ce"
-    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["B"].startswith(
-        "no training image"
-    )
+    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}[
+        "B"
+    ].startswith("no training image")
     reason = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["A"]
     assert reason.startswith("its counts are those of ce, and there: no class has A(C, A)")
 
@@ -61,7 +61,11 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
     for key in suite.keys:
         one, other = suite.set(*key), again.set(*key)
         assert one.counts == other.counts
-        assert (one.positive, one.negative, one.excluded) == (other.positive, other.negative, other.excluded)
+        assert (one.positive, one.negative, one.excluded) == (
+            other.positive,
+            other.negative,
+            other.excluded,
+        )
         assert one.image_ids.to_list() == other.image_ids.to_list()
         assert np.array_equal(one.subset, other.subset)
         assert np.array_equal(one.labels, other.labels)
@@ -96,7 +100,16 @@ def test_the_table_is_the_one_of_the_design(tmp_path):
     suite, _ = _suite()
     path = save_suite(suite, tmp_path / "suite") / "challenge_sets.parquet"
     table = pl.read_parquet(path)
-    assert table.columns == ["criterion", "task", "split", "image_id", "label", "support", "subset", "by_cue"]
+    assert table.columns == [
+        "criterion",
+        "task",
+        "split",
+        "image_id",
+        "label",
+        "support",
+        "subset",
+        "by_cue",
+    ]
     assert table["subset"].dtype == pl.Enum(SUBSETS)
     assert table.select("criterion", "task", "split", "image_id").is_unique().all()
     groups = table.select("criterion", "task").unique().height
@@ -105,7 +118,10 @@ def test_the_table_is_the_one_of_the_design(tmp_path):
     for number in range(groups):
         part = pl.from_arrow(file.read_row_group(number))
         assert part.select("criterion", "task").unique().height == 1
-    assert table.filter(criterion="ce & ~gist")["support"].null_count() == table.filter(criterion="ce & ~gist").height
+    assert (
+        table.filter(criterion="ce & ~gist")["support"].null_count()
+        == table.filter(criterion="ce & ~gist").height
+    )
 
 
 def test_same_input_same_bytes(tmp_path):
@@ -173,13 +189,18 @@ def test_every_image_with_a_verdict_is_in_one_subset(collection):
     for key in suite.keys:
         challenge = suite.set(*key)
         parts = [challenge.ids(subset) for subset in SUBSETS]
-        assert sorted(i for part in parts for i in part) == data.select("test").images["image_id"].to_list()
+        assert (
+            sorted(i for part in parts for i in part)
+            == data.select("test").images["image_id"].to_list()
+        )
         assert sorted(parts[0] + parts[1]) == challenge.ids("hard")
 
 
 def test_training_images_in_context_are_those_with_phi_0():
     data = dataset_of(
-        [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}], ["Y", "A"], ["train"] * 4 + ["test"]
+        [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}],
+        ["Y", "A"],
+        ["train"] * 4 + ["test"],
     )
     suite = find(data, {"ce": CE()}, tasks="Y", splits=["train", "test"])
     assert suite.in_context("ce", "Y") == [1, 4]
@@ -214,11 +235,15 @@ def test_summary_and_overlap_agree_with_the_sets():
     assert [s["criterion"] for s in facts["sets"]] == [key[0] for key in suite.keys]
     assert facts["criteria"]["ce"]["cues"]["Y"] == [{"cue": "A", "A": pytest.approx(0.1)}]
     for row in overlaps(suite):
-        first, second = (set(suite.set(c, row["task"], row["split"]).ids(row["side"])) for c in row["criteria"])
+        first, second = (
+            set(suite.set(c, row["task"], row["split"]).ids(row["side"])) for c in row["criteria"]
+        )
         assert row["both"] == len(first & second)
         assert row["only"] == [len(first - second), len(second - first)]
         union = first | second
-        assert row["jaccard"] == (pytest.approx(len(first & second) / len(union)) if union else None)
+        assert row["jaccard"] == (
+            pytest.approx(len(first & second) / len(union)) if union else None
+        )
 
 
 def test_explanations_with_and_without_the_dataset():

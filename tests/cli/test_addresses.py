@@ -23,7 +23,8 @@ def folder(tmp_path):
     """A dataset in one piece and in parts."""
     random = np.random.default_rng(3)
     images = [
-        {"Y": 0.2, "A": float(a)} if a > 0.5 else {"A": float(a)} if a < 0.3 else {"Y": 0.1} for a in random.random(90)
+        {"Y": 0.2, "A": float(a)} if a > 0.5 else {"A": float(a)} if a < 0.3 else {"Y": 0.1}
+        for a in random.random(90)
     ]
     data = dataset_of(images, ["Y", "A"], [("train", "valid", "test")[n % 3] for n in range(90)])
     words = ["road", "tree", "dog", "grass", "sea"]
@@ -67,7 +68,9 @@ def test_every_dataset_that_is_read_may_be_an_address(where):
 
 
 def test_the_commands_that_read_a_dataset_are_known():
-    assert {"finding.find_command", "finding.embed_command", "showing.info_command"} < set(ARGUMENTS)
+    assert {"finding.find_command", "finding.embed_command", "showing.info_command"} < set(
+        ARGUMENTS
+    )
     assert len(ARGUMENTS) >= 12
 
 
@@ -85,7 +88,12 @@ def test_info_find_and_explain_read_an_address(folder, memory, run_cli, kind):
         # an address is recorded as it is, a folder as the way there
         assert load_suite(folder / name).header.dataset.path == f"{memory}/{kind}"
     assert load_suite(folder / "one").header.dataset.path == f"../{kind}"
-    asked = ["--task", "Y", "--image", load_suite(folder / "two").set("ce", "Y", "test").ids("easy")[0]]
+    asked = [
+        "--task",
+        "Y",
+        "--image",
+        load_suite(folder / "two").set("ce", "Y", "test").ids("easy")[0],
+    ]
     told = run_cli("explain", folder / "two", *asked)
     assert "give --dataset" in told.err, "an address is never opened because a file names it"
     told = run_cli("explain", folder / "two", *asked, "--dataset", f"{memory}/{kind}")
@@ -97,7 +105,9 @@ def test_an_embedding_of_an_address_is_not_kept(folder, memory, run_cli):
     done = run_cli("find", f"{memory}/whole", *gist, "--out", folder / "one")
     assert done.code == 0, done.err
     assert "the embedding is not kept" in done.err
-    refused = run_cli("find", f"{memory}/parts", *gist, "--engine", "local:1", "--out", folder / "two")
+    refused = run_cli(
+        "find", f"{memory}/parts", *gist, "--engine", "local:1", "--out", folder / "two"
+    )
     assert refused.code == 2
     assert "nothing can be written there" in refused.err
     assert "embed a copy" in refused.err
@@ -115,7 +125,9 @@ def test_find_in_parts_embeds_first(folder, run_cli):
     assert open_dataset(folder / "parts").embedding_names == ("lexical-256",)
     # a file is divided; it is there for the next time
     values = np.random.default_rng(0).normal(size=(90, 3))
-    np.savez(folder / "clip.npz", image_ids=load_dataset(folder / "parts").image_ids, embeddings=values)
+    np.savez(
+        folder / "clip.npz", image_ids=load_dataset(folder / "parts").image_ids, embeddings=values
+    )
     gist[gist.index("lexical")] = folder / "clip.npz"
     one = run_cli("find", folder / "whole", *gist, "--out", folder / "three")
     two = run_cli("find", folder / "parts", *gist, "--engine", "local:2", "--out", folder / "four")
@@ -129,11 +141,17 @@ def test_embed_in_workers_and_without(folder, run_cli):
     assert done.code == 0, done.err
     assert "embedding lexical-256" in done.out
     assert len(list((folder / "parts-logs").glob("job-*.log"))) == 3
-    assert run_cli("embed", folder / "whole", "--encoder", "lexical", "--engine", "local:2").code == 0
-    found, expected = (load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole"))
+    assert (
+        run_cli("embed", folder / "whole", "--encoder", "lexical", "--engine", "local:2").code == 0
+    )
+    found, expected = (
+        load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole")
+    )
     assert np.array_equal(found, expected)
     # a dataset in parts that is read in one piece keeps its parts
-    save_dataset(divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer")
+    save_dataset(
+        divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer"
+    )
     gist = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", *FIND]
     assert run_cli("find", folder / "fewer", *gist, "--out", folder / "suite").code == 0
     assert open_dataset(folder / "fewer").part(1).embeddings["lexical-256"].shape[0] == 40
@@ -145,9 +163,18 @@ def test_embed_in_workers_and_without(folder, run_cli):
         (["info", "nowhere://x"], "no kind of address"),
         (["info", "memory://nothing"], "is no dataset"),
         (["show", "s3://bucket/suite"], "only datasets are read from one"),
-        (["find", "{folder}/whole", "--out", "s3://bucket/suite"], "only datasets are read from one"),
-        (["find", "{folder}/whole", "--fitted", "s3://bucket/suite", "--out", "{folder}/s"], "only datasets are read"),
-        (["find", "{folder}/whole", "--engine", "local:1", "--out", "s3://bucket/suite"], "only datasets are read"),
+        (
+            ["find", "{folder}/whole", "--out", "s3://bucket/suite"],
+            "only datasets are read from one",
+        ),
+        (
+            ["find", "{folder}/whole", "--fitted", "s3://bucket/suite", "--out", "{folder}/s"],
+            "only datasets are read",
+        ),
+        (
+            ["find", "{folder}/whole", "--engine", "local:1", "--out", "s3://bucket/suite"],
+            "only datasets are read",
+        ),
         (["explain", "s3://b/s", "--task", "Y", "--image", "1"], "only datasets are read from one"),
         (["export", "s3://b/s", "out", "--to", "ids"], "only datasets are read from one"),
     ],

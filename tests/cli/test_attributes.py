@@ -14,7 +14,9 @@ N = 60
 def dataset():
     random = np.random.default_rng(0)
     frame = pl.DataFrame({"image_id": np.arange(N) * 3, "place": random.integers(2, size=N)})
-    return Dataset.build(frame, ("car", "bus"), csr_array((random.random((N, 2)) < 0.5).astype(float)))
+    return Dataset.build(
+        frame, ("car", "bus"), csr_array((random.random((N, 2)) < 0.5).astype(float))
+    )
 
 
 @pytest.fixture(params=["whole", "parts"])
@@ -29,13 +31,17 @@ def scores(tmp_path):
     """Of all images but the first, and of one that the dataset does not hold; in no order."""
     random = np.random.default_rng(1)
     ids = random.permutation([*range(3, 3 * N, 3), 1_000_000])
-    table = pl.DataFrame({"id": ids, "context_car": random.random(N), "context_bus": random.random(N), "camera": "a"})
+    table = pl.DataFrame(
+        {"id": ids, "context_car": random.random(N), "context_bus": random.random(N), "camera": "a"}
+    )
     table.write_csv(tmp_path / "scores.csv")
     return tmp_path / "scores.csv"
 
 
 def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
-    done = run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--format", "json")
+    done = run_cli(
+        "add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--format", "json"
+    )
     assert done.code == 0
     assert done.json["images_listed"] == N - 1
     assert done.json["rows_left_out"] == 1
@@ -49,7 +55,9 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
 
 
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
-    done = run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--columns", "camera")
+    done = run_cli(
+        "add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--columns", "camera"
+    )
     assert "1 images are not in the table" in done.err
     assert "1 rows are of images that the dataset does not hold" in done.err
     assert "camera for 59 of 60 images" in done.out
@@ -97,9 +105,15 @@ def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, w
 
 @pytest.mark.parametrize(("kind", "id"), [(pl.UInt64, 2**64 - 1), (pl.Int128, -(2**100))])
 def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, id):
-    pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]}).write_parquet(tmp_path / "table.parquet")
-    done = run_cli("add-attributes", folder, tmp_path / "table.parquet", tmp_path / "new", "--format", "json")
-    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (0, 1, 1), done.err
+    pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]}).write_parquet(
+        tmp_path / "table.parquet"
+    )
+    done = run_cli(
+        "add-attributes", folder, tmp_path / "table.parquet", tmp_path / "new", "--format", "json"
+    )
+    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (0, 1, 1), (
+        done.err
+    )
 
 
 @pytest.mark.parametrize("ids", [[["3"]], [b"\xff"], [True], [1.5], [{"a": "3"}]])
@@ -108,17 +122,30 @@ def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
     named = data.images.with_columns(pl.col("image_id").cast(pl.String))
     save_dataset(Dataset.build(named.drop("split"), data.classes, data.areas), tmp_path / "data")
     pl.DataFrame({"image_id": ids, "a": [5]}).write_parquet(tmp_path / "table.parquet")
-    done = run_cli("add-attributes", tmp_path / "data", tmp_path / "table.parquet", tmp_path / "new")
+    done = run_cli(
+        "add-attributes", tmp_path / "data", tmp_path / "table.parquet", tmp_path / "new"
+    )
     assert done.code == 2
     assert "table.parquet: ids of the table are" in done.err
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):
-    done = run_cli("find", folder, "--criterion", "scores", "--tau", 0.4, "--out", tmp_path / "suite")
+    done = run_cli(
+        "find", folder, "--criterion", "scores", "--tau", 0.4, "--out", tmp_path / "suite"
+    )
     assert done.code == 2
     assert "--scores" in done.err
     done = run_cli(
-        "find", folder, "--criterion", "scores", "--scores", "plaze", "--tau", 0.4, "--out", tmp_path / "suite"
+        "find",
+        folder,
+        "--criterion",
+        "scores",
+        "--scores",
+        "plaze",
+        "--tau",
+        0.4,
+        "--out",
+        tmp_path / "suite",
     )
     assert done.code == 2
     assert "place" in done.err

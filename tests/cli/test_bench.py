@@ -34,9 +34,15 @@ def world(tmp_path_factory):
         for role, name in (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
     ]
     subprocess.run(
-        [*nooch, "import", "coco", *files, "--split", "60/20/20", folder / "dataset"], check=True, capture_output=True
+        [*nooch, "import", "coco", *files, "--split", "60/20/20", folder / "dataset"],
+        check=True,
+        capture_output=True,
     )
-    subprocess.run([*nooch, "embed", folder / "dataset", "--encoder", "lexical"], check=True, capture_output=True)
+    subprocess.run(
+        [*nooch, "embed", folder / "dataset", "--encoder", "lexical"],
+        check=True,
+        capture_output=True,
+    )
     subprocess.run(
         [*nooch, "find", folder / "dataset", "--tasks", "car,bowl,cow", "--out", folder / "suite"],
         check=True,
@@ -78,7 +84,9 @@ def undisturbed(world, embedding, tmp_path_factory):
 def contents(runs):
     """Bytes of everything but times and checkpoints."""
     files = [
-        f for f in sorted(runs.rglob("*")) if f.is_file() and f.name != "timings.jsonl" and f.parent.name != "passes"
+        f
+        for f in sorted(runs.rglob("*"))
+        if f.is_file() and f.name != "timings.jsonl" and f.parent.name != "passes"
     ]
     return {str(f.relative_to(runs)): f.read_bytes() for f in files}
 
@@ -103,7 +111,9 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
         assert len(record["environments"]) == 4
         job = record["job"]
         assert record["sees"] == (
-            [] if job["method"] in {"erm", "cvar"} else ["environments in training", "environments in validation"]
+            []
+            if job["method"] in {"erm", "cvar"}
+            else ["environments in training", "environments in validation"]
         )
         seen.add((job["task"], job["method"], str(job["parameters"]), job["seed"]))
         # what is recorded as the loss is that of the predictions
@@ -114,7 +124,9 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
         assert lines[record["best_epoch"] - 1]["nll"] == pytest.approx(loss, rel=1e-4)
         assert record["nll"] == pytest.approx(loss, rel=1e-6)
         share = labels.mean()
-        assert record["constant_nll"] == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share))
+        assert record["constant_nll"] == pytest.approx(
+            -share * np.log(share) - (1 - share) * np.log(1 - share)
+        )
     assert len(seen) == N_JOBS
     # what workers share while they train is gone
     assert list((undisturbed / "passes").iterdir()) == []
@@ -143,7 +155,9 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
         worst = {}
         for k in ("K=0", "K=5"):
             sides = [
-                plain.filter(pl.col("run").str.starts_with(f"gdro/{k}/"), task=task, subset=side)["value"].mean()
+                plain.filter(pl.col("run").str.starts_with(f"gdro/{k}/"), task=task, subset=side)[
+                    "value"
+                ].mean()
                 for side in ("hard_positive", "hard_negative")
             ]
             worst[k] = max(sides, default=None) if None not in sides else None
@@ -152,11 +166,26 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
             # a side without an image: nothing can be chosen
             assert not [r for r in selected if (r["rule"], r["task"]) == ("worst-hard", task)]
             continue
-        (row,) = [r for r in selected if (r["rule"], r["task"], r["method"]) == ("worst-hard", task, "gdro")]
-        assert (row["setting"], row["n_seeds"], row["n_settings"]) == (min(worst, key=worst.get), 2, 2)
+        (row,) = [
+            r
+            for r in selected
+            if (r["rule"], r["task"], r["method"]) == ("worst-hard", task, "gdro")
+        ]
+        assert (row["setting"], row["n_seeds"], row["n_settings"]) == (
+            min(worst, key=worst.get),
+            2,
+            2,
+        )
         assert row["value"] == pytest.approx(min(worst.values()))
     assert compared
-    assert {r["rule"] for r in selected} == {"worst-hard", "mean", "auc-hard", "easy", "worst-environment", "oracle"}
+    assert {r["rule"] for r in selected} == {
+        "worst-hard",
+        "mean",
+        "auc-hard",
+        "easy",
+        "worst-environment",
+        "oracle",
+    }
     assert {r["split"] for r in selected if r["rule"] == "oracle"} == {"test"}
     shown = run_cli("collect", undisturbed, world / "suite", "--out", tmp_path / "d")
     assert "AUC on hard ce images (test), settings chosen by worst-hard" in shown.out
@@ -170,7 +199,9 @@ def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, world, embe
     while kills < 3:
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # from the first checkpoint on, anywhere
-        until(lambda: list((out / "passes").glob("*.npz")), while_=lambda p=process: p.poll() is None)
+        until(
+            lambda: list((out / "passes").glob("*.npz")), while_=lambda p=process: p.poll() is None
+        )
         time.sleep(float(random.uniform(0, 0.5)))
         if process.poll() is not None:
             break
@@ -220,7 +251,16 @@ def test_a_dry_run_writes_nothing(world, embedding, run_cli, tmp_path):
     assert facts["disk_bytes"] > 0
     assert facts["seconds_per_epoch"] > 0
     done = run_cli(
-        *arguments(world, embedding, tmp_path / "runs", "--dry-run", "--set", "methods=", "--set", "heads=60")
+        *arguments(
+            world,
+            embedding,
+            tmp_path / "runs",
+            "--dry-run",
+            "--set",
+            "methods=",
+            "--set",
+            "heads=60",
+        )
     )
     text = " ".join(done.out.split())
     assert "128: 2 tasks x 32 settings of 9 methods x 2 seeds" in text
@@ -230,10 +270,16 @@ def test_a_dry_run_writes_nothing(world, embedding, run_cli, tmp_path):
 
 
 REFUSED = {
-    "a mistyped hyperparameter": (["--set", "methods={gdro: {k: 5}}"], "'k' is no hyperparameter of gdro"),
+    "a mistyped hyperparameter": (
+        ["--set", "methods={gdro: {k: 5}}"],
+        "'k' is no hyperparameter of gdro",
+    ),
     "a mistyped method": (["--set", "methods=[gdor]"], "did you mean gdro"),
     "a mistyped name": (["--set", "learning_rate=1"], "is no name of the configuration"),
-    "a task that the suite lacks": (["--set", "tasks=[car, carr]"], "'carr' is no task of the suite"),
+    "a task that the suite lacks": (
+        ["--set", "tasks=[car, carr]"],
+        "'carr' is no task of the suite",
+    ),
     "a negative rate": (["--set", "lr=-1"], "lr -1"),
     "text for a number": (["--set", "lr=fast"], "lr is 'fast'"),
     "no seed": (["--set", "seeds=[]"], "seeds are"),
@@ -321,7 +367,9 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
 
 
 def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cli, tmp_path):
-    done = run_cli(*arguments(world, embedding, undisturbed, "--set", "lr=0.5", "--set", "condition=none"))
+    done = run_cli(
+        *arguments(world, embedding, undisturbed, "--set", "lr=0.5", "--set", "condition=none")
+    )
     assert done.code == 2
     told = " ".join(done.err.split())
     assert "runs of another configuration" in told
@@ -333,7 +381,9 @@ def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cl
     neither = run_cli("bench", world / "dataset", world / "suite", "--out", tmp_path / "r")
     assert neither.code == 2
     assert "--features" in neither.err
-    other = run_cli("find", world / "dataset", "--tasks", "car", "--beta", "0.3", "--out", tmp_path / "suite")
+    other = run_cli(
+        "find", world / "dataset", "--tasks", "car", "--beta", "0.3", "--out", tmp_path / "suite"
+    )
     assert other.code == 0
     wrong = run_cli("collect", undisturbed, tmp_path / "suite", "--out", tmp_path / "c")
     assert wrong.code == 2
@@ -342,7 +392,12 @@ def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cl
 
 def test_an_engine_gives_the_same_bytes(undisturbed, world, embedding, tmp_path, run_cli):
     out = tmp_path / "runs"
-    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, embedding, out, "--engine", "local:2"))]
+    words = [
+        sys.executable,
+        "-m",
+        "nooch",
+        *map(str, arguments(world, embedding, out, "--engine", "local:2")),
+    ]
     subprocess.run(words, check=True, capture_output=True)
     assert contents(out) == contents(undisturbed)
     assert not list((out / "passes").glob("*.npz"))

@@ -41,7 +41,11 @@ def cluster():
 @pytest.fixture(params=ENGINES)
 def flag(request, monkeypatch):
     """What ``--engine`` is given."""
-    for module, name, value in ((base, "WAIT", 0.01), (slurm_engine, "_LOOK", 0.5), (slurm_engine, "_PATIENCE", 1.0)):
+    for module, name, value in (
+        (base, "WAIT", 0.01),
+        (slurm_engine, "_LOOK", 0.5),
+        (slurm_engine, "_PATIENCE", 1.0),
+    ):
         monkeypatch.setattr(module, name, value)
     if request.param == "ray":
         yield f"ray:{request.getfixturevalue('cluster').address}"
@@ -61,7 +65,9 @@ def world(tmp_path_factory):
 def undisturbed(world, tmp_path_factory):
     """The runs without an engine."""
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
-    subprocess.run([sys.executable, "-m", "nooch", *bench_words(world, out)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "nooch", *bench_words(world, out)], check=True, capture_output=True
+    )
     return contents(out)
 
 
@@ -190,15 +196,27 @@ def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, m
         assert done.code == 2
         assert "there is no device 'cuda' here" in done.err
     assert len(list((tmp_path / "runs-logs").glob("*.log"))) > 1
-    one = run_cli(*bench_words(world, tmp_path / "other", "--engine", "local", "--device", "cuda:1"))
+    one = run_cli(
+        *bench_words(world, tmp_path / "other", "--engine", "local", "--device", "cuda:1")
+    )
     assert one.code == 2
     assert "each job has a GPU to itself" in " ".join(one.err.split())
-    many = run_cli(*bench_words(world, tmp_path / "other", "--engine", "local:3", "--device", "cuda"))
+    many = run_cli(
+        *bench_words(world, tmp_path / "other", "--engine", "local:3", "--device", "cuda")
+    )
     assert many.code == 2
     assert "this process may use 2 (0, 3)" in " ".join(many.err.split())
     facts = run_cli(
         *bench_words(
-            world, tmp_path / "other", "--engine", "local", "--device", "cuda", "--dry-run", "--format", "json"
+            world,
+            tmp_path / "other",
+            "--engine",
+            "local",
+            "--device",
+            "cuda",
+            "--dry-run",
+            "--format",
+            "json",
         )
     )
     assert facts.json["seconds_per_epoch"] is None
@@ -208,7 +226,9 @@ def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, m
 def test_auto_takes_the_gpus_that_the_engine_has(monkeypatch):
     asked = []
     real = benching.engine_of
-    monkeypatch.setattr(benching, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k))
+    monkeypatch.setattr(
+        benching, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k)
+    )
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     assert benching._device("auto", "local") == "cuda"
@@ -225,12 +245,20 @@ def test_a_plan_for_a_device_that_is_not_here(tmp_path):
     (tmp_path / "small.json").write_text(json.dumps(CONFIG))
     config = read_config({"methods": ["erm"], "seeds": [0, 1]}, "finetune")
     pixels = _Pixels(np.zeros((len(data), 16, 16, 3), np.uint8))
-    plan = plan_finetune(data, suite, pixels, f"config:{tmp_path / 'small.json'}", config, device="cpu")
+    plan = plan_finetune(
+        data, suite, pixels, f"config:{tmp_path / 'small.json'}", config, device="cpu"
+    )
     there = planned_for(plan, config.settings, "cuda")
     assert there.header.data["backbone"] == {**plan.header.data["backbone"], "device": "cuda"}
     assert not set(there.jobs) & set(plan.jobs)
-    assert [len(names) for names in there.header.passes] == [len(names) for names in plan.header.passes]
-    assert {name for names in there.header.passes for name in names} == set(there.jobs) == set(there.header.jobs)
+    assert [len(names) for names in there.header.passes] == [
+        len(names) for names in plan.header.passes
+    ]
+    assert (
+        {name for names in there.header.passes for name in names}
+        == set(there.jobs)
+        == set(there.header.jobs)
+    )
     back = planned_for(there, config.settings, "cpu")
     assert (back.header, back.jobs) == (plan.header, plan.jobs)
     assert planned_for(plan, config.settings, "cpu") is plan

@@ -30,7 +30,14 @@ from nooch.selection.task_choice import cue_overlap
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")
-CONTEXT = {"car": "road", "kite": "sky", "cup": "table", "bird": "sky", "boat": "road", "dog": "table"}
+CONTEXT = {
+    "car": "road",
+    "kite": "sky",
+    "cup": "table",
+    "bird": "sky",
+    "boat": "road",
+    "dog": "table",
+}
 
 
 def world(n=6000, seed=0):
@@ -51,7 +58,8 @@ def world(n=6000, seed=0):
     frame = pl.DataFrame({"image_id": range(n), "split": split.tolist()})
     data = nooch.Dataset.build(frame, CLASSES, csr_array(areas))
     long = pl.concat(
-        pl.DataFrame({"image_id": range(n), "logit": z}).with_columns(task=pl.lit(t)) for t, z in logits.items()
+        pl.DataFrame({"image_id": range(n), "logit": z}).with_columns(task=pl.lit(t))
+        for t, z in logits.items()
     )
     return data, long
 
@@ -69,7 +77,9 @@ def found(tmp_path_factory):
 
 def test_losses_are_those_of_loops(found):
     _, suite, long = found
-    runs = nooch.evaluation.read_predictions(long.filter(pl.col("image_id") % 3 == 1), None, suite.tasks)
+    runs = nooch.evaluation.read_predictions(
+        long.filter(pl.col("image_id") % 3 == 1), None, suite.tasks
+    )
     table = class_losses(suite, runs, split="valid")
     assert set(table["task"]) == set(CONTEXT)
     for row in table.iter_rows(named=True):
@@ -99,7 +109,15 @@ def test_losses_are_those_of_loops(found):
 def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     folder, _, _ = found
     out = tmp_path / "chosen"
-    words = ["select-tasks", folder / "suite", folder / "predictions.parquet", "--n", "3", "--min-hard", "5"]
+    words = [
+        "select-tasks",
+        folder / "suite",
+        folder / "predictions.parquet",
+        "--n",
+        "3",
+        "--min-hard",
+        "5",
+    ]
     done = run_cli(*words, "--out", out, "--format", "json")
     assert done.code == 0, done.err
     assert set(done.json["tasks"]) == set(PLANTED)
@@ -113,11 +131,20 @@ def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     reasons = {row["task"]: row["reason"] for row in done.json["ranking"]}
     assert reasons["dog"] == "beyond the first 3"
     # dog and cup share the table; kite and bird the sky
-    done = run_cli(*words, "--similar", "cup=dog,kite=bird", "--out", tmp_path / "b", "--format", "json")
-    assert {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"] == "similar to cup (given)"
-    done = run_cli(*words, "--overlap", "0.7", "--n", "9", "--out", tmp_path / "c", "--format", "json")
+    done = run_cli(
+        *words, "--similar", "cup=dog,kite=bird", "--out", tmp_path / "b", "--format", "json"
+    )
+    assert {row["task"]: row["reason"] for row in done.json["ranking"]}[
+        "dog"
+    ] == "similar to cup (given)"
+    done = run_cli(
+        *words, "--overlap", "0.7", "--n", "9", "--out", tmp_path / "c", "--format", "json"
+    )
     assert set(done.json["tasks"]) == set(PLANTED)
-    assert "shares its context with" in {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
+    assert (
+        "shares its context with"
+        in {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
+    )
     shown = run_cli(*words, "--out", tmp_path / "d", "--similar", "nooch")
     assert "3 chosen" in shown.out
     assert run_cli(*words, "--out", out).code == 2
@@ -153,19 +180,36 @@ def test_overlap_is_a_share(one, other):
 
 def frame(**columns):
     n = len(columns["task"])
-    rest = {"criterion": ["ce"] * n, "all": [0.1] * n, "hard_positives": [60] * n, "hard_negatives": [60] * n}
+    rest = {
+        "criterion": ["ce"] * n,
+        "all": [0.1] * n,
+        "hard_positives": [60] * n,
+        "hard_negatives": [60] * n,
+    }
     return pl.DataFrame(rest | columns)
 
 
 def test_ranking_and_reasons():
-    losses = frame(task=["a", "b", "c", "d"], hard=[0.5, 0.9, None, 0.7], hard_negatives=[60, 60, 60, 49])
+    losses = frame(
+        task=["a", "b", "c", "d"], hard=[0.5, 0.9, None, 0.7], hard_negatives=[60, 60, 60, 49]
+    )
     ranking = select_tasks(losses, n=1)
     assert ranking["task"].to_list() == ["b", "d", "a", "c"]
     assert ranking["chosen"].to_list() == [True, False, False, False]
-    assert ranking["reason"].to_list() == [None, "49 hard negatives", "beyond the first 1", "no hard image with a loss"]
+    assert ranking["reason"].to_list() == [
+        None,
+        "49 hard negatives",
+        "beyond the first 1",
+        "no hard image with a loss",
+    ]
     fails(lambda: select_tasks(losses, criterion="gist"), "gist", kind=ParameterError)
     fails(lambda: select_tasks(losses, n=0), "n 0", kind=ParameterError)
-    fails(lambda: select_tasks(losses, overlap=0.5), "needs cues", "none of b, d, a, c", kind=ParameterError)
+    fails(
+        lambda: select_tasks(losses, overlap=0.5),
+        "needs cues",
+        "none of b, d, a, c",
+        kind=ParameterError,
+    )
     some = {"a": {"road": 0.2}, "b": {"sky": 0.1}, "c": {"sky": 0.0}, "d": {"sky": math.nan}}
     fails(lambda: select_tasks(losses, overlap=0.5, cues=some), "none of d, c", kind=ParameterError)
     fails(lambda: select_tasks(losses, similar=[["a", "x"]]), "'x'", kind=ParameterError)
@@ -184,19 +228,32 @@ def test_the_papers_counts_pass_its_rule_on_test_and_on_no_other_split(shared_da
     published = nooch.read_published(shared_data / "nooch-published")
     counts = {(p.split, p.task, p.side): len(p.ids) for p in published.sets if p.criterion == "ce"}
     sides = {
-        split: losses_of({t: tuple(counts[split, t, side] for side in ("positive", "negative")) for t in NOOCH_TASKS})
+        split: losses_of(
+            {
+                t: tuple(counts[split, t, side] for side in ("positive", "negative"))
+                for t in NOOCH_TASKS
+            }
+        )
         for split in ("valid", "test")
     }
     ranking = select_tasks(sides["test"], **paper_rule(NOOCH_TASKS))
     assert ranking["task"].to_list() == list(NOOCH_TASKS)
     assert ranking["chosen"].all()
     on_valid = select_tasks(sides["valid"], **paper_rule(NOOCH_TASKS))
-    assert dict(on_valid.select("task", "reason").drop_nulls().rows()) == {"kite": "22 hard positives"}
+    assert dict(on_valid.select("task", "reason").drop_nulls().rows()) == {
+        "kite": "22 hard positives"
+    }
 
 
 def test_table_2_passes_the_papers_rule_and_similar_tasks_fall_out():
     table2 = {t.task: (t.hard_positives, t.hard_negatives) for t in paper_tasks().values()}
-    more = {"sheep": (90, 900), "wine_glass": (90, 900), "handbag": (90, 900), "bottle": (90, 900), "tv": (49, 900)}
+    more = {
+        "sheep": (90, 900),
+        "wine_glass": (90, 900),
+        "handbag": (90, 900),
+        "bottle": (90, 900),
+        "tv": (49, 900),
+    }
     tasks = [*table2, *more]
     ranking = select_tasks(losses_of(table2 | more), **paper_rule(tasks))
     assert set(ranking.filter(pl.col("chosen"))["task"]) == set(NOOCH_TASKS)
@@ -209,7 +266,9 @@ def test_table_2_passes_the_papers_rule_and_similar_tasks_fall_out():
         "tv": "49 hard positives",
     }
     # which of a group is taken follows from the losses
-    turned = select_tasks(losses_of({"wine_glass": (60, 60), "cup": (60, 60)}), **paper_rule(["wine_glass", "cup"]))
+    turned = select_tasks(
+        losses_of({"wine_glass": (60, 60), "cup": (60, 60)}), **paper_rule(["wine_glass", "cup"])
+    )
     assert turned["chosen"].to_list() == [True, False]
 
 
@@ -220,10 +279,25 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
     words = ["select-tasks", tmp_path / "suite", tmp_path / "predictions.parquet", "--out"]
     like = run_cli(*words, tmp_path / "like", "--like", "paper", "--format", "json")
     assert like.code == 0, like.err
-    spelled = ["--split", "test", "--min-hard", "50", "--n", "12", "--similar", "nooch", "--criterion", "ce"]
+    spelled = [
+        "--split",
+        "test",
+        "--min-hard",
+        "50",
+        "--n",
+        "12",
+        "--similar",
+        "nooch",
+        "--criterion",
+        "ce",
+    ]
     same = run_cli(*words, tmp_path / "same", *spelled, "--format", "json")
     assert same.json["ranking"] == like.json["ranking"]
-    assert all(min(r["hard_positives"], r["hard_negatives"]) >= 50 for r in like.json["ranking"] if r["chosen"])
+    assert all(
+        min(r["hard_positives"], r["hard_negatives"]) >= 50
+        for r in like.json["ranking"]
+        if r["chosen"]
+    )
     for option, value in (
         ("--split", "valid"),
         ("--min-hard", 5),
@@ -243,7 +317,9 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
     given = [folder / "suite", folder / "predictions.parquet"]
     losses = run_cli("class-losses", *given, "--format", "json").json
     assert losses["split"] == "test"
-    chosen = run_cli("select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json").json
+    chosen = run_cli(
+        "select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
+    ).json
     words = ["figure", "fig3", "--suite", given[0], "--predictions", given[1], "--formats", "svg"]
     assert run_cli(*words, "--out", tmp_path / "f").code == 0
     points = pl.read_csv(tmp_path / "f" / "fig3.csv").filter(side="positive").sort("task")
@@ -255,20 +331,37 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
 
 def test_a_bound_on_overlap_is_refused_where_there_are_no_cues(found, run_cli, tmp_path):
     folder, suite, long = found
-    runs = nooch.evaluation.read_predictions(long.filter(pl.col("image_id") % 3 != 0), None, suite.tasks)
+    runs = nooch.evaluation.read_predictions(
+        long.filter(pl.col("image_id") % 3 != 0), None, suite.tasks
+    )
     header = suite.header
     bare = {"ce": msgspec.structs.replace(header.criteria["ce"], cues={})}
     without = nooch.Suite(msgspec.structs.replace(header, criteria=bare), suite.set)
     losses = class_losses(suite, runs)
-    fails(lambda: chosen_suite(without, losses, min_hard=5, overlap=0.7), "needs cues", kind=ParameterError)
+    fails(
+        lambda: chosen_suite(without, losses, min_hard=5, overlap=0.7),
+        "needs cues",
+        kind=ParameterError,
+    )
     assert chosen_suite(suite, losses, min_hard=5, overlap=0.7)[0].tasks
     # gist has none, whatever CE's are
     both = {name: msgspec.structs.replace(header.criteria["ce"], cues={}) for name in ("gist",)}
-    gist = nooch.Suite(msgspec.structs.replace(header, criteria=dict(header.criteria) | both), suite.set)
+    gist = nooch.Suite(
+        msgspec.structs.replace(header, criteria=dict(header.criteria) | both), suite.set
+    )
     as_gist = losses.with_columns(criterion=pl.lit("gist"))
-    message = fails(lambda: chosen_suite(gist, as_gist, criterion="gist", min_hard=5, overlap=0.7), kind=ParameterError)
+    message = fails(
+        lambda: chosen_suite(gist, as_gist, criterion="gist", min_hard=5, overlap=0.7),
+        kind=ParameterError,
+    )
     assert message.startswith("criterion gist: a bound on the overlap")
-    words = ["select-tasks", tmp_path / "bare", folder / "predictions.parquet", "--out", tmp_path / "out"]
+    words = [
+        "select-tasks",
+        tmp_path / "bare",
+        folder / "predictions.parquet",
+        "--out",
+        tmp_path / "out",
+    ]
     nooch.save_suite(without, tmp_path / "bare")
     done = run_cli(*words, "--overlap", "0.7")
     assert done.code == 2
@@ -299,7 +392,14 @@ def small(tmp_path_factory):
 
 
 def classes(small, out, *more):
-    words = ["classes", small / "dataset", "--pixels", small / "pixels", "--backbone", f"config:{small}/small.json"]
+    words = [
+        "classes",
+        small / "dataset",
+        "--pixels",
+        small / "pixels",
+        "--backbone",
+        f"config:{small}/small.json",
+    ]
     return [*words, "--device", "cpu", "--set", "epochs=3", "--set", "lr=0.01", "--out", out, *more]
 
 
@@ -311,9 +411,15 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
     ]  # fmt: skip
     facts = json.loads((tmp_path / "a" / "classes.json").read_text())
     assert facts["settings"]["optimiser"] == "adam"
-    assert (facts["settings"]["batch"], facts["classes"], facts["left_out"]) == (16, ["car", "road"], [])
+    assert (facts["settings"]["batch"], facts["classes"], facts["left_out"]) == (
+        16,
+        ["car", "road"],
+        [],
+    )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
-    done = run_cli("class-losses", small / "suite", tmp_path / "a" / "predictions.parquet", "--format", "json")
+    done = run_cli(
+        "class-losses", small / "suite", tmp_path / "a" / "predictions.parquet", "--format", "json"
+    )
     assert done.code == 0, done.err
     assert run_cli(*classes(small, tmp_path / "a")).code == 2
     assert run_cli(*classes(small, tmp_path / "b", "--set", "blcok=3")).code == 2
@@ -332,8 +438,21 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
 
 
 def test_losses_of_a_folder_of_runs(small, run_cli, tmp_path):
-    words = ["bench", small / "dataset", small / "suite", "--pixels", small / "pixels", "--device", "cpu"]
-    words += ["--backbone", f"config:{small}/small.json", "--set", "methods={erm: , gdro: {K: [0, 5]}}"]
+    words = [
+        "bench",
+        small / "dataset",
+        small / "suite",
+        "--pixels",
+        small / "pixels",
+        "--device",
+        "cpu",
+    ]
+    words += [
+        "--backbone",
+        f"config:{small}/small.json",
+        "--set",
+        "methods={erm: , gdro: {K: [0, 5]}}",
+    ]
     words += ["--set", "tasks=[car]", "--set", "seeds=[0, 1]", "--set", "epochs=1"]
     assert run_cli(*words, "--out", tmp_path / "runs").code == 0
     done = run_cli("class-losses", small / "suite", tmp_path / "runs", "--format", "json")

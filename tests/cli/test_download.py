@@ -26,7 +26,9 @@ def known(monkeypatch, server):
     images = [image(i) for i in range(1, 11)]
     person = [{"image_id": i, "category_id": 1, "area": 4.0} for i in range(1, 11, 2)]
     road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in range(1, 11)]
-    things = zipped({"annotations/instances_val2017.json": json.dumps(document(images, person)).encode()})
+    things = zipped(
+        {"annotations/instances_val2017.json": json.dumps(document(images, person)).encode()}
+    )
     stuff = zipped({"stuff_val2017.json": json.dumps(document(images, road, STUFF)).encode()})
     files = (
         remote(
@@ -44,7 +46,10 @@ def known(monkeypatch, server):
         asked.append((name, images))
         more = (remote(server.put("/file.bin", BODY)),) if images else ()
         return Collection(
-            name=name, files=files + more, licences=("CC BY [4.0]",), next="nooch import coco-stuff {root} DATASET"
+            name=name,
+            files=files + more,
+            licences=("CC BY [4.0]",),
+            next="nooch import coco-stuff {root} DATASET",
         )
 
     monkeypatch.setattr("nooch.download.collection_download.collection", collection)
@@ -69,7 +74,15 @@ def test_everything_is_brought_and_said(run_cli, known, tmp_path):
 
 
 def test_json_stands_alone(run_cli, known, server, tmp_path):
-    done = run_cli("download", "coco-stuff", tmp_path / "root", "--images", "--no-keep-zips", "--format", "json")
+    done = run_cli(
+        "download",
+        "coco-stuff",
+        tmp_path / "root",
+        "--images",
+        "--no-keep-zips",
+        "--format",
+        "json",
+    )
     assert done.code == 0, done.err
     found = done.json
     assert {k: found[k] for k in ("collection", "root", "licences")} == {
@@ -112,7 +125,10 @@ def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch
 def test_published_is_another_collection(run_cli, known, tmp_path):
     assert run_cli("download", "nooch-published", tmp_path / "root").code == 0
     assert known == [("nooch-published", False)]
-    assert "no such option" in run_cli("download", "nooch-published", tmp_path / "x", "--images").err.lower()
+    assert (
+        "no such option"
+        in run_cli("download", "nooch-published", tmp_path / "x", "--images").err.lower()
+    )
 
 
 def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
@@ -148,7 +164,11 @@ def root(run_cli, known, tmp_path):
 def test_what_was_downloaded_is_imported(run_cli, root, tmp_path):
     done = run_cli("import", "coco-stuff", root, tmp_path / "data", "--format", "json")
     assert done.code == 0, done.err
-    assert (done.json["images"], done.json["splits"], done.json["annotated"]) == (10, {"all": 10}, 15)
+    assert (done.json["images"], done.json["splits"], done.json["annotated"]) == (
+        10,
+        {"all": 10},
+        15,
+    )
     text = "instances_train2017.json is not there: train2017 is left out"
     assert text in done.json["notes"]
     assert f"note: {text}" in done.err
@@ -158,11 +178,16 @@ def test_what_was_downloaded_is_imported(run_cli, root, tmp_path):
 
 def test_options_of_an_import(run_cli, root, tmp_path):
     words = ["import", "coco-stuff", root, tmp_path / "data"]
-    done = run_cli(*words, "--split", "70/10/20", "--seed", "3", "--processes", "1", "--format", "json")
+    done = run_cli(
+        *words, "--split", "70/10/20", "--seed", "3", "--processes", "1", "--format", "json"
+    )
     assert done.json["splits"] == {"train": 7, "valid": 1, "test": 2}
     assert run_cli(*words).code == 2
     assert run_cli(*words, "--overwrite").code == 0
-    assert "--group needs --split" in run_cli("import", "coco-stuff", root, tmp_path / "x", "--group", "a").err
+    assert (
+        "--group needs --split"
+        in run_cli("import", "coco-stuff", root, tmp_path / "x", "--group", "a").err
+    )
 
 
 def test_the_papers_split_is_offered_and_not_applied(run_cli, root, tmp_path):

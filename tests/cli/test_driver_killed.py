@@ -36,8 +36,14 @@ def killed_until_done(words, out, finished, environment, within, check):
     random, kills = np.random.default_rng(SEED), 0
     while kills < KILLS and not out.exists():
         before = finished()
-        process = subprocess.Popen(words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
-        until(lambda before=before: finished() != before, while_=lambda p=process: p.poll() is None, every=0.002)
+        process = subprocess.Popen(
+            words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
+        )
+        until(
+            lambda before=before: finished() != before,
+            while_=lambda p=process: p.poll() is None,
+            every=0.002,
+        )
         time.sleep(float(random.uniform(0, within)))
         if process.poll() is not None:
             assert process.returncode == 0
@@ -82,9 +88,19 @@ def kept_every_time():
 
 def test_a_find_in_parts(tmp_path):
     save_dataset(divide(small_dataset(16 * SHARDS), SHARDS), tmp_path / "parts")
-    words = [*NOOCH, "find", tmp_path / "parts", "--criterion", "own_criteria:Counted", "--tasks", "car,bowl"]
+    words = [
+        *NOOCH,
+        "find",
+        tmp_path / "parts",
+        "--criterion",
+        "own_criteria:Counted",
+        "--tasks",
+        "car,bowl",
+    ]
     lines = {name: tmp_path / f"{name}.txt" for name in ("undisturbed", "killed")}
-    environment = {name: {**os.environ, LINES: str(file), "PYTHONPATH": TESTS} for name, file in lines.items()}
+    environment = {
+        name: {**os.environ, LINES: str(file), "PYTHONPATH": TESTS} for name, file in lines.items()
+    }
     (tmp_path / "undisturbed").mkdir()
     at_once = [*words, "--engine", "local:2", "--out", tmp_path / "undisturbed" / "suite"]
     subprocess.run(at_once, env=environment["undisturbed"], check=True, capture_output=True)
@@ -92,7 +108,11 @@ def test_a_find_in_parts(tmp_path):
     assert len(shards) == SHARDS
 
     def finished():
-        patterns = (".summing-*/shard-*.msgpack", ".finding-*/shard-*.images.arrow", ".finding-*/marked-*.json")
+        patterns = (
+            ".summing-*/shard-*.msgpack",
+            ".finding-*/shard-*.images.arrow",
+            ".finding-*/marked-*.json",
+        )
         return stamps(tmp_path / "killed", *(f".suite{pattern}" for pattern in patterns))
 
     done, measured = [], []
@@ -137,7 +157,9 @@ def test_a_bench(tmp_path):
     assert len(finished()) == N_JOBS
     assert contents(tmp_path / "runs") == contents(tmp_path / "undisturbed")
     # an epoch whose state was kept is not trained again
-    lines = [json.loads(line) for line in (tmp_path / "runs" / "timings.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "runs" / "timings.jsonl").read_text().splitlines()
+    ]
     epochs = Counter((line["of_pass"], line["epoch"]) for line in lines)
     assert max(epochs.values()) == 1
 
@@ -147,7 +169,10 @@ def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
     world = make_world(tmp_path, epochs=4000)
     words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-    until(lambda: list((tmp_path / "runs" / "passes").glob("*.npz")), while_=lambda: process.poll() is None)
+    until(
+        lambda: list((tmp_path / "runs" / "passes").glob("*.npz")),
+        while_=lambda: process.poll() is None,
+    )
     assert process.poll() is None
     os.killpg(process.pid, stop)
     assert process.wait(timeout=HANGS) in {130, 143}
@@ -155,7 +180,13 @@ def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
     assert list((tmp_path / "runs" / "passes").glob("*.npz"))
     logs = [log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log")]
     # the signal may have ended the fork server, too: then nobody waits for the workers
-    until(lambda: all(has_ended(int(worker)) for log in logs for worker in re.findall(r"process (\d+)", log)))
+    until(
+        lambda: all(
+            has_ended(int(worker)) for log in logs for worker in re.findall(r"process (\d+)", log)
+        )
+    )
     # the one that had an epoch; another may just have been loading what it needs
-    assert any("interrupted" in log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log"))
+    assert any(
+        "interrupted" in log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log")
+    )
     assert not list((tmp_path / "runs").rglob("*.partial-*"))

@@ -51,12 +51,23 @@ def _refused(done, message, here, code=2):
     assert "Traceback" not in done.err
     assert done.out == ""
     names = {file.name for file in here.iterdir()}
-    assert not {"out.parquet", "out.csv", "out.json", "junit.xml", "out-differences.parquet"} & names
+    assert (
+        not {"out.parquet", "out.csv", "out.json", "junit.xml", "out-differences.parquet"} & names
+    )
     assert not [name for name in names if "partial" in name]
 
 
 def test_the_exact_forms(here, run_cli):
-    done = run_cli("evaluate", "suite", "predictions.csv", "--split", "test", "--out", "scores.parquet", cwd=here)
+    done = run_cli(
+        "evaluate",
+        "suite",
+        "predictions.csv",
+        "--split",
+        "test",
+        "--out",
+        "scores.parquet",
+        cwd=here,
+    )
     assert done.code == 0, done.err
     assert "Scores on ce challenge sets (test)" in done.out
     scores = pl.read_parquet(here / "scores.parquet")
@@ -65,7 +76,17 @@ def test_the_exact_forms(here, run_cli):
         "interval", "n", "n_positive", "n_tasks", "averaged_tasks", "reason",
     ]  # fmt: skip
     assert set(scores["run"]) == {"predictions"}
-    done = run_cli("evaluate", "suite", "a.parquet", "b.parquet", "--split", "test", "--format", "json", cwd=here)
+    done = run_cli(
+        "evaluate",
+        "suite",
+        "a.parquet",
+        "b.parquet",
+        "--split",
+        "test",
+        "--format",
+        "json",
+        cwd=here,
+    )
     assert done.code == 0, done.err
     assert {row["run"] for row in done.json["scores"]} == {"a", "b"}
     assert {(row["run"], row["baseline"]) for row in done.json["differences"]} == {("b", "a")}
@@ -90,7 +111,10 @@ def test_values_are_those_of_scikit_learn(here, run_cli, long):
             for subset in ("hard", "easy"):
                 rows = [ids.index(image) for image in challenge.ids(subset)]
                 y, x = challenge.labels[rows], np.array([known[ids[row]] for row in rows])
-                got = {metric: values[criterion, task, subset, metric] for metric in ("auc", "auprc", "nll", "error")}
+                got = {
+                    metric: values[criterion, task, subset, metric]
+                    for metric in ("auc", "auprc", "nll", "error")
+                }
                 assert got["auc"] == pytest.approx(roc_auc_score(y, x), abs=1e-12)
                 assert got["auprc"] == pytest.approx(average_precision_score(y, x), abs=1e-12)
                 assert got["nll"] == pytest.approx(log_loss(y, 1 / (1 + np.exp(-x))), abs=1e-12)
@@ -110,15 +134,22 @@ def test_every_form_gives_the_same_bytes(here, run_cli, tmp_path):
             file.parent.mkdir()
             form.write(table, file)
             out = file.parent / "scores.parquet"
-            done = run_cli("evaluate", here / "suite", file, "--bootstrap", "20", *form.options, "--out", out)
+            done = run_cli(
+                "evaluate", here / "suite", file, "--bootstrap", "20", *form.options, "--out", out
+            )
             assert done.code == 0, done.err
             written[f"{name}-{kind}"] = out.read_bytes()
     values, ids, tasks = arrays_of(frame)
-    sources = {"frame": {"run": frame}, "array": nooch.Predictions.of(values, ids, tasks, scale="logit", run="run")}
+    sources = {
+        "frame": {"run": frame},
+        "array": nooch.Predictions.of(values, ids, tasks, scale="logit", run="run"),
+    }
     torch = pytest.importorskip("torch")
     for kind in ("float16", "bfloat16", "float32"):
         tensor = torch.tensor(values, dtype=getattr(torch, kind), requires_grad=True)
-        sources[kind] = nooch.Predictions.of(tensor, torch.tensor(ids), tasks, scale="logit", run="run")
+        sources[kind] = nooch.Predictions.of(
+            tensor, torch.tensor(ids), tasks, scale="logit", run="run"
+        )
     for name, source in sources.items():
         nooch.save_scores(nooch.evaluate(suite, source, bootstrap=20), tmp_path / f"{name}.parquet")
         written[name] = (tmp_path / f"{name}.parquet").read_bytes()
@@ -152,14 +183,18 @@ def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
     ],
 )
 def test_formats(here, run_cli, format, words):
-    done = run_cli("evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--format", format)
+    done = run_cli(
+        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--format", format
+    )
     assert done.code == 0, done.err
     assert words in done.out
     if format == "csv":
         table = pl.read_csv(done.out.encode(), infer_schema_length=None)
         assert (
             table.height
-            == nooch.evaluate(nooch.load_suite(here / "suite"), [here / "a.parquet", here / "b.parquet"]).table.height
+            == nooch.evaluate(
+                nooch.load_suite(here / "suite"), [here / "a.parquet", here / "b.parquet"]
+            ).table.height
         )
 
 
@@ -168,7 +203,9 @@ def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
         "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--bootstrap", "50", "--average", "uniform",
         "--metrics", "auc,nll,ece,error",
     )  # fmt: skip
-    rows = [line for line in done.out.splitlines() if line.strip().startswith(("car ", "average of "))]
+    rows = [
+        line for line in done.out.splitlines() if line.strip().startswith(("car ", "average of "))
+    ]
     assert rows
     assert all(line.count("[") == line.count("]") for line in rows)
 
@@ -180,14 +217,20 @@ def test_options_that_narrow(here, run_cli):
     )  # fmt: skip
     assert done.code == 0, done.err
     rows = done.json["scores"]
-    assert {(row["criterion"], row["task"], row["split"]) for row in rows} == {("ce", "car", "test")}
+    assert {(row["criterion"], row["task"], row["split"]) for row in rows} == {
+        ("ce", "car", "test")
+    }
     assert {row["group"] for row in rows} == {None, "place=street", "place=field", "place=None"}
     assert {row["cue"] for row in rows} == {None, "road", "person"}
     # what is named twice is taken once
     keys = [tuple(row[c] for c in ("subset", "cue", "group", "metric")) for row in rows]
     assert len(keys) == len(set(keys))
     assert {key[3] for key in keys} == {"auc", "nll"}
-    (value,) = [row["value"] for row in rows if row["subset"] == "all" and row["metric"] == "auc" and not row["group"]]
+    (value,) = [
+        row["value"]
+        for row in rows
+        if row["subset"] == "all" and row["metric"] == "auc" and not row["group"]
+    ]
     assert value is not None
 
 
@@ -277,7 +320,15 @@ def test_fail_if_without_predictions_of_the_task(here, run_cli, long):
 
 
 def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
-    words = ["evaluate", here / "suite", here / "a.parquet", "--criterion", "ce", "--fail-if", "auc@hard<0"]
+    words = [
+        "evaluate",
+        here / "suite",
+        here / "a.parquet",
+        "--criterion",
+        "ce",
+        "--fail-if",
+        "auc@hard<0",
+    ]
     assert run_cli(*words).code == 0
 
 
@@ -290,7 +341,10 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         (["--fail-if", "auc@hrad<1"], "did you mean hard"),
         (["--fail-if", "auc@hard[gist]<1"], "'gist' is no criterion of the suite"),
         (["--fail-if", "auc@hard[ce,cra]<1"], "did you mean car"),
-        (["--fail-if", "auc@hard[ce,cow]<1"], "task cow has no ce set: no class has A(C, cow) > 0.05"),
+        (
+            ["--fail-if", "auc@hard[ce,cow]<1"],
+            "task cow has no ce set: no class has A(C, cow) > 0.05",
+        ),
         (["--junit", "junit.xml"], "--junit: there is no condition"),
         (["--fail-if", "auc@hard<1", "--junit", "out.parquet"], "--junit: is the file of --out"),
         (["--bootstrap", "-1"], "--bootstrap"),
@@ -335,17 +389,41 @@ def _write(change):
     ("write", "words", "message"),
     [
         (_write(lambda f: f[1:]), [], "1 of 24 images of split test have no prediction: 37"),
-        (_write(lambda f: pl.concat([f, f[:1]])), [], "1 predictions are repeated, such as image 37, task car"),
-        (_write(lambda f: f.with_columns(pl.col("image_id") + 20)), [], "images are not in the suite"),
+        (
+            _write(lambda f: pl.concat([f, f[:1]])),
+            [],
+            "1 predictions are repeated, such as image 37, task car",
+        ),
+        (
+            _write(lambda f: f.with_columns(pl.col("image_id") + 20)),
+            [],
+            "images are not in the suite",
+        ),
         (_write(lambda f: f.with_columns(logit=pl.lit(float("nan")))), [], "48 values are NaN"),
-        (_write(lambda f: f.with_columns(logit=pl.lit(float("inf")))), [], "NaN or infinite, such as inf"),
+        (
+            _write(lambda f: f.with_columns(logit=pl.lit(float("inf")))),
+            [],
+            "NaN or infinite, such as inf",
+        ),
         (_write(lambda f: f.with_columns(logit=pl.lit(None))), [], "column logit holds"),
         (_write(lambda f: f.with_columns(logit=pl.lit("x"))), [], "holds String, such as 'x'"),
-        (_write(lambda f: f.with_columns(pl.col("task").str.replace("car", "cra"))), [], "did you mean car"),
+        (
+            _write(lambda f: f.with_columns(pl.col("task").str.replace("car", "cra"))),
+            [],
+            "did you mean car",
+        ),
         (_write(lambda f: f.rename({"logit": "probability"})), [], "are no probability"),
-        (_write(lambda f: f.with_columns(probability=0.5)), [], "both a column logit and a column probability"),
+        (
+            _write(lambda f: f.with_columns(probability=0.5)),
+            [],
+            "both a column logit and a column probability",
+        ),
         (_write(lambda f: f.rename({"logit": "score"})), [], "neither logit nor probability"),
-        (_write(lambda f: f.pivot(on="task", index="image_id", values="logit")), [], "say it with --scale"),
+        (
+            _write(lambda f: f.pivot(on="task", index="image_id", values="logit")),
+            [],
+            "say it with --scale",
+        ),
         (_write(lambda f: f.with_columns(label=pl.lit(1))), [], "labels disagree with the suite's"),
         (_write(lambda f: f[:0]), [], "holds no row"),
         (lambda _, here: (here / "bad.csv").write_bytes(b""), [], "cannot be read"),
@@ -353,15 +431,21 @@ def _write(change):
         (lambda _, __: None, [], "no such file"),
     ],
 )
-def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long, write, words, message):
+def test_wrong_predictions_end_with_code_2_and_leave_nothing(
+    here, run_cli, long, write, words, message
+):
     write(long, here)
-    _refused(run_cli("evaluate", "suite", "bad.csv", *words, "--out", "out.csv", cwd=here), message, here)
+    _refused(
+        run_cli("evaluate", "suite", "bad.csv", *words, "--out", "out.csv", cwd=here), message, here
+    )
 
 
 @pytest.mark.parametrize("name", ["bad.parquet", "bad.npz"])
 def test_broken_files_of_predictions(here, run_cli, name):
     (here / name).write_bytes((here / "a.parquet").read_bytes()[:300])
-    _refused(run_cli("evaluate", "suite", name, "--out", "out.csv", cwd=here), "cannot be read", here)
+    _refused(
+        run_cli("evaluate", "suite", name, "--out", "out.csv", cwd=here), "cannot be read", here
+    )
 
 
 def test_a_repeated_run(here, run_cli):
@@ -376,7 +460,9 @@ def test_suites_that_cannot_be_used(here, run_cli):
     _refused(run_cli(*words), "nooch-suite version 99", here)
     (here / "suite" / "suite.json").write_text(json.dumps(header))
     table = pl.read_parquet(here / "suite" / "challenge_sets.parquet")
-    table.with_columns(label=1 - pl.col("label")).write_parquet(here / "suite" / "challenge_sets.parquet")
+    table.with_columns(label=1 - pl.col("label")).write_parquet(
+        here / "suite" / "challenge_sets.parquet"
+    )
     _refused(run_cli(*words), "challenge_sets.parquet was altered", here)
     (here / "suite" / "challenge_sets.parquet").unlink()
     _refused(run_cli(*words), "challenge_sets.parquet is missing", here)
@@ -388,8 +474,18 @@ def test_attributes_with_too_many_values(here, run_cli):
     # 60 images have 60 names, which is few enough; 24 of them are scored
     data = small_data()
     many = pl.Series("number", [f"n{i}" for i in range(len(data))])
-    save_dataset(type(data).build(data.images.with_columns(many), data.classes, data.areas), here / "many")
-    words = ["evaluate", here / "suite", here / "a.parquet", "--by", "number", "--dataset", here / "many"]
+    save_dataset(
+        type(data).build(data.images.with_columns(many), data.classes, data.areas), here / "many"
+    )
+    words = [
+        "evaluate",
+        here / "suite",
+        here / "a.parquet",
+        "--by",
+        "number",
+        "--dataset",
+        here / "many",
+    ]
     assert run_cli(*words, "--format", "json").code == 0
 
 
@@ -397,7 +493,9 @@ def test_attributes_with_too_many_values(here, run_cli):
 @pytest.mark.parametrize("path", ["/proc/nooch/out.csv", "/proc/out.csv"])
 def test_a_folder_that_may_not_be_written(here, run_cli, option, path):
     # not even root may write there
-    done = run_cli("evaluate", "suite", "a.parquet", "--fail-if", "auc@all<0", option, path, cwd=here)
+    done = run_cli(
+        "evaluate", "suite", "a.parquet", "--fail-if", "auc@all<0", option, path, cwd=here
+    )
     _refused(done, "/proc", here)
 
 
@@ -450,7 +548,10 @@ def test_an_interrupt_leaves_no_file(here, number, code):
         "out.parquet",
     ]
     process = subprocess.Popen(
-        [sys.executable, "-c", _SLOW, *words], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", _SLOW, *words],
+        cwd=here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     until((here / "reached").exists, while_=lambda: process.poll() is None)
     process.send_signal(number)

@@ -26,7 +26,9 @@ def suite(annotations, run_cli, tmp_path):
         "--split", "60/20/20", tmp_path / "dataset",
     )  # fmt: skip
     assert done.code == 0, done.err
-    done = run_cli("find", tmp_path / "dataset", "--tasks", "car,bowl,cow", "--out", tmp_path / "suite")
+    done = run_cli(
+        "find", tmp_path / "dataset", "--tasks", "car,bowl,cow", "--out", tmp_path / "suite"
+    )
     assert done.code == 0, done.err
     return tmp_path / "suite"
 
@@ -45,7 +47,9 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
     assert done.code == 0, done.err
     hard = load_suite(suite).set("ce", "car", "test").ids("hard_positive")
     ids = json.loads((tmp_path / "ids").read_text())["sets"]
-    assert next(s for s in ids if (s["task"], s["split"]) == ("car", "test"))["hard_positive"] == hard
+    assert (
+        next(s for s in ids if (s["task"], s["split"]) == ("car", "test"))["hard_positive"] == hard
+    )
     assert any(
         one.ids.tolist() == hard
         for one in read_published(tmp_path / "npy").sets
@@ -63,7 +67,11 @@ def test_a_selection_and_json(suite, run_cli, tmp_path):
     assert done.code == 0, done.err
     assert done.json["sets"] == 2
     assert done.json["to"] == "npy"
-    assert [entry["name"] for entry in done.json["licences"]] == ["CC0 1.0", "Mine", "https://example.org"]
+    assert [entry["name"] for entry in done.json["licences"]] == [
+        "CC0 1.0",
+        "Mine",
+        "https://example.org",
+    ]
     assert sorted(done.json["files"]) == sorted(p.name for p in (tmp_path / "out").iterdir())
     names = [file for file in done.json["files"] if file.endswith(".npy")]
     assert len(names) == 4
@@ -78,13 +86,26 @@ def test_the_dataset_may_have_moved(suite, run_cli, tmp_path):
     assert not (tmp_path / "out").exists()
     done = run_cli("export", suite, "--to", "csv", "--dataset", moved, tmp_path / "out")
     assert done.code == 0, done.err
-    assert (tmp_path / "out" / "ce" / "car.csv").read_text().startswith("split,filename,y,a,image_id,subset,support\n")
+    assert (
+        (tmp_path / "out" / "ce" / "car.csv")
+        .read_text()
+        .startswith("split,filename,y,a,image_id,subset,support\n")
+    )
 
 
 def test_another_dataset_is_refused(suite, run_cli, tmp_path):
-    things = document([image(i) for i in range(5)], [{"image_id": 1, "category_id": 3, "area": 2.0}])
-    assert run_cli("import", "coco", "--things", write(tmp_path / "o.json", things), tmp_path / "other").code == 0
-    done = run_cli("export", suite, "--to", "csv", "--dataset", tmp_path / "other", tmp_path / "out")
+    things = document(
+        [image(i) for i in range(5)], [{"image_id": 1, "category_id": 3, "area": 2.0}]
+    )
+    assert (
+        run_cli(
+            "import", "coco", "--things", write(tmp_path / "o.json", things), tmp_path / "other"
+        ).code
+        == 0
+    )
+    done = run_cli(
+        "export", suite, "--to", "csv", "--dataset", tmp_path / "other", tmp_path / "out"
+    )
     assert done.code == 2
     assert "fingerprints differ" in done.err
 
@@ -106,7 +127,10 @@ def test_what_is_there_stays_unless_it_may_be_replaced(suite, run_cli, tmp_path)
     ("words", "told"),
     [
         (["--to", "xml"], "'xml' is no export format"),
-        (["--to", "ids", "--annotations", "x.json"], "'annotations' is no option of the export ids"),
+        (
+            ["--to", "ids", "--annotations", "x.json"],
+            "'annotations' is no option of the export ids",
+        ),
         (["--to", "csv", "--no-annotations"], "'no_annotations' is no option"),
         (["--to", "npy", "--subsets", "easy"], "'subsets' is no option"),
         (["--to", "hf", "--id-field", "x"], "'id_field' is no option"),
@@ -132,16 +156,28 @@ def test_wrong_input_is_told(suite, run_cli, tmp_path, words, told):
 
 def test_a_note_says_how_to_state_a_licence(run_cli, tmp_path):
     things = document(
-        [image(i) for i in range(1, 9)], [{"image_id": i, "category_id": 3, "area": 2.0} for i in (1, 2, 3)]
+        [image(i) for i in range(1, 9)],
+        [{"image_id": i, "category_id": 3, "area": 2.0} for i in (1, 2, 3)],
     )
     del things["licenses"]
     run_cli("import", "coco", "--things", write(tmp_path / "t.json", things), tmp_path / "dataset")
-    run_cli("find", tmp_path / "dataset", "--cues", "car=person", "--tasks", "car", "--out", tmp_path / "suite")
+    run_cli(
+        "find",
+        tmp_path / "dataset",
+        "--cues",
+        "car=person",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "suite",
+    )
     silent = run_cli("export", tmp_path / "suite", "--to", "ids", tmp_path / "a")
     assert silent.code == 0
     assert "--licence TEXT" in silent.err
     assert "licences: not recorded" in silent.out
-    stated = run_cli("export", tmp_path / "suite", "--to", "ids", tmp_path / "b", "--licence", "CC BY 4.0")
+    stated = run_cli(
+        "export", tmp_path / "suite", "--to", "ids", tmp_path / "b", "--licence", "CC BY 4.0"
+    )
     assert stated.err == ""
     assert "licences: CC BY 4.0" in stated.out
 

@@ -20,7 +20,9 @@ def folder(tmp_path):
     nooch.save_suite(suite, tmp_path / "suite")
     logits(suite).write_csv(tmp_path / "p.csv")
     made_runs(tmp_path / "runs", suite)
-    save_sweep(nooch.sweep_thresholds(data, alpha=[0.0, 0.02], beta=[0.05, 0.1]), tmp_path / "sweep")
+    save_sweep(
+        nooch.sweep_thresholds(data, alpha=[0.0, 0.02], beta=[0.05, 0.1]), tmp_path / "sweep"
+    )
     return tmp_path
 
 
@@ -51,8 +53,18 @@ def test_all_figures_at_once(folder, run_cli):
 
 
 def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
-    words = ["--runs", folder / "runs", "--suite", folder / "suite", "--sweep", folder / "sweep", "--paper"]
-    done = run_cli("figure", "all", *words, "--formats", "svg", "--out", folder / "out", "--format", "json")
+    words = [
+        "--runs",
+        folder / "runs",
+        "--suite",
+        folder / "suite",
+        "--sweep",
+        folder / "sweep",
+        "--paper",
+    ]
+    done = run_cli(
+        "figure", "all", *words, "--formats", "svg", "--out", folder / "out", "--format", "json"
+    )
     assert done.code == 0, done.err
     assert list(done.json["figures"]) == ["fig3", "fig4", "fig5", "fig6", "fig7", "fig10", "fig12"]
     assert done.json["files"][:2] == ["fig3.svg", "fig3.csv"]
@@ -60,7 +72,9 @@ def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
     expected = figure_data("fig6", Sources(suite=suite, runs=folder / "runs", paper=True))
     assert pl.read_csv(folder / "out" / "fig6.csv", schema=expected.schema).equals(expected)
     done = run_cli("figure", "all", *words, "--formats", "svg", "--out", folder / "more")
-    assert "left out, for what they need is not given: fig11, fig13, fig14, fig1, fig2" in " ".join(done.err.split())
+    assert "left out, for what they need is not given: fig11, fig13, fig14, fig1, fig2" in " ".join(
+        done.err.split()
+    )
 
 
 @pytest.mark.parametrize(

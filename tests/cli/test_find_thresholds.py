@@ -30,28 +30,63 @@ def find(world, out, tau, *more, data="dataset", tasks="car,bowl"):
 def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
     done = run_cli(*find(world, tmp_path / "suite", world / "tau.csv", "--format", "json"))
     assert done.code == 0, done.err
-    limits = {(s["task"], s["split"]): (s["threshold_positive"], s["threshold_negative"]) for s in done.json["sets"]}
-    assert limits == {(t, s): v for t, v in (("car", (0.3, 0.1)), ("bowl", (0.05, -0.2))) for s in ("valid", "test")}
-    done = run_cli(*find(world, tmp_path / "parts", world / "tau.csv", "--engine", "local:1", data="parts"))
+    limits = {
+        (s["task"], s["split"]): (s["threshold_positive"], s["threshold_negative"])
+        for s in done.json["sets"]
+    }
+    assert limits == {
+        (t, s): v
+        for t, v in (("car", (0.3, 0.1)), ("bowl", (0.05, -0.2)))
+        for s in ("valid", "test")
+    }
+    done = run_cli(
+        *find(world, tmp_path / "parts", world / "tau.csv", "--engine", "local:1", data="parts")
+    )
     assert done.code == 0, done.err
     assert (tmp_path / "suite" / "challenge_sets.parquet").read_bytes() == (
         tmp_path / "parts" / "challenge_sets.parquet"
     ).read_bytes()
     # pages say that there are several, and none for all tasks
-    assert run_cli("report", tmp_path / "suite", "--dataset", world / "dataset", "--out", tmp_path / "site").code == 0
+    assert (
+        run_cli(
+            "report", tmp_path / "suite", "--dataset", world / "dataset", "--out", tmp_path / "site"
+        ).code
+        == 0
+    )
     assert "τ by task" in (tmp_path / "site" / "index.html").read_text()
     # fitted elsewhere, with other thresholds
-    again = ["find", world / "dataset", "--criterion", "gist", "--fitted", tmp_path / "suite", "--tasks", "car"]
+    again = [
+        "find",
+        world / "dataset",
+        "--criterion",
+        "gist",
+        "--fitted",
+        tmp_path / "suite",
+        "--tasks",
+        "car",
+    ]
     assert run_cli(*again, "--tau", "0.2", "--out", tmp_path / "b").code == 0
     assert load_suite(tmp_path / "b").record("gist", "car", "test").threshold_negative == 0.2
 
 
 def test_thresholds_of_another_suite(world, run_cli, tmp_path):
-    words = ["find", world / "dataset", "--criterion", "ce", "--alpha", "0.001", "--criterion", "gist"]
+    words = [
+        "find",
+        world / "dataset",
+        "--criterion",
+        "ce",
+        "--alpha",
+        "0.001",
+        "--criterion",
+        "gist",
+    ]
     done = run_cli(*words, "--encoder", "made", "--match", "ce", "--out", tmp_path / "matched")
     assert done.code == 0, done.err
     source = load_suite(tmp_path / "matched")
-    for tau, split in ((f"from:{tmp_path}/matched", "valid"), (f"from:{tmp_path}/matched:test", "test")):
+    for tau, split in (
+        (f"from:{tmp_path}/matched", "valid"),
+        (f"from:{tmp_path}/matched:test", "test"),
+    ):
         out = tmp_path / f"carried-{split}"
         done = run_cli(*find(world, out, tau, tasks="all"))
         assert done.code == 0, done.err
@@ -62,21 +97,32 @@ def test_thresholds_of_another_suite(world, run_cli, tmp_path):
             wanted = source.record("gist", task, split).threshold_positive
             assert carried.record("gist", task, "valid").threshold_positive == wanted
             assert carried.record("gist", task, "test").threshold_positive == wanted
-            assert carried.set("gist", task, split).ids("hard") == source.set("gist", task, split).ids("hard")
+            assert carried.set("gist", task, split).ids("hard") == source.set(
+                "gist", task, split
+            ).ids("hard")
     content = json.loads((tmp_path / "carried-valid" / "suite.json").read_text())
     assert content["header"]["criteria"]["gist"]["fitted"]["tau"]["road"] is None
 
 
 REFUSED = {
-    "an unknown task": ({"tau": "task,positive,negative\nacr,0,0\n"}, "'acr' is no class of the dataset"),
+    "an unknown task": (
+        {"tau": "task,positive,negative\nacr,0,0\n"},
+        "'acr' is no class of the dataset",
+    ),
     "a task without": ({"tasks": "car,bowl,road,table"}, "has no threshold for road, table"),
-    "a cosine of 2": ({"tau": "task,positive,negative\ncar,2,0\nbowl,0,0\n"}, "positives of car is 2"),
+    "a cosine of 2": (
+        {"tau": "task,positive,negative\ncar,2,0\nbowl,0,0\n"},
+        "positives of car is 2",
+    ),
     "no number": ({"word": "nan"}, "tau is nan"),
     "no file": ({"word": "tau.xlsx"}, "no such file"),
     "no suite": ({"word": "from:nowhere"}, "is no suite"),
     "a suite of ce": ({"word": "from:ce"}, "has no criteria of kind gist"),
     "a split it lacks": ({"word": "from:ce:train"}, "has no criteria of kind gist"),
-    "another embedding": ({"word": "from:other"}, "are of embedding other, and this find uses embedding made"),
+    "another embedding": (
+        {"word": "from:other"},
+        "are of embedding other, and this find uses embedding made",
+    ),
 }
 
 
@@ -86,10 +132,22 @@ def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path, case):
     data = small_dataset()
     if given.get("word") == "from:other":
         save_dataset(data.with_embedding("other", data.embeddings["made"]), tmp_path / "two")
-        words = ["find", tmp_path / "two", "--criterion", "gist", "--encoder", "other", "--tau", "0.1"]
+        words = [
+            "find",
+            tmp_path / "two",
+            "--criterion",
+            "gist",
+            "--encoder",
+            "other",
+            "--tau",
+            "0.1",
+        ]
         assert run_cli(*words, "--out", tmp_path / "other").code == 0
     if given.get("word", "").startswith("from:ce"):
-        assert run_cli("find", world / "dataset", "--alpha", "0.001", "--out", tmp_path / "ce").code == 0
+        assert (
+            run_cli("find", world / "dataset", "--alpha", "0.001", "--out", tmp_path / "ce").code
+            == 0
+        )
     tau = given.get("word", world / "tau.csv")
     if "tau" in given:
         tau = tmp_path / "t.csv"
@@ -105,7 +163,16 @@ def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path
     done = run_cli("find", world / "dataset", "--tau", "0.5", "--out", tmp_path / "out")
     assert done.code == 2
     assert "no criterion takes it: ce" in " ".join(done.err.split())
-    words = ["--criterion", "gist", "--criterion", "scores", "--scores", "x", "--tau", world / "tau.csv"]
+    words = [
+        "--criterion",
+        "gist",
+        "--criterion",
+        "scores",
+        "--scores",
+        "x",
+        "--tau",
+        world / "tau.csv",
+    ]
     done = run_cli("find", world / "dataset", *words, "--out", tmp_path / "out")
     assert done.code == 2
     assert "would be a cosine and a score" in " ".join(done.err.split())

@@ -25,7 +25,14 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 METHODS = "{erm: , gdro: {K: 0}, label-undersample: {alpha: 1}, mixup: {alpha: 0.2}, jtt: {epochs: 1, up: 5}, dfr: }"
-SETTINGS = {"methods": METHODS, "lr": "0.02", "batch": "16", "epochs": "2", "seeds": "[0, 1]", "networks": "2"}
+SETTINGS = {
+    "methods": METHODS,
+    "lr": "0.02",
+    "batch": "16",
+    "epochs": "2",
+    "seeds": "[0, 1]",
+    "networks": "2",
+}
 N_JOBS = 12
 
 
@@ -44,10 +51,25 @@ def world(tmp_path_factory):
 
 
 def arguments(world, out, *more, **settings):
-    words = ["bench", world / "dataset", world / "suite", "--pixels", world / "pixels", "--device", "cpu", "--out", out]
+    words = [
+        "bench",
+        world / "dataset",
+        world / "suite",
+        "--pixels",
+        world / "pixels",
+        "--device",
+        "cpu",
+        "--out",
+        out,
+    ]
     given = [f"{name}={value}" for name, value in {**SETTINGS, **settings}.items()]
     sets = [word for text in given for word in ("--set", text)]
-    return [*words, *(() if "--backbone" in more else ("--backbone", f"config:{world}/small.json")), *sets, *more]
+    return [
+        *words,
+        *(() if "--backbone" in more else ("--backbone", f"config:{world}/small.json")),
+        *sets,
+        *more,
+    ]
 
 
 def contents(folder):
@@ -71,11 +93,18 @@ def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
     header = json.loads((undisturbed / "runs.json").read_text())
     assert header["data"]["backbone"]["name"].startswith("config:")
     assert header["settings"]["lr"] == 0.02
-    frames = [pl.read_parquet(file) for file in (undisturbed / "jobs").glob("*/predictions.parquet")]
+    frames = [
+        pl.read_parquet(file) for file in (undisturbed / "jobs").glob("*/predictions.parquet")
+    ]
     assert len(frames) == N_JOBS
     assert all(frame["logit"].is_finite().all() for frame in frames)
-    assert {split: frames[0].filter(split=split).height for split in ("valid", "test")} == {"valid": 60, "test": 60}
-    done = run_cli("collect", undisturbed, world / "suite", "--out", tmp_path / "scores", "--format", "json")
+    assert {split: frames[0].filter(split=split).height for split in ("valid", "test")} == {
+        "valid": 60,
+        "test": 60,
+    }
+    done = run_cli(
+        "collect", undisturbed, world / "suite", "--out", tmp_path / "scores", "--format", "json"
+    )
     assert done.code == 0, done.err
     assert {row["method"] for row in done.json["selected"]} == {
         "erm",
@@ -114,12 +143,16 @@ def test_other_networks_side_by_side_give_the_same(world, undisturbed, run_cli, 
     assert sorted(file.name for file in (tmp_path / "runs" / "jobs").iterdir()) == names
     for name in names:
         for file in ("predictions.parquet", "metrics.jsonl", "config.json"):
-            ours, theirs = (folder / "jobs" / name / file for folder in (tmp_path / "runs", undisturbed))
+            ours, theirs = (
+                folder / "jobs" / name / file for folder in (tmp_path / "runs", undisturbed)
+            )
             assert ours.read_bytes() == theirs.read_bytes()
 
 
 def test_trained_networks_are_kept_where_asked(world, run_cli, tmp_path):
-    done = run_cli(*arguments(world, tmp_path / "runs", methods="[erm]", seeds="[0]", keep_weights="true"))
+    done = run_cli(
+        *arguments(world, tmp_path / "runs", methods="[erm]", seeds="[0]", keep_weights="true")
+    )
     assert done.code == 0, done.err
     (folder,) = (tmp_path / "runs" / "jobs").iterdir()
     network, header = load_network(folder / "weights", device="cpu")
@@ -127,9 +160,24 @@ def test_trained_networks_are_kept_where_asked(world, run_cli, tmp_path):
 
 
 def test_appendix_a(world, run_cli, tmp_path):
-    settings = {"methods": "[erm]", "seeds": "[0]", "augment": "[affine, crop, flip]", "schedule": "cosine"}
-    assert run_cli(*arguments(world, tmp_path / "a", **settings, auxiliary="0.5", optimiser="adam")).code == 0
-    assert run_cli(*arguments(world, tmp_path / "b", methods="[erm]", seeds="[0]", train="affine")).code == 0
+    settings = {
+        "methods": "[erm]",
+        "seeds": "[0]",
+        "augment": "[affine, crop, flip]",
+        "schedule": "cosine",
+    }
+    assert (
+        run_cli(
+            *arguments(world, tmp_path / "a", **settings, auxiliary="0.5", optimiser="adam")
+        ).code
+        == 0
+    )
+    assert (
+        run_cli(
+            *arguments(world, tmp_path / "b", methods="[erm]", seeds="[0]", train="affine")
+        ).code
+        == 0
+    )
 
 
 def test_a_dry_run(world, run_cli, tmp_path):
@@ -155,12 +203,18 @@ def test_a_dry_run(world, run_cli, tmp_path):
 def test_what_is_timed_is_the_work(world):
     """An epoch's estimate grows with the jobs and the images, and timing changes no network that is trained later."""
     data, suite = load_dataset(world / "dataset"), nooch.load_suite(world / "suite")
-    config = read_config({"methods": ["erm"], "seeds": [0], "lr": 0.02, "batch": 16, "epochs": 1}, "finetune")
+    config = read_config(
+        {"methods": ["erm"], "seeds": [0], "lr": 0.02, "batch": 16, "epochs": 1}, "finetune"
+    )
     cache = PixelCache.load(world / "pixels", data)
-    plans = [plan_finetune(data, suite, cache, f"config:{world}/small.json", config) for _ in range(2)]
+    plans = [
+        plan_finetune(data, suite, cache, f"config:{world}/small.json", config) for _ in range(2)
+    ]
     cost = plans[0].cost()
     assert (cost.steps, cost.evaluations) == (6, 4)
-    assert cost.seconds == pytest.approx(cost.steps * cost.step_seconds + cost.evaluations * cost.evaluation_seconds)
+    assert cost.seconds == pytest.approx(
+        cost.steps * cost.step_seconds + cost.evaluations * cost.evaluation_seconds
+    )
     found = []
     for plan in plans:
         training = plan.begin(list(plan.jobs.values()))
@@ -171,11 +225,19 @@ def test_what_is_timed_is_the_work(world):
 
 REFUSED = {
     "a name of the other mode": ({"block": "4"}, [], "is no name of the configuration (finetune)"),
-    "a method for frozen features": ({"methods": "[logistic]"}, [], "logistic is for frozen features"),
+    "a method for frozen features": (
+        {"methods": "[logistic]"},
+        [],
+        "logistic is for frozen features",
+    ),
     "an unknown augmentation": ({"augment": "[blur]"}, [], "blur"),
     "a folder without weights": ({}, ["--backbone", "EMPTY"], "config.json"),
     "no such backbone": ({}, ["--backbone", "./nowhere"], "is no backbone"),
-    "a method of one's own that is none": ({}, ["--method", "nooch.errors:NoochError"], "nooch.Method"),
+    "a method of one's own that is none": (
+        {},
+        ["--method", "nooch.errors:NoochError"],
+        "nooch.Method",
+    ),
     "two things to train": ({}, ["--embedding", "x"], "--features FOLDER"),
 }
 
@@ -196,8 +258,18 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
     frame = data.images.with_columns(image_id=pl.col("image_id") + 1000)
     other = nooch.Dataset.build(frame, data.classes, data.areas, image_root=data.image_root)
     save_dataset(other, tmp_path / "dataset")
-    assert run_cli("find", tmp_path / "dataset", "--tasks", "car", "--out", tmp_path / "suite").code == 0
-    words = [tmp_path / "dataset", tmp_path / "suite", "--pixels", world / "pixels", "--out", tmp_path / "runs"]
+    assert (
+        run_cli("find", tmp_path / "dataset", "--tasks", "car", "--out", tmp_path / "suite").code
+        == 0
+    )
+    words = [
+        tmp_path / "dataset",
+        tmp_path / "suite",
+        "--pixels",
+        world / "pixels",
+        "--out",
+        tmp_path / "runs",
+    ]
     done = run_cli("bench", *words, "--backbone", f"config:{world}/small.json")
     assert done.code == 2
     assert "holds no pixels of" in " ".join(done.err.split())
@@ -207,7 +279,9 @@ def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path,
     from nooch.training import network_trainer
 
     def full(*_):
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"
+        )
 
     monkeypatch.setattr(network_trainer.NetworkTrainer, "step", full)
     done = run_cli(*arguments(world, tmp_path / "runs"))

@@ -8,7 +8,18 @@ from oracles import dataset_of
 
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 
-FIND = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", "--cues", "Y=A", "--tasks", "Y"]
+FIND = [
+    "--criterion",
+    "gist",
+    "--encoder",
+    "lexical",
+    "--tau",
+    "0.5",
+    "--cues",
+    "Y=A",
+    "--tasks",
+    "Y",
+]
 
 
 @pytest.fixture
@@ -28,7 +39,9 @@ def _contents(folder):
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize(("kind", "more"), [("whole", []), ("parts", []), ("parts", ["--engine", "local:2"])])
+@pytest.mark.parametrize(
+    ("kind", "more"), [("whole", []), ("parts", []), ("parts", ["--engine", "local:2"])]
+)
 def test_an_embedding_that_does_not_fit_is_an_error(folder, run_cli, kind, more):
     words = ["embed", folder / kind, "--encoder", "lexical", *more]
     before = _contents(folder / kind)
@@ -66,12 +79,19 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
 @pytest.mark.parametrize("kind", ["whole", "parts"])
 def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
     with full_disk(1000):
-        done = run_cli("find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite")
+        done = run_cli(
+            "find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite"
+        )
     assert (done.code, done.out) == (2, "")
     assert "cannot write: File too large" in done.err
     # measures of parts may be there, for the next time
     assert sorted(path.name for path in folder.glob("[!.]*")) == ["parts", "whole"]
-    assert run_cli("find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite").code == 0
+    assert (
+        run_cli(
+            "find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite"
+        ).code
+        == 0
+    )
     assert sorted(path.name for path in folder.iterdir()) == ["parts", "suite", "whole"]
 
 
@@ -118,8 +138,14 @@ def test_an_empty_array_is_an_error_and_not_the_end_of_a_dialogue(run_cli, tmp_p
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (EOFError("No data left in file"), "a file is empty or ends too early: No data left in file"),
-        (OSError(28, "No space left on device", "/some/file"), "/some/file: cannot read or write: No space left"),
+        (
+            EOFError("No data left in file"),
+            "a file is empty or ends too early: No data left in file",
+        ),
+        (
+            OSError(28, "No space left on device", "/some/file"),
+            "/some/file: cannot read or write: No space left",
+        ),
     ],
 )
 def test_what_was_not_expected_is_an_error_too(run_cli, folder, monkeypatch, error, words):

@@ -22,20 +22,37 @@ def files(tmp_path):
     ids = range(1, 11)
     person = [{"image_id": i, "category_id": 1, "area": float(i % 3)} for i in ids if i % 2]
     road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in ids if i % 3]
-    write(folder / "train.json", document([image(i) for i in ids if i <= 6], [p for p in person if p["image_id"] <= 6]))
-    write(folder / "val.json", document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]))
+    write(
+        folder / "train.json",
+        document([image(i) for i in ids if i <= 6], [p for p in person if p["image_id"] <= 6]),
+    )
+    write(
+        folder / "val.json",
+        document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]),
+    )
     write(folder / "stuff.json", document([image(i) for i in ids], road, STUFF))
-    captions = {"images": [image(i) for i in ids], "annotations": [{"image_id": 1, "caption": "a person on a road"}]}
+    captions = {
+        "images": [image(i) for i in ids],
+        "annotations": [{"image_id": 1, "caption": "a person on a road"}],
+    }
     write(folder / "captions.json", captions)
     for i in ids:
         write(folder / "yolo" / f"{i}.txt", "0 .5 .5 .5 .5")
         (folder / "maps").mkdir(exist_ok=True)
         Image.fromarray(np.array([[0, i % 2]], np.uint8)).save(folder / "maps" / f"{i}.png")
     write(folder / "names.txt", "sky\nroad\n")
-    rows = "".join(f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids)
+    rows = "".join(
+        f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids
+    )
     write(folder / "table.csv", "id,path,bird,place,fold\n" + rows)
-    write(folder / "long.csv", "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids))
-    write(folder / "split.csv", "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids))
+    write(
+        folder / "long.csv",
+        "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids),
+    )
+    write(
+        folder / "split.csv",
+        "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids),
+    )
     return folder
 
 
@@ -82,7 +99,9 @@ def test_a_dataset_is_written_and_reported(run_cli, files, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_stands_alone_on_standard_output(run_cli, files, tmp_path, kind):
-    done = run_cli(*_command(files, kind, tmp_path / "data", "--split", "70/10/20", *_json_option(kind)))
+    done = run_cli(
+        *_command(files, kind, tmp_path / "data", "--split", "70/10/20", *_json_option(kind))
+    )
     assert done.code == 0, done.err
     data = load_dataset(tmp_path / "data")
     assert done.json == {
@@ -121,15 +140,29 @@ def test_as_typed_in_a_shell(files, run_cli, tmp_path):
 @pytest.mark.parametrize("processes", [[], ["--processes", "1"], ["--processes", "3"]])
 def test_the_number_of_processes_is_of_no_effect(run_cli, files, tmp_path, processes):
     done = run_cli(*_command(files, "coco", tmp_path / "data", "--format", "json", *processes))
-    alone = run_cli(*_command(files, "coco", tmp_path / "again", "--format", "json", "--processes", "1"))
+    alone = run_cli(
+        *_command(files, "coco", tmp_path / "again", "--format", "json", "--processes", "1")
+    )
     assert done.json["fingerprint"] == alone.json["fingerprint"]
 
 
 def test_splits_seeds_and_groups(run_cli, files, tmp_path):
-    table = ["import", "table", files / "table.csv", "--id", "id", "--label", "bird", "--file-name", "path"]
+    table = [
+        "import",
+        "table",
+        files / "table.csv",
+        "--id",
+        "id",
+        "--label",
+        "bird",
+        "--file-name",
+        "path",
+    ]
     prints = []
     for number, more in enumerate((["--seed", "0"], ["--seed", "0"], ["--seed", "1"])):
-        done = run_cli(*table, tmp_path / str(number), "--split", "40/30/30", *more, "--format", "json")
+        done = run_cli(
+            *table, tmp_path / str(number), "--split", "40/30/30", *more, "--format", "json"
+        )
         prints.append(done.json["fingerprint"])
     assert prints[0] == prints[1] != prints[2]
     for number, group in enumerate(("place", "^s[0-9]")):
@@ -142,7 +175,11 @@ def test_splits_seeds_and_groups(run_cli, files, tmp_path):
             assert not out.exists()
             continue
         images = load_dataset(out).images.with_columns(group=pl.col("file_name").str.slice(0, 2))
-        assert images.group_by("group").agg(pl.col("split").n_unique())["split"].to_list() == [1, 1, 1]
+        assert images.group_by("group").agg(pl.col("split").n_unique())["split"].to_list() == [
+            1,
+            1,
+            1,
+        ]
 
 
 def test_a_column_of_splits_and_what_its_values_mean(run_cli, files, tmp_path):
@@ -232,7 +269,10 @@ def test_errors_end_with_2_and_leave_nothing(run_cli, files, tmp_path, case):
     text = (files / "train.json").read_text()
     write(files / "bad" / "cut.json", text[:200])
     write(files / "bad" / "types.json", document([{**image(1), "id": "1"}]))
-    write(files / "bad" / "unknown.json", document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]))
+    write(
+        files / "bad" / "unknown.json",
+        document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]),
+    )
     write(files / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))
     write(files / "bad" / "one.txt", "0 sky\n")
     write(files / "bad" / "split.csv", "image_id,split\n1,train\n")
@@ -270,7 +310,9 @@ def test_wrong_words_end_with_2(run_cli, tmp_path, words, message):
 
 def test_an_error_in_a_worker_process_is_shown_as_any_other(run_cli, files, tmp_path):
     write(files / "val.json", '{"images": [')
-    done = run_cli(*_command(files, "coco", "data", "--processes", "2"), separate=True, cwd=tmp_path)
+    done = run_cli(
+        *_command(files, "coco", "data", "--processes", "2"), separate=True, cwd=tmp_path
+    )
     assert done.code == 2
     assert done.out == ""
     assert done.err.startswith("error: ")
@@ -367,11 +409,22 @@ def paused(files, tmp_path):
     def start(where, number, *more):
         ready = tmp_path / "ready"
         # in one process, where the patches below are
-        words = ["import", "coco", "--things", files / "train.json", "--processes", 1, tmp_path / "out" / "data", *more]
+        words = [
+            "import",
+            "coco",
+            "--things",
+            files / "train.json",
+            "--processes",
+            1,
+            tmp_path / "out" / "data",
+            *more,
+        ]
         # what it is called is where it says that it waits
         command = f"import sys; sys.argv[0] = {str(ready)!r}\n" + PAUSED.format(where=where)
         process = subprocess.Popen(
-            [sys.executable, "-c", command, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", command, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         try:
             until(ready.exists, while_=lambda p=process: p.poll() is None)
@@ -393,7 +446,8 @@ def paused(files, tmp_path):
 
 @pytest.mark.parametrize("where", ["reading", "writing"])
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_an_interruption_leaves_no_dataset_and_the_next_import_resumes(
     paused, run_cli, files, tmp_path, where, number, code
@@ -453,8 +507,12 @@ def test_genuine_label_maps(run_cli, shared_data, tmp_path):
     )  # fmt: skip
     assert done.code == 0, done.err
     assert (done.json["images"], done.json["classes"], done.json["area"]) == (591, 23, "pixels")
-    images = load_dataset(tmp_path / "data").images.with_columns(scene=pl.col("image_id").str.extract("^([0-9]+)"))
-    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].unique().to_list() == [1]
+    images = load_dataset(tmp_path / "data").images.with_columns(
+        scene=pl.col("image_id").str.extract("^([0-9]+)")
+    )
+    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].unique().to_list() == [
+        1
+    ]
 
 
 def test_genuine_table(run_cli, shared_data, tmp_path):

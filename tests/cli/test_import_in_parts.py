@@ -31,7 +31,10 @@ def files(tmp_path):
 def _words(files, out, *more):
     roles = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
     named = [
-        w for o, name in roles for part in ("train2017", "val2017") for w in (f"--{o}", files / f"{name}_{part}.json")
+        w
+        for o, name in roles
+        for part in ("train2017", "val2017")
+        for w in (f"--{o}", files / f"{name}_{part}.json")
     ]
     return ["import", "coco", out, *named, "--split", "60/20/20", *more]
 
@@ -39,7 +42,18 @@ def _words(files, out, *more):
 def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, files, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     one = run_cli(*_words(files, whole, "--images", files.parent / "images"))
-    two = run_cli(*_words(files, parts, "--images", files.parent / "images", "--part-size", 25, "--engine", "local:2"))
+    two = run_cli(
+        *_words(
+            files,
+            parts,
+            "--images",
+            files.parent / "images",
+            "--part-size",
+            25,
+            "--engine",
+            "local:2",
+        )
+    )
     assert two.code == 0, two.err
     assert two.out == one.out.replace(str(whole), str(parts))
     assert two.err == one.err
@@ -50,7 +64,9 @@ def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, files, tm
     assert a.image_root == b.image_root
     assert sorted(p.name for p in tmp_path.iterdir()) == ["coco", "parts", "parts-logs", "whole"]
     assert "done" in next((tmp_path / "parts-logs").iterdir()).read_text()
-    facts = run_cli(*_words(files, parts, "--part-size", 25, "--overwrite", "--format", "json")).json
+    facts = run_cli(
+        *_words(files, parts, "--part-size", 25, "--overwrite", "--format", "json")
+    ).json
     again = run_cli(*_words(files, whole, "--overwrite", "--format", "json")).json
     assert facts == again | {"dataset": str(parts)}
     assert facts["annotated"] == a.areas.nnz
@@ -79,7 +95,17 @@ def test_a_folder_may_have_any_name(run_cli, files, tmp_path, monkeypatch, name)
     line = next(line for line in done.out.splitlines() if line.startswith("next: nooch find"))
     assert shlex.split(line)[3] == name
     found = run_cli(
-        "find", "--cues", "person=road", "--tasks", "person", "--engine", "local:2", "--out", f"s{name}", "--", name
+        "find",
+        "--cues",
+        "person=road",
+        "--tasks",
+        "person",
+        "--engine",
+        "local:2",
+        "--out",
+        f"s{name}",
+        "--",
+        name,
     )
     assert found.code == 0, found.err
     assert shlex.split(found.out.splitlines()[-1])[-1] == f"s{name}"
@@ -88,7 +114,16 @@ def test_a_folder_may_have_any_name(run_cli, files, tmp_path, monkeypatch, name)
 def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):
     (files / "captions_val2017.json").unlink()
     whole = run_cli("import", "coco-stuff", files.parent, tmp_path / "whole", "--format", "json")
-    words = ["import", "coco-stuff", files.parent, tmp_path / "parts", "--part-size", 50, "--format", "json"]
+    words = [
+        "import",
+        "coco-stuff",
+        files.parent,
+        tmp_path / "parts",
+        "--part-size",
+        50,
+        "--format",
+        "json",
+    ]
     done = run_cli(*words, "--engine", "local:2")
     assert done.code == 0, done.err
     assert done.json == whole.json | {"dataset": str(tmp_path / "parts")}
@@ -141,7 +176,15 @@ def test_pixel_maps_are_counted_in_parts(run_cli, files, tmp_path):
             Image.new("L", size, 148 if i % 2 else 255).save(folder / f"{i:012d}.png")
     prints = []
     for more in ([], ["--part-size", 25, "--engine", "local:2"]):
-        done = run_cli("import", "coco-stuff", files.parent, tmp_path / f"data{len(more)}", "--format", "json", *more)
+        done = run_cli(
+            "import",
+            "coco-stuff",
+            files.parent,
+            tmp_path / f"data{len(more)}",
+            "--format",
+            "json",
+            *more,
+        )
         assert done.code == 0, done.err
         prints.append(done.json["fingerprint"])
     assert prints[0] == prints[1]
@@ -154,7 +197,8 @@ def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path, area)
     content["annotations"][3]["area"] = area
     write(file, content)
     told = [
-        run_cli(*_words(files, tmp_path / "data", *more)).err for more in ([], ["--part-size", 9, "--processes", 2])
+        run_cli(*_words(files, tmp_path / "data", *more)).err
+        for more in ([], ["--part-size", 9, "--processes", 2])
     ]
     assert f"annotation 3 (counted from 0) has area {area}" in told[0]
     assert told[0] == told[1]
@@ -164,5 +208,7 @@ def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path, area)
 def test_large_files_in_one_piece_bring_a_hint(run_cli, files, tmp_path, monkeypatch):
     assert "--part-size" not in run_cli(*_words(files, tmp_path / "a")).err
     monkeypatch.setattr(import_steps, "_MANY", 1000)
-    assert "--part-size 125000 merges them in parts" in " ".join(run_cli(*_words(files, tmp_path / "b")).err.split())
+    assert "--part-size 125000 merges them in parts" in " ".join(
+        run_cli(*_words(files, tmp_path / "b")).err.split()
+    )
     assert "--part-size" not in run_cli(*_words(files, tmp_path / "c", "--part-size", 40)).err

@@ -19,7 +19,9 @@ def official(shared_data):
 
 def test_the_official_benchmark(official, run_cli, tmp_path):
     folder, labels = official
-    done = run_cli("import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite")
+    done = run_cli(
+        "import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite"
+    )
     assert "have no labels" not in done.err
     assert done.code == 0, done.err
     assert "48 challenge sets" in done.out
@@ -29,21 +31,30 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
     for task in paper_tasks().values():
         for criterion in ("ce", "gist"):
             counts = suite.record(criterion, task.task, "test")
-            assert (counts.hard_positives, counts.hard_negatives) == (task.hard_positives, task.hard_negatives)
-            assert (counts.positives, counts.positives + counts.negatives) == (task.positives, 24657)
+            assert (counts.hard_positives, counts.hard_negatives) == (
+                task.hard_positives,
+                task.hard_negatives,
+            )
+            assert (counts.positives, counts.positives + counts.negatives) == (
+                task.positives,
+                24657,
+            )
             assert suite.set(criterion, task.task, "test").support is None
     verdicts = run_cli("verify", tmp_path / "suite", folder, "--format", "json").json
     assert len(verdicts) == 96
-    assert all(v["jaccard"] == 1 and v["mislabelled"] == 0 and v["covered"] == v["published"] for v in verdicts)
+    assert all(
+        v["jaccard"] == 1 and v["mislabelled"] == 0 and v["covered"] == v["published"]
+        for v in verdicts
+    )
 
     # a random and a perfect predictor
     random, ids = np.random.default_rng(0), suite.set("ce", "car", "test").image_ids
     truth = np.array([suite.set("ce", task, "test").labels for task in suite.tasks]).T
     frames = {"random": random.normal(size=truth.shape), "perfect": np.where(truth, 1.0, -1.0)}
     for name, values in frames.items():
-        pl.DataFrame({"image_id": ids, **dict(zip(suite.tasks, values.T, strict=True))}).write_parquet(
-            tmp_path / f"{name}.parquet"
-        )
+        pl.DataFrame(
+            {"image_id": ids, **dict(zip(suite.tasks, values.T, strict=True))}
+        ).write_parquet(tmp_path / f"{name}.parquet")
     done = run_cli(
         "evaluate", tmp_path / "suite", tmp_path / "random.parquet", tmp_path / "perfect.parquet", "--split", "test",
         "--scale", "logit", "--out", tmp_path / "scores.parquet",
@@ -62,7 +73,17 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
 
 def test_json_stands_alone(official, run_cli, tmp_path):
     folder, labels = official
-    words = ["import-suite", "published", folder, "--labels", labels, "--out", tmp_path / "suite", "--format", "json"]
+    words = [
+        "import-suite",
+        "published",
+        folder,
+        "--labels",
+        labels,
+        "--out",
+        tmp_path / "suite",
+        "--format",
+        "json",
+    ]
     done = run_cli(*words)
     assert len(done.json["sets"]) == 48
     shown = run_cli("show", tmp_path / "suite", "--format", "json").json
@@ -81,7 +102,11 @@ def _small(folder, **change):
     part = data.select("test")
     folder.mkdir()
     ids, car = part.image_ids, part.labels("car")
-    files = {"CE_car_hard_positive_test": ids[car][:3], "CE_car_hard_negative_test": ids[~car][:3], **change}
+    files = {
+        "CE_car_hard_positive_test": ids[car][:3],
+        "CE_car_hard_negative_test": ids[~car][:3],
+        **change,
+    }
     for name, values in files.items():
         if values is not None:
             np.save(folder / f"nooch_ids_{name}.npy", np.array(values))
@@ -93,7 +118,15 @@ def _small(folder, **change):
 
 def test_labels_of_a_dataset(run_cli, tmp_path):
     folder = _small(tmp_path / "p")
-    done = run_cli("import-suite", "published", folder, "--labels", tmp_path / "dataset", "--out", tmp_path / "suite")
+    done = run_cli(
+        "import-suite",
+        "published",
+        folder,
+        "--labels",
+        tmp_path / "dataset",
+        "--out",
+        tmp_path / "suite",
+    )
     assert done.code == 0, done.err
     challenge = nooch.load_suite(tmp_path / "suite").set("ce", "car", "test")
     assert challenge.labels.tolist() == small_data().select("test").labels("car").tolist()
@@ -107,12 +140,23 @@ def test_labels_of_a_dataset(run_cli, tmp_path):
         ({"CE_car_hard_negative_test": [1]}, "hard negatives are not in the split: 1"),
         ({"CE_car_hard_negative_test": [40]}, "1 hard negatives have the other label: 40"),
         ({"CE_car_hard_negative_test": [0.5]}, "integer image ids"),
-        ({"CE_kite_hard_positive_test": [37], "CE_kite_hard_negative_test": [38]}, "there are no labels of kite"),
+        (
+            {"CE_kite_hard_positive_test": [37], "CE_kite_hard_negative_test": [38]},
+            "there are no labels of kite",
+        ),
     ],
 )
 def test_folders_that_are_refused_leave_nothing(run_cli, tmp_path, change, message):
     folder = _small(tmp_path / "p", **change)
-    done = run_cli("import-suite", "published", folder, "--labels", tmp_path / "dataset", "--out", tmp_path / "suite")
+    done = run_cli(
+        "import-suite",
+        "published",
+        folder,
+        "--labels",
+        tmp_path / "dataset",
+        "--out",
+        tmp_path / "suite",
+    )
     assert done.code == 2
     assert message in done.err
     assert done.out == ""
@@ -130,7 +174,9 @@ def test_other_things_that_are_missing(run_cli, tmp_path):
         (folder, tmp_path / "nowhere.npz", "cannot be read"),
         (folder, folder, "is no dataset folder"),
     ):
-        done = run_cli("import-suite", "published", source, "--labels", labels, "--out", tmp_path / "suite")
+        done = run_cli(
+            "import-suite", "published", source, "--labels", labels, "--out", tmp_path / "suite"
+        )
         assert done.code == 2
         assert message in " ".join(done.err.split())
         assert not (tmp_path / "suite").exists()
@@ -140,7 +186,9 @@ def test_other_things_that_are_missing(run_cli, tmp_path):
 
 def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp_path):
     folder, _ = official
-    done = run_cli("import-suite", "published", folder, "--out", tmp_path / "hard", "--format", "json")
+    done = run_cli(
+        "import-suite", "published", folder, "--out", tmp_path / "hard", "--format", "json"
+    )
     assert done.code == 0, done.err
     assert done.json["hard_only"] is True
     suite, whole = nooch.load_suite(tmp_path / "hard"), nooch.load_suite("nooch-coco")
@@ -154,41 +202,79 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     assert "hard images alone" in done.err
     assert run_cli("evaluate", "nooch-coco", *words[2:], tmp_path / "all.parquet").code == 0
     keys = ["criterion", "task", "subset", "metric"]
-    here, there = (pl.read_parquet(tmp_path / f"{name}.parquet").sort(keys) for name in ("hard", "all"))
+    here, there = (
+        pl.read_parquet(tmp_path / f"{name}.parquet").sort(keys) for name in ("hard", "all")
+    )
     assert here.select(keys).equals(there.select(keys))
     # the share of all images that ece_paper takes is not known
-    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (pl.col("metric") != "ece_paper")
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
+        pl.col("metric") != "ece_paper"
+    )
     assert here.filter(hard)["value"].equals(there.filter(hard)["value"])
     assert here.filter(hard, metric="auc", subset="hard")["value"].null_count() == 0
     rest = here.filter(~hard)
     assert rest.height > 0
     assert rest["value"].null_count() == rest.height
-    assert set(rest["reason"]) == {"the suite holds hard images alone: which images are easy is not known"}
+    assert set(rest["reason"]) == {
+        "the suite holds hard images alone: which images are easy is not known"
+    }
     # what is not known is said nowhere else
     shown = run_cli("show", tmp_path / "hard")
     assert "2,585" not in shown.out
     assert "1,539" in shown.out
     easy = whole.set("ce", "car", "test").ids("easy")[0]
     assert run_cli("explain", tmp_path / "hard", "--task", "car", "--image", easy).code == 2
-    only = np.setdiff1d(suite.set("ce", "car", "test").ids("hard"), suite.set("gist", "car", "test").ids("hard"))
+    only = np.setdiff1d(
+        suite.set("ce", "car", "test").ids("hard"), suite.set("gist", "car", "test").ids("hard")
+    )
     told = run_cli("explain", tmp_path / "hard", "--task", "car", "--image", only[0])
-    assert "gist: no verdict: the image is not hard, and the suite holds hard images alone" in told.out
+    assert (
+        "gist: no verdict: the image is not hard, and the suite holds hard images alone" in told.out
+    )
     assert run_cli("report", tmp_path / "hard", "--out", tmp_path / "site").code == 0
     page = (tmp_path / "site" / "index.html").read_text()
     assert "The suite holds hard images alone" in page
     # 1,539 hard positives under CE and under gist, and not a third time as all positives
     assert page.count(">1,539<") == 2
     tabled = run_cli(
-        "results", tmp_path / "hard", "--like", "table2", "--compare", "paper", "--out", tmp_path / "t.csv"
+        "results",
+        tmp_path / "hard",
+        "--like",
+        "table2",
+        "--compare",
+        "paper",
+        "--out",
+        tmp_path / "t.csv",
     )
     assert tabled.code == 0, tabled.err
     assert "how many positives there are is not known" in " ".join(tabled.err.split())
     counts = pl.read_csv(tmp_path / "t.csv")
-    assert counts["positives"].null_count() == counts["difference_positives"].null_count() == counts.height == 24
+    assert (
+        counts["positives"].null_count()
+        == counts["difference_positives"].null_count()
+        == counts.height
+        == 24
+    )
     assert counts["difference_hard_positives"].to_list() == [0] * 24
     for refused in (
-        ["evaluate", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--average", "test"],
-        ["class-losses", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--split", "test"],
+        [
+            "evaluate",
+            tmp_path / "hard",
+            tmp_path / "run.parquet",
+            "--scale",
+            "logit",
+            "--average",
+            "test",
+        ],
+        [
+            "class-losses",
+            tmp_path / "hard",
+            tmp_path / "run.parquet",
+            "--scale",
+            "logit",
+            "--split",
+            "test",
+        ],
     ):
         done = run_cli(*refused)
         assert done.code == 2
@@ -201,7 +287,10 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
     real = shared_data / "coco-real"
     files = [
         real / "coco128" / "annotations" / "instances_train2017.json",
-        *(real / "coco-tiny" / "annotations" / f"instances_{part}2017.json" for part in ("train", "val")),
+        *(
+            real / "coco-tiny" / "annotations" / f"instances_{part}2017.json"
+            for part in ("train", "val")
+        ),
     ]
     words = [word for file in files for word in ("--labels", file)]
     done = run_cli("import-suite", "published", folder, *words, "--out", tmp_path / "suite")
@@ -218,6 +307,8 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
         np.testing.assert_array_equal(one.subset, other.subset[same])
         n += len(one.ids("easy")) if key[:2] == ("ce", "tie") else 0
     assert n > 0
-    mixed = run_cli("import-suite", "published", folder, *words, "--labels", labels, "--out", tmp_path / "mixed")
+    mixed = run_cli(
+        "import-suite", "published", folder, *words, "--labels", labels, "--out", tmp_path / "mixed"
+    )
     assert mixed.code == 2
     assert "one or several COCO JSON files" in " ".join(mixed.err.split())

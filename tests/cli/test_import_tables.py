@@ -13,22 +13,43 @@ WIDE = ["--id", "id", "--label", "a0,a1", "--attributes", "place"]
 def tables(tmp_path):
     """A long table in two files, and a table of images."""
     rows = [
-        {"id": i % 50, "class": f"a{i % 7 % 3}", "area": i % 9 / 20, "place": "abcdefghij"[i % 50 % 10]}
+        {
+            "id": i % 50,
+            "class": f"a{i % 7 % 3}",
+            "area": i % 9 / 20,
+            "place": "abcdefghij"[i % 50 % 10],
+        }
         for i in range(200)
     ]
     (tmp_path / "long").mkdir()
     for number in range(2):
         pl.DataFrame(rows[number::2]).write_csv(tmp_path / "long" / f"{number}.csv")
-    wide = [{"id": f"i{i}", "place": "abcdefghij"[i % 10], "a0": i % 2, "a1": "pq"[i // 3 % 2]} for i in range(50)]
+    wide = [
+        {"id": f"i{i}", "place": "abcdefghij"[i % 10], "a0": i % 2, "a1": "pq"[i // 3 % 2]}
+        for i in range(50)
+    ]
     pl.DataFrame(wide).write_parquet(tmp_path / "wide.parquet")
     return tmp_path
 
 
 @pytest.mark.parametrize(("source", "words"), [("long", LONG), ("wide.parquet", WIDE)])
 def test_parts_and_engines_do_not_change_what_is_printed_and_held(run_cli, tables, source, words):
-    words = ["import", "table", tables / source, *words, "--split", "60/20/20", "--group", "place", "--format", "json"]
+    words = [
+        "import",
+        "table",
+        tables / source,
+        *words,
+        "--split",
+        "60/20/20",
+        "--group",
+        "place",
+        "--format",
+        "json",
+    ]
     one = run_cli(*words[:3], tables / "whole", *words[3:])
-    two = run_cli(*words[:3], tables / "parts", *words[3:], "--part-size", 20, "--engine", "local:2")
+    two = run_cli(
+        *words[:3], tables / "parts", *words[3:], "--part-size", 20, "--engine", "local:2"
+    )
     assert two.code == 0, two.err
     assert two.json == one.json | {"dataset": str(tables / "parts")}
     assert two.err == one.err
@@ -61,7 +82,11 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
 
 
 def test_remedies_are_options(run_cli, tables):
-    done = run_cli("import", "table", tables / "long", tables / "out", "--id", "id", "--label", "class")
+    done = run_cli(
+        "import", "table", tables / "long", tables / "out", "--id", "id", "--label", "class"
+    )
     assert "name the class column with --class" in " ".join(done.err.split())
-    done = run_cli("import", "table", tables / "long", tables / "out", *LONG, "--attributes", "place,area")
+    done = run_cli(
+        "import", "table", tables / "long", tables / "out", *LONG, "--attributes", "place,area"
+    )
     assert "keep the columns that belong to images with --attributes" in " ".join(done.err.split())

@@ -20,7 +20,9 @@ def suite(run_cli, tmp_path):
     plain = image_dataset(tmp_path, 24)
     areas = np.zeros((24, 3))
     areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
-    data = Dataset.build(plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root)
+    data = Dataset.build(
+        plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root
+    )
     save_dataset(data, tmp_path / "data")
     done = run_cli(
         "find",
@@ -39,12 +41,27 @@ def suite(run_cli, tmp_path):
 def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
     done = run_cli(
-        "predict", suite, "--model", model, "--out", tmp_path / "p.parquet", "--batch", 5, "--format", "json"
+        "predict",
+        suite,
+        "--model",
+        model,
+        "--out",
+        tmp_path / "p.parquet",
+        "--batch",
+        5,
+        "--format",
+        "json",
     )
     assert done.code == 0, done.err
     assert done.json["tasks"] == {"car": ["car"], "water_bird": ["water bird"]}
-    assert (done.json["images"], done.json["run"], done.json["model"]["kind"]) == (24, "model", "classifier")
-    (tmp_path / "map.yaml").write_text("car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n")
+    assert (done.json["images"], done.json["run"], done.json["model"]["kind"]) == (
+        24,
+        "model",
+        "classifier",
+    )
+    (tmp_path / "map.yaml").write_text(
+        "car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n"
+    )
     mapped = run_cli(
         "predict",
         suite,
@@ -59,7 +76,9 @@ def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     )
     assert mapped.code == 0, mapped.err
     assert "2 tasks x 24 images by model (classifier) at 32 x 32" in mapped.out
-    scored = run_cli("evaluate", suite, tmp_path / "p.parquet", tmp_path / "q.csv", "--format", "json")
+    scored = run_cli(
+        "evaluate", suite, tmp_path / "p.parquet", tmp_path / "q.csv", "--format", "json"
+    )
     assert scored.code == 0, scored.err
     value = {
         (r["run"], r["task"]): r["value"]
@@ -72,7 +91,9 @@ def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
 
 def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
     model = save_clip(tmp_path / "clip")
-    (tmp_path / "map.yaml").write_text("car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n")
+    (tmp_path / "map.yaml").write_text(
+        "car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n"
+    )
     done = run_cli(
         "predict",
         suite,
@@ -98,13 +119,27 @@ def test_images_elsewhere(suite, run_cli, tmp_path):
     assert "no such folder of images" in lost.err
     assert (
         run_cli(
-            "predict", suite, "--model", model, "--images", tmp_path / "moved", "--out", tmp_path / "p.parquet"
+            "predict",
+            suite,
+            "--model",
+            model,
+            "--images",
+            tmp_path / "moved",
+            "--out",
+            tmp_path / "p.parquet",
         ).code
         == 0
     )
     (tmp_path / "data").rename(tmp_path / "data2")
     unnamed = run_cli(
-        "predict", suite, "--model", model, "--images", tmp_path / "moved", "--out", tmp_path / "q.parquet"
+        "predict",
+        suite,
+        "--model",
+        model,
+        "--images",
+        tmp_path / "moved",
+        "--out",
+        tmp_path / "q.parquet",
     )
     assert "24 of 24 images are not there" in unnamed.err
     given = ("--dataset", tmp_path / "data2", "--images", tmp_path / "moved")

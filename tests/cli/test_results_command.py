@@ -17,7 +17,11 @@ def world(tmp_path_factory):
     suite = small_suite()
     save_suite(suite, folder / "suite")
     made_runs(folder / "runs", suite)
-    made_runs(folder / "half", suite, lost=lambda job: (job.task, job.method, job.seed) == ("car", "erm", 1))
+    made_runs(
+        folder / "half",
+        suite,
+        lost=lambda job: (job.task, job.method, job.seed) == ("car", "erm", 1),
+    )
     other = small_suite(path="elsewhere")
     save_suite(other, folder / "other")
     return folder
@@ -30,7 +34,10 @@ def words(text):
 def test_a_table_in_the_terminal(world, run_cli):
     done = run_cli("results", world / "runs", "--suite", world / "suite", "--like", "table3,16")
     assert done.code == 0, done.err
-    assert "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)" in done.out
+    assert (
+        "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)"
+        in done.out
+    )
     assert "Table 16: NLL on easy images, ce" in done.out
     lines = [words(line) for line in done.out.splitlines()]
     assert "task images positive erm label-reweight gdro" in lines
@@ -61,7 +68,11 @@ def test_all_formats(world, run_cli, tmp_path):
         "paper",
         "--by-sight",
     ]
-    files = [word for ending in ("md", "tex", "csv", "parquet", "json") for word in ("--out", tmp_path / f"r.{ending}")]
+    files = [
+        word
+        for ending in ("md", "tex", "csv", "parquet", "json")
+        for word in ("--out", tmp_path / f"r.{ending}")
+    ]
     done = run_cli(*base, *files, "--paired", "erm", "--bootstrap", "20")
     assert done.code == 0, done.err
     assert "Differences from erm on ce challenge sets (test)" in done.out
@@ -87,7 +98,9 @@ def test_all_formats(world, run_cli, tmp_path):
 
 def test_counts_next_to_results(world, run_cli, tmp_path):
     base = ["results", world / "runs", "--suite", world / "suite", "--like", "2,16"]
-    done = run_cli(*base, "--out", tmp_path / "r.csv", "--out", tmp_path / "r.json", "--format", "markdown")
+    done = run_cli(
+        *base, "--out", tmp_path / "r.csv", "--out", tmp_path / "r.json", "--format", "markdown"
+    )
     assert done.code == 0, done.err
     assert done.out.index("Table 2: Counts") < done.out.index("Table 16: NLL")
     frame = pl.read_csv(tmp_path / "r.csv")
@@ -131,7 +144,10 @@ REFUSED = {
     "a broken pair": (["--criteria", "gist"], "'gist' is no pair"),
     "a criterion that is not there": (["--criteria", "gist=mine"], "'mine' is no criterion"),
     "an ending": (["--out", "table.docx"], "'.docx' is no ending"),
-    "no results under it": (["--like", "table4"], "no table can be made: table4: no results under gist"),
+    "no results under it": (
+        ["--like", "table4"],
+        "no table can be made: table4: no results under gist",
+    ),
 }
 
 
@@ -147,7 +163,9 @@ def test_what_is_refused(world, run_cli, tmp_path, case):
 
 
 def test_two_folders_of_one_criterion_are_refused(world, run_cli):
-    done = run_cli("results", world / "runs", world / "half", "--suite", world / "suite", "--like", "16")
+    done = run_cli(
+        "results", world / "runs", world / "half", "--suite", world / "suite", "--like", "16"
+    )
     assert done.code == 2
     assert "both have results under ce" in words(done.err)
 
@@ -160,14 +178,27 @@ def test_statements(world, run_cli):
     assert [f["name"] for f in found] == list(STATEMENTS)
     assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
     mine = run_cli(
-        "statements", world / "runs", "--suite", world / "suite", "--only", "cvar-worst-calibrated", "--format", "json"
+        "statements",
+        world / "runs",
+        "--suite",
+        world / "suite",
+        "--only",
+        "cvar-worst-calibrated",
+        "--format",
+        "json",
     )
     (finding,) = mine.json
-    assert (finding["verdict"], finding["scope"], finding["paper"]) == ("cannot be said", "ce alone", "cannot be said")
+    assert (finding["verdict"], finding["scope"], finding["paper"]) == (
+        "cannot be said",
+        "ce alone",
+        "cannot be said",
+    )
     assert "no average of cvar" in finding["checks"][0]["numbers"]
     markdown = run_cli("statements", "paper", "--format", "markdown").out
     assert markdown.startswith("**Statements: the paper's tables**")
-    assert "| CVaR is worst calibrated on easy images. | cannot be said | cannot be said |" in markdown
+    assert (
+        "| CVaR is worst calibrated on easy images. | cannot be said | cannot be said |" in markdown
+    )
     refused = run_cli("statements", "paper", "--only", "gist-is-easier")
     assert refused.code == 2
     assert "did you mean gist-is-harder" in words(refused.err)
@@ -178,9 +209,15 @@ def rates(world):
     """Two folders that differ in their rate, and one of another patience."""
     suite = small_suite()
     for name, rate in (("slow", 0.001), ("fast", 0.1)):
-        training = {"descent": {"lr": rate, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
+        training = {
+            "descent": {"lr": rate, "momentum": 0.9},
+            "patience": 3,
+            "condition": "standardize",
+        }
         made_runs(world / name, suite, training=training)
-    made_runs(world / "old", suite, training={"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 5})
+    made_runs(
+        world / "old", suite, training={"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 5}
+    )
     training = {"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
     made_runs(
         world / "other-runs",
@@ -194,7 +231,15 @@ def rates(world):
 
 
 def test_statements_over_a_setting(rates, run_cli):
-    words_of = ("statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr")
+    words_of = (
+        "statements",
+        rates / "slow",
+        rates / "fast",
+        "--suite",
+        rates / "suite",
+        "--over",
+        "lr",
+    )
     done = run_cli(*words_of)
     assert done.code == 0, done.err
     head = next(words(line) for line in done.out.splitlines() if "statement " in line)
@@ -233,7 +278,15 @@ def test_results_over_a_setting(rates, run_cli, tmp_path):
     assert set(cells["lr"]) == {"0.001", "0.1"}
     # an older folder has no condition
     done = run_cli(
-        "results", rates / "old", rates / "fast", "--suite", rates / "suite", "--over", "condition", "--like", "table3"
+        "results",
+        rates / "old",
+        rates / "fast",
+        "--suite",
+        rates / "suite",
+        "--over",
+        "condition",
+        "--like",
+        "table3",
     )
     assert "condition = none" in done.out
     assert "condition = standardize" in done.out
@@ -249,21 +302,27 @@ def test_over_says_what_else_differs(rates, run_cli):
         ]
         assert [done.code for done in each] == [0, 0]
         notes = {
-            words(done.err).partition("these folders differ not only in ")[2].partition(" note:")[0] for done in each
+            words(done.err).partition("these folders differ not only in ")[2].partition(" note:")[0]
+            for done in each
         }
         assert len(notes) == 1
         return notes.pop()
 
     assert told("slow", "fast", over="lr") == ""
     assert told("old", "fast", over="condition") == "condition, but also in patience (5, 3)"
-    assert told("slow", "other-runs", over="lr") == "lr, but also in suite, tasks, methods or their settings, seeds"
+    assert (
+        told("slow", "other-runs", over="lr")
+        == "lr, but also in suite, tasks, methods or their settings, seeds"
+    )
 
 
 def test_statements_over_a_setting_say_over_which_tasks_averages_are(rates, run_cli, monkeypatch):
     from nooch.results.run_results import Results
 
     monkeypatch.setattr(Results, "averages", property(lambda _: ["averages are over 1 of 2 tasks"]))
-    done = run_cli("statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr")
+    done = run_cli(
+        "statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr"
+    )
     assert words(done.err).count("averages are over 1 of 2 tasks") == 2
 
 

@@ -62,7 +62,10 @@ def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
     assert read_status(logs).steps == {"reading": (3, 7)}
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    content = json.loads((logs / "status.json").read_text()) | {"state": "running", "pid": child.pid}
+    content = json.loads((logs / "status.json").read_text()) | {
+        "state": "running",
+        "pid": child.pid,
+    }
     (logs / "status.json").write_text(json.dumps(content))
     assert run_cli("status", tmp_path / "out").out.startswith("killed on ")
     # of another machine, nothing more is known
@@ -80,10 +83,14 @@ def test_an_embedding_and_an_import_tell_too(run_cli, tmp_path):
     (tmp_path / "things.json").write_text(json.dumps(coco))
     (tmp_path / "captions.json").write_text(json.dumps(captions))
     files = ["--things", tmp_path / "things.json", "--captions", tmp_path / "captions.json"]
-    done = run_cli("import", "coco", tmp_path / "data", *files, "--part-size", 2, "--engine", "local:1")
+    done = run_cli(
+        "import", "coco", tmp_path / "data", *files, "--part-size", 2, "--engine", "local:1"
+    )
     assert done.code == 0, done.err
     assert run_cli("status", tmp_path / "data", "--format", "json").json["state"] == "done"
-    assert run_cli("embed", tmp_path / "data", "--encoder", "lexical", "--engine", "local:1").code == 0
+    assert (
+        run_cli("embed", tmp_path / "data", "--encoder", "lexical", "--engine", "local:1").code == 0
+    )
     told = run_cli("status", tmp_path / "data", "--format", "json").json
     assert (told["state"], list(told["steps"])) == ("done", ["embedding captions"])
 

@@ -19,7 +19,14 @@ def dataset(tmp_path):
 
 def test_the_exact_form(dataset, run_cli, tmp_path):
     done = run_cli(
-        "sweep-thresholds", dataset, "--alpha", "0:0.2:20", "--beta", "0.01:0.5:20", "--out", tmp_path / "out"
+        "sweep-thresholds",
+        dataset,
+        "--alpha",
+        "0:0.2:20",
+        "--beta",
+        "0.01:0.5:20",
+        "--out",
+        tmp_path / "out",
     )
     assert done.code == 0, done.err
     assert "Where both sides are hard equally often" in done.out
@@ -33,8 +40,16 @@ def test_the_exact_form(dataset, run_cli, tmp_path):
     assert grid.height == (5 + 1) * 2 * 400
     header = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert header["dataset"] == nooch.load_dataset(dataset).fingerprint
-    assert (header["alpha"], header["beta"], header["tau"]) == (alphas.to_list(), betas.to_list(), [])
-    assert (header["tasks"], header["splits"], header["embedding"]) == ("all", ["valid", "test"], None)
+    assert (header["alpha"], header["beta"], header["tau"]) == (
+        alphas.to_list(),
+        betas.to_list(),
+        [],
+    )
+    assert (header["tasks"], header["splits"], header["embedding"]) == (
+        "all",
+        ["valid", "test"],
+        None,
+    )
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)])
@@ -52,13 +67,29 @@ def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, bet
     grid = pl.read_parquet(tmp_path / "o" / "grid.parquet")
     cues = pl.read_parquet(tmp_path / "o" / "cues.parquet")
     found = run_cli(
-        "find", dataset, "--alpha", alpha, "--beta", beta, "--tasks", "all", "--out", tmp_path / "s", "--format", "json"
+        "find",
+        dataset,
+        "--alpha",
+        alpha,
+        "--beta",
+        beta,
+        "--tasks",
+        "all",
+        "--out",
+        tmp_path / "s",
+        "--format",
+        "json",
     )
     sets = {(record["task"], record["split"]): record for record in found.json["sets"]}
     suite = nooch.load_suite(tmp_path / "s")
-    for row in grid.filter(pl.col("task") != "all tasks", alpha=alpha, beta=beta).iter_rows(named=True):
+    for row in grid.filter(pl.col("task") != "all tasks", alpha=alpha, beta=beta).iter_rows(
+        named=True
+    ):
         record = sets.get((row["task"], row["split"]), {"hard_positives": 0, "hard_negatives": 0})
-        assert (row["hard_positives"], row["hard_negatives"]) == (record["hard_positives"], record["hard_negatives"])
+        assert (row["hard_positives"], row["hard_negatives"]) == (
+            record["hard_positives"],
+            record["hard_negatives"],
+        )
         n_cues = cues.filter(task=row["task"], alpha=alpha)["n_cues"].item()
         assert n_cues == len(suite.header.criteria["ce"].cues.get(row["task"], []))
     assert sets
@@ -79,7 +110,11 @@ def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
     ]
     done = run_cli("sweep-thresholds", dataset, *words, "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    assert (done.json["alpha"], done.json["beta"], done.json["splits"]) == ([0.04], [0.3, 0.1, 0.2], ["test"])
+    assert (done.json["alpha"], done.json["beta"], done.json["splits"]) == (
+        [0.04],
+        [0.3, 0.1, 0.2],
+        ["test"],
+    )
     equal = pl.read_parquet(tmp_path / "out" / "equal.parquet")
     assert done.json["equal"] == equal.to_dicts()
     grid = pl.read_parquet(tmp_path / "out" / "grid.parquet")
@@ -90,7 +125,16 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
     data = nooch.load_dataset(dataset)
     values = np.random.default_rng(0).normal(size=(len(data), 4))
     np.savez(tmp_path / "e.npz", image_ids=data.image_ids, embeddings=values)
-    words = ["--tau", "-0.5:0.5:3", "--encoder", tmp_path / "e.npz", "--tasks", "car", "--out", tmp_path / "out"]
+    words = [
+        "--tau",
+        "-0.5:0.5:3",
+        "--encoder",
+        tmp_path / "e.npz",
+        "--tasks",
+        "car",
+        "--out",
+        tmp_path / "out",
+    ]
     done = run_cli("sweep-thresholds", dataset, *words, "--format", "json")
     assert done.code == 0, done.err
     assert done.json["tau"] == [-0.5, 0.0, 0.5]
@@ -101,11 +145,16 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
             "--splits", row["split"], "--out", tmp_path / "suite", "--overwrite", "--format", "json",
         )  # fmt: skip
         (record,) = found.json["sets"]
-        assert (row["hard_positives"], row["hard_negatives"]) == (record["hard_positives"], record["hard_negatives"])
+        assert (row["hard_positives"], row["hard_negatives"]) == (
+            record["hard_positives"],
+            record["hard_negatives"],
+        )
 
 
 def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
-    done = run_cli("sweep-thresholds", dataset, "--alpha", "0.9", "--beta", "0.9", "--out", tmp_path / "out")
+    done = run_cli(
+        "sweep-thresholds", dataset, "--alpha", "0.9", "--beta", "0.9", "--out", tmp_path / "out"
+    )
     assert done.code == 0, done.err
     assert "no point of the grid has hard images on both sides" in done.err
 
@@ -126,7 +175,10 @@ def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
         (["--alpha", "0.1", "--beta", "-0.1"], "beta reaches from -0.1"),
         (["--alpha", "nan", "--beta", "0.1"], "alpha reaches from nan"),
         (["--alpha", "0:inf:3", "--beta", "0.1"], "alpha reaches"),
-        (["--alpha", "0.1", "--beta", "0.1", "--encoder", "lexical"], "--encoder: an encoder is for the gist"),
+        (
+            ["--alpha", "0.1", "--beta", "0.1", "--encoder", "lexical"],
+            "--encoder: an encoder is for the gist",
+        ),
         (["--tau", "0.5"], "give --encoder"),
         (["--tau", "0:3:4", "--encoder", "e.npz"], "tau reaches from 0 to 3"),
         (["--tau", "0.5", "--encoder", "no-such-model"], "no-such-model"),
@@ -134,7 +186,9 @@ def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
         (["--alpha", "0.1", "--beta", "0.1", "--splits", "tset"], "did you mean test"),
     ],
 )
-def test_wrong_options_end_with_code_2_and_leave_nothing(dataset, run_cli, tmp_path, words, message):
+def test_wrong_options_end_with_code_2_and_leave_nothing(
+    dataset, run_cli, tmp_path, words, message
+):
     data = nooch.load_dataset(dataset)
     np.savez(tmp_path / "e.npz", image_ids=data.image_ids, embeddings=np.ones((len(data), 2)))
     done = run_cli("sweep-thresholds", dataset, *words, "--out", tmp_path / "out", cwd=tmp_path)
@@ -146,7 +200,16 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(dataset, run_cli, tmp_p
 
 
 def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
-    words = ["sweep-thresholds", dataset, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out"]
+    words = [
+        "sweep-thresholds",
+        dataset,
+        "--alpha",
+        "0.05",
+        "--beta",
+        "0.1",
+        "--out",
+        tmp_path / "out",
+    ]
     assert run_cli(*words).code == 0
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     done = run_cli(*words)
@@ -161,7 +224,9 @@ def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
 
 
 def test_a_dataset_that_is_none(run_cli, tmp_path):
-    done = run_cli("sweep-thresholds", tmp_path, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out")
+    done = run_cli(
+        "sweep-thresholds", tmp_path, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out"
+    )
     assert done.code == 2
     assert "is no dataset" in done.err
     assert not (tmp_path / "out").exists()
@@ -169,6 +234,8 @@ def test_a_dataset_that_is_none(run_cli, tmp_path):
 
 def test_an_altered_dataset(dataset, run_cli, tmp_path):
     shutil.copy(dataset / "images.parquet", dataset / "areas.parquet")
-    done = run_cli("sweep-thresholds", dataset, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out")
+    done = run_cli(
+        "sweep-thresholds", dataset, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out"
+    )
     assert done.code == 2
     assert "areas.parquet" in done.err

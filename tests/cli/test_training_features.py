@@ -27,18 +27,32 @@ def weights(tmp_path):
 
 
 def test_pixels_then_features(data, weights, run_cli, tmp_path):
-    done = run_cli("pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 40, "--format", "json")
+    done = run_cli(
+        "pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 40, "--format", "json"
+    )
     assert done.code == 0, done.err
     cache = PixelCache.load(tmp_path / "px", data)
     assert done.json == {
         "pixels": str(tmp_path / "px"), "images": 6, "size": [40, 40], "bytes": 6 * 40 * 40 * 3,
         "codec": cache.header.made["codec"], "identity": cache.identity,
     }  # fmt: skip
-    given = ("features", tmp_path / "dataset", "--backbone", weights, "--pixels", tmp_path / "px", "--device", "cpu")
+    given = (
+        "features",
+        tmp_path / "dataset",
+        "--backbone",
+        weights,
+        "--pixels",
+        tmp_path / "px",
+        "--device",
+        "cpu",
+    )
     done = run_cli(*given, "--out", tmp_path / "f", "--batch", 4)
     assert done.code == 0, done.err
     assert "6 images x 16 features of resnet at 40 x 40" in done.out
-    assert f"next: nooch bench {tmp_path / 'dataset'} SUITE --features {tmp_path / 'f'}" in " ".join(done.out.split())
+    assert (
+        f"next: nooch bench {tmp_path / 'dataset'} SUITE --features {tmp_path / 'f'}"
+        in " ".join(done.out.split())
+    )
     made = load_features(tmp_path / "f", data)
     assert made.header.made["backbone"]["preprocessing"]["size"] == [40, 40]
     done = run_cli(*given, "--out", tmp_path / "f", "--half", "--overwrite", "--format", "json")
@@ -47,15 +61,27 @@ def test_pixels_then_features(data, weights, run_cli, tmp_path):
 
 
 def test_text_names_the_next_step(data, run_cli, tmp_path):
-    done = run_cli("pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 16, "--codec", "pil")
+    done = run_cli(
+        "pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 16, "--codec", "pil"
+    )
     assert "6 images of 16 x 16, 0 MB, codec pil" in done.out
-    assert f"next: nooch features {tmp_path / 'dataset'} --pixels {tmp_path / 'px'} --backbone" in " ".join(
-        done.out.split()
+    assert (
+        f"next: nooch features {tmp_path / 'dataset'} --pixels {tmp_path / 'px'} --backbone"
+        in " ".join(done.out.split())
     )
 
 
 def test_features_of_images_at_the_backbones_size(data, weights, run_cli, tmp_path):
-    done = run_cli("features", tmp_path / "dataset", "--backbone", weights, "--out", tmp_path / "f", "--format", "json")
+    done = run_cli(
+        "features",
+        tmp_path / "dataset",
+        "--backbone",
+        weights,
+        "--out",
+        tmp_path / "f",
+        "--format",
+        "json",
+    )
     assert done.code == 0, done.err
     assert done.json["backbone"]["preprocessing"]["size"] == [32, 32]
     done = run_cli(
@@ -82,14 +108,34 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     refused(*features, weights, "--device", "cuda:77", words=["no device 'cuda:77'"])
     refused(*features, weights, "--pixels", out, "--images", out, words=["exclude each other"])
     run_cli("pixels", dataset, "--out", tmp_path / "px", "--size", 32)
-    refused(*features, weights, "--pixels", tmp_path / "px", "--size", 40, words=["--size 40", "holds 32 x 32"])
+    refused(
+        *features,
+        weights,
+        "--pixels",
+        tmp_path / "px",
+        "--size",
+        40,
+        words=["--size 40", "holds 32 x 32"],
+    )
     header = json.loads((tmp_path / "px" / "pixels.json").read_bytes())
     header["blocks"] = ["0" * 64]
     (tmp_path / "px" / "pixels.json").write_text(json.dumps(header))
-    refused(*features, weights, "--pixels", tmp_path / "px", words=["was altered", "nooch pixels DATASET"])
+    refused(
+        *features,
+        weights,
+        "--pixels",
+        tmp_path / "px",
+        words=["was altered", "nooch pixels DATASET"],
+    )
     refused("pixels", dataset, "--out", tmp_path / "px", words=["exists already", "--overwrite"])
     refused("pixels", dataset, "--out", out, "--codec", "quick", words=["'quick' is no codec"])
     (tmp_path / "images" / "002.jpg").unlink()
-    refused("pixels", dataset, "--out", out, words=["1 of 6 images are not there: 2 (002.jpg)", "--images"])
+    refused(
+        "pixels",
+        dataset,
+        "--out",
+        out,
+        words=["1 of 6 images are not there: 2 (002.jpg)", "--images"],
+    )
     refused(*features, weights, words=["1 of 6 images are not there: 2 (002.jpg)"])
     assert not out.exists()

@@ -85,5 +85,7 @@ def test_little_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     swept = run_cli("sweep-thresholds", few, *grid, "--out", tmp_path / "sweep")
     assert swept.code == 2
     assert "would be left out" in swept.err
-    swept = run_cli("sweep-thresholds", few, *grid, "--allow-unannotated", "--out", tmp_path / "sweep")
+    swept = run_cli(
+        "sweep-thresholds", few, *grid, "--allow-unannotated", "--out", tmp_path / "sweep"
+    )
     assert swept.code == 0, swept.err

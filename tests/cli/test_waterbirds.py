@@ -8,7 +8,16 @@ from birds import cub_folder, places_folder
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
 
-FIND = ["find", "--criterion", "attribute", "--preset", "waterbirds", "--splits", "train,test", "--out"]
+FIND = [
+    "find",
+    "--criterion",
+    "attribute",
+    "--preset",
+    "waterbirds",
+    "--splits",
+    "train,test",
+    "--out",
+]
 
 
 @pytest.fixture
@@ -56,7 +65,10 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
     data = load_dataset(tmp_path / "data")
     assert data.image_root == str((tmp_path / "birds").resolve())
     test = data.select("test")
-    files = [predictions(test, tmp_path / f"{name}.csv", place) for name, place in (("bird", 0.0), ("place", 8.0))]
+    files = [
+        predictions(test, tmp_path / f"{name}.csv", place)
+        for name, place in (("bird", 0.0), ("place", 8.0))
+    ]
     scored = run_cli("waterbirds", "score", tmp_path / "suite", *files, "--format", "json")
     assert scored.code == 0, scored.err
     bird, place = scored.json
@@ -82,18 +94,26 @@ def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
         "evaluate", tmp_path / "suite", file, "--average", "train", "--average", "uniform", "--by", "group", "--format", "json"
     ).json["scores"]  # fmt: skip
     value = {(row["metric"], row["subset"], row["group"]): row["value"] for row in rows}
-    assert scored["worst_group_error"] == max(value["error", f"hard_{side}", None] for side in ("positive", "negative"))
+    assert scored["worst_group_error"] == max(
+        value["error", f"hard_{side}", None] for side in ("positive", "negative")
+    )
     assert scored["auc_hard"] == value["auc", "hard", None]
     assert scored["error_over_images"] == value["error", "all", None]
     assert scored["error_by_training_groups"] == pytest.approx(value["error", "avg:train", None])
     assert scored["error_mean_of_groups"] == pytest.approx(value["error", "avg:uniform", None])
-    groups = [row["value"] for row in rows if row["metric"] == "nll" and row["subset"] == "all" and row["group"]]
+    groups = [
+        row["value"]
+        for row in rows
+        if row["metric"] == "nll" and row["subset"] == "all" and row["group"]
+    ]
     assert len(groups) == 4
     assert scored["worst_of_four_nll"] == max(groups)
 
 
 def test_the_genuine_table(shared_data, run_cli, tmp_path):
-    done = run_cli("import", "waterbirds", shared_data / "waterbirds", tmp_path / "data", "--format", "json")
+    done = run_cli(
+        "import", "waterbirds", shared_data / "waterbirds", tmp_path / "data", "--format", "json"
+    )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     assert "image files are not below" in done.err
@@ -118,7 +138,9 @@ def test_what_make_refuses(folders, run_cli, tmp_path):
     cub, places = folders
 
     def refused(*words, said):
-        done = run_cli("waterbirds", "make", "--cub", cub, "--places", places, tmp_path / "out", *words)
+        done = run_cli(
+            "waterbirds", "make", "--cub", cub, "--places", places, tmp_path / "out", *words
+        )
         assert (done.code, done.out) == (2, "")
         assert said in done.err
         assert not (tmp_path / "out").exists()
@@ -148,9 +170,17 @@ def test_what_score_refuses(shared_data, run_cli, tmp_path):
         tmp_path / "suite",
     )
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv")
-    assert "'valid' is no split" in run_cli("waterbirds", "score", tmp_path / "suite", file, "--split", "valid").err
+    assert (
+        "'valid' is no split"
+        in run_cli("waterbirds", "score", tmp_path / "suite", file, "--split", "valid").err
+    )
     (tmp_path / "data").rename(tmp_path / "moved")
     gone = run_cli("waterbirds", "score", tmp_path / "suite", file)
     assert gone.code == 2
     assert "give --dataset" in gone.err
-    assert run_cli("waterbirds", "score", tmp_path / "suite", file, "--dataset", tmp_path / "moved").code == 0
+    assert (
+        run_cli(
+            "waterbirds", "score", tmp_path / "suite", file, "--dataset", tmp_path / "moved"
+        ).code
+        == 0
+    )

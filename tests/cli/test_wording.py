@@ -19,4 +19,9 @@ def test_durations(seconds, text):
 
 def test_counts_and_sizes():
     assert [counted(n, "job") for n in (0, 1, 1024)] == ["0 jobs", "1 job", "1,024 jobs"]
-    assert [human_size(n) for n in (6, 1500, 26_000_000, 3.4e15)] == ["6 bytes", "1.5 kB", "26 MB", "3,400 TB"]
+    assert [human_size(n) for n in (6, 1500, 26_000_000, 3.4e15)] == [
+        "6 bytes",
+        "1.5 kB",
+        "26 MB",
+        "3,400 TB",
+    ]

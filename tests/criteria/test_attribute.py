@@ -28,7 +28,9 @@ def dataset(presence=None, **columns):
         presence[: n // 2, 0] = 0.2
         presence[0, 1] = 0.5
     classes = CLASSES[: presence.shape[1]]
-    return Dataset.build(pl.DataFrame({"image_id": range(n), **columns}), classes, csr_array(presence))
+    return Dataset.build(
+        pl.DataFrame({"image_id": range(n), **columns}), classes, csr_array(presence)
+    )
 
 
 def times(*texts):
@@ -184,7 +186,9 @@ def test_unknown_task():
 
 
 @pytest.mark.parametrize("name", ["y", "label", "bird"])
-@pytest.mark.parametrize("values", [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]])
+@pytest.mark.parametrize(
+    "values", [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
+)
 def test_a_column_called_as_the_label_is_ambiguous(name, values):
     data = dataset(**{name: values})
     with pytest.raises(ParameterError, match=rf"name {name} is ambiguous.*a column[\s\S]*rename"):
@@ -196,7 +200,9 @@ def test_a_column_called_as_the_label_is_ambiguous(name, values):
 
 @pytest.mark.parametrize("values", [[1, 1, 0, 0], [1.0, 1.0, 0.0, 0.0], [True, True, False, False]])
 def test_a_column_that_is_the_label_is_not_ambiguous(values):
-    assert marked("y = 1 AND label = 1 AND bird = 1", dataset(y=values, label=values, bird=values)) == [0, 1]
+    assert marked(
+        "y = 1 AND label = 1 AND bird = 1", dataset(y=values, label=values, bird=values)
+    ) == [0, 1]
 
 
 def test_a_class_called_y_is_ambiguous():
@@ -221,9 +227,15 @@ def test_a_column_goes_before_a_class():
         ("camera", "condition where camera \\(String\\) stands, which is text"),
         ("y AND place = 1", "condition where y"),
         ("NOT year", "condition where year"),
-        ("camera = 3", "camera \\(String\\) is text and cannot be compared with 3[\\s\\S]*quotes: '3'"),
+        (
+            "camera = 3",
+            "camera \\(String\\) is text and cannot be compared with 3[\\s\\S]*quotes: '3'",
+        ),
         ("3 = camera", "camera \\(String\\) is text"),
-        ("place = 'x'", "place \\(Int64\\) is a number and cannot be compared with 'x'[\\s\\S]*without quotes"),
+        (
+            "place = 'x'",
+            "place \\(Int64\\) is a number and cannot be compared with 'x'[\\s\\S]*without quotes",
+        ),
         ("place IN (1, 'x')", "place \\(Int64\\) is a number"),
         ("place BETWEEN 0 AND 'x'", "place \\(Int64\\) is a number"),
         ("place = camera", "place \\(Int64\\) is a number.*camera \\(String\\)[\\s\\S]*one type"),
@@ -344,7 +356,9 @@ def test_logic_has_three_values(phi, expected):
     ],
 )
 def test_what_is_no_number_is_an_error(phi, count, ids):
-    with pytest.raises(InputError, match=rf"{count} of 4 images, such as {ids}: 0/0, x % 0 or ln[\s\S]*guard it"):
+    with pytest.raises(
+        InputError, match=rf"{count} of 4 images, such as {ids}: 0/0, x % 0 or ln[\s\S]*guard it"
+    ):
         marked(phi, dataset(**HOLES))
 
 
@@ -408,7 +422,10 @@ def test_unseen_needs_one_type():
 def test_several_unseen():
     data = dataset(**FOUR)
     train = data.select(rows=np.array([0, 1]))
-    assert marked("unseen(camera) AND NOT UNSEEN(kind) OR unseen(width)", data, train=train) == [2, 3]
+    assert marked("unseen(camera) AND NOT UNSEEN(kind) OR unseen(width)", data, train=train) == [
+        2,
+        3,
+    ]
 
 
 # As JSON, and in words
@@ -463,7 +480,11 @@ def test_json_that_does_not_fit(content):
     [
         ("place != y", 0, "place = 0 and y = 1, so place != y holds: out of context"),
         ("place != y", 1, "place = 1 and y = 1, so place != y does not hold: in context"),
-        ("day > '2013-01-01'", 0, "day = 2012-12-31, so day > '2013-01-01' does not hold: in context"),
+        (
+            "day > '2013-01-01'",
+            0,
+            "day = 2012-12-31, so day > '2013-01-01' does not hold: in context",
+        ),
         (
             "camera = 'x' OR f > 1 OR night",
             2,
@@ -561,7 +582,9 @@ def test_waterbirds():
     table = pl.read_csv(WATERBIRDS)
     split = pl.col("split").replace_strict({0: "train", 1: "valid", 2: "test"})
     images = table.select(image_id="img_id", split=split, place="place", y="y")
-    data = Dataset.build(images, ["waterbird"], csr_array(table["y"].to_numpy().reshape(-1, 1).astype(np.float64)))
+    data = Dataset.build(
+        images, ["waterbird"], csr_array(table["y"].to_numpy().reshape(-1, 1).astype(np.float64))
+    )
     train = data.select("train")
     fitted = Attribute(preset("waterbirds")).fit(train, ["waterbird"])
     marks, labels = fitted.phi(train, "waterbird"), train.labels("waterbird")

@@ -24,7 +24,9 @@ def dataset(car, bus=None, split="all"):
     columns = {"context_car": pl.Series(car, dtype=pl.Float64)}
     columns |= {} if bus is None else {"context_bus": pl.Series(bus, dtype=pl.Float64)}
     presence = csr_array(np.column_stack([np.arange(n) % 2, np.arange(n) % 3 == 0]).astype(float))
-    frame = pl.DataFrame({"image_id": range(n), "split": [split] * n if isinstance(split, str) else split, **columns})
+    frame = pl.DataFrame(
+        {"image_id": range(n), "split": [split] * n if isinstance(split, str) else split, **columns}
+    )
     return Dataset.build(frame, ("car", "bus"), presence)
 
 
@@ -36,7 +38,11 @@ def test_hard_images_are_those_of_a_loop(values, tau):
         if ("own", task, "all") not in suite.keys:
             continue
         found = suite.set("own", task, "all")
-        known = [(i, v[place]) for i, v in enumerate(values) if v[place] is not None and not math.isnan(v[place])]
+        known = [
+            (i, v[place])
+            for i, v in enumerate(values)
+            if v[place] is not None and not math.isnan(v[place])
+        ]
         present = data.labels(task)
         assert found.ids("hard_positive") == [i for i, v in known if present[i] and v < tau]
         assert found.ids("hard_negative") == [i for i, v in known if not present[i] and v > tau]
@@ -45,7 +51,9 @@ def test_hard_images_are_those_of_a_loop(values, tau):
 
 def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():
     data = dataset([0.0, 1.0])
-    data = Dataset.build(data.images.with_columns(usual=pl.Series([3, 7], dtype=pl.UInt8)), data.classes, data.areas)
+    data = Dataset.build(
+        data.images.with_columns(usual=pl.Series([3, 7], dtype=pl.UInt8)), data.classes, data.areas
+    )
     fitted = ContextScores("usual").fit(data, ["car", "bus"])
     assert fitted.supports(data, ["car", "bus"]).tolist() == [[3, 3], [7, 7]]
 
@@ -53,8 +61,13 @@ def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():
 def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
     random = np.random.default_rng(0)
     split = random.choice(["train", "valid", "test"], 300).tolist()
-    data = dataset(random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist(), split)
-    criteria = {"first": ContextScores("context_{task}", 0.5), "second": ContextScores("context_bus")}
+    data = dataset(
+        random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist(), split
+    )
+    criteria = {
+        "first": ContextScores("context_{task}", 0.5),
+        "second": ContextScores("context_bus"),
+    }
     save_suite(find(data, criteria, match="first"), tmp_path / "whole")
     save_dataset(divide(data, 4), tmp_path / "parts")
     find(open_dataset(tmp_path / "parts"), criteria, match="first", out=tmp_path / "suite")
@@ -85,10 +98,23 @@ def test_json_gives_it_back():
 
 def test_what_is_no_column_of_supports_is_refused():
     data = dataset([0.0, 1.0])
-    fails(lambda: ContextScores("context_{task}").fit(data, ["bus"]), "context_bus", "context_car", kind=ParameterError)
+    fails(
+        lambda: ContextScores("context_{task}").fit(data, ["bus"]),
+        "context_bus",
+        "context_car",
+        kind=ParameterError,
+    )
     words = Dataset.build(data.images.with_columns(word=pl.lit("a")), data.classes, data.areas)
-    fails(lambda: ContextScores("word").fit(words, ["car"]), "column word holds String", kind=ParameterError)
+    fails(
+        lambda: ContextScores("word").fit(words, ["car"]),
+        "column word holds String",
+        kind=ParameterError,
+    )
     fails(lambda: ContextScores("context_car", math.nan), "tau is nan", kind=ParameterError)
     endless = dataset([0.0, math.inf])
     fitted = ContextScores("context_car").fit(endless, ["car"])
-    fails(lambda: fitted.support(endless, "car"), "context_car is infinite for images 1", kind=InputError)
+    fails(
+        lambda: fitted.support(endless, "car"),
+        "context_car is infinite for images 1",
+        kind=InputError,
+    )

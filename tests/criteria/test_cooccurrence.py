@@ -65,7 +65,9 @@ def test_sets_equal_the_rule_applied_image_by_image(collection, alpha, beta):
             assert challenge.labels.tolist() == [task in images[i - 1] for i in ids]
             subsets = [SUBSETS[code] for code in challenge.subset]
             assert subsets == [naive_ce_subset(images[i - 1], cues, task, beta) for i in ids]
-            assert challenge.support.tolist() == [max(images[i - 1].get(c, 0.0) for c in cues) for i in ids]
+            assert challenge.support.tolist() == [
+                max(images[i - 1].get(c, 0.0) for c in cues) for i in ids
+            ]
 
 
 @given(collections(), st.data())
@@ -82,8 +84,13 @@ def test_order_of_images_is_of_no_effect(collection, data):
 def test_parts_merge_to_the_whole(collection, parts):
     images, classes, _ = collection
     data, criterion = dataset_of(images, classes), CE()
-    shards = [data.select(rows=np.flatnonzero(np.array(parts[: len(images)]) == part)) for part in range(4)]
-    merged = criterion.finish(criterion.merge(criterion.partial(shard) for shard in shards), classes)
+    shards = [
+        data.select(rows=np.flatnonzero(np.array(parts[: len(images)]) == part))
+        for part in range(4)
+    ]
+    merged = criterion.finish(
+        criterion.merge(criterion.partial(shard) for shard in shards), classes
+    )
     whole = criterion.fit(data)
     assert np.array_equal(merged.state.counts, whole.state.counts)
     np.testing.assert_allclose(merged.state.sums, whole.state.sums, atol=1e-12)
@@ -134,9 +141,16 @@ def test_saved_and_read_back_gives_the_same(collection):
 
 
 def test_equality_with_beta_is_neither_hard():
-    data = dataset_of([{"Y": 0.01, "A": 0.1}, {"A": 0.1}, {"Y": 0.01, "A": 0.0999}, {"A": 0.1001}], ["Y", "A"])
+    data = dataset_of(
+        [{"Y": 0.01, "A": 0.1}, {"A": 0.1}, {"Y": 0.01, "A": 0.0999}, {"A": 0.1001}], ["Y", "A"]
+    )
     challenge = find(data, {"ce": CE(cues={"Y": ["A"]})}, tasks=["Y"]).set("ce", "Y", "all")
-    assert [SUBSETS[c] for c in challenge.subset] == ["easy", "easy", "hard_positive", "hard_negative"]
+    assert [SUBSETS[c] for c in challenge.subset] == [
+        "easy",
+        "easy",
+        "hard_positive",
+        "hard_negative",
+    ]
 
 
 def test_a_class_present_with_area_zero_is_a_positive_and_a_cue_of_area_zero_is_absent_context():
@@ -188,8 +202,14 @@ def test_unknown_areas_are_refused():
 def test_explanations_tell_area_beta_and_strength():
     data = dataset_of([{"Y": 0.1, "A": 0.41}, {"A": 0.05}], ["Y", "A"])
     fitted = CE().fit(data)
-    assert fitted.explain(data.select(rows=np.array([0])), "Y") == "A covers 41 % > 10 % (A(A, Y) = 0.31)"
-    assert fitted.explain(data.select(rows=np.array([1])), "Y") == "A covers 5 % < 10 % (A(A, Y) = 0.31)"
+    assert (
+        fitted.explain(data.select(rows=np.array([0])), "Y")
+        == "A covers 41 % > 10 % (A(A, Y) = 0.31)"
+    )
+    assert (
+        fitted.explain(data.select(rows=np.array([1])), "Y")
+        == "A covers 5 % < 10 % (A(A, Y) = 0.31)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +233,9 @@ def test_given_cues_that_are_no_classes_are_refused():
         CE(cues={"Y": ["raod"]}).fit(dataset_of([{"Y": 0.1}], ["Y", "road"]))
 
 
-@pytest.mark.parametrize("change", [{"sums": [[1.0]]}, {"counts": [1]}, {"alpha": "x"}, {"classes": 3}, {"sums": "y"}])
+@pytest.mark.parametrize(
+    "change", [{"sums": [[1.0]]}, {"counts": [1]}, {"alpha": "x"}, {"classes": 3}, {"sums": "y"}]
+)
 def test_json_that_does_not_fit_is_refused(change):
     content = CE().fit(dataset_of([{"Y": 0.1}], ["Y", "A"])).to_json()
     with pytest.raises(FormatError, match="no fitted CE criterion"):

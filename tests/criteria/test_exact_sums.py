@@ -21,7 +21,10 @@ def _sums(values, groups):
     return group_sums(presence, np.asarray(values, float), "values")
 
 
-@given(st.lists(st.tuples(NUMBERS, st.booleans(), st.booleans()), min_size=1, max_size=30), st.randoms())
+@given(
+    st.lists(st.tuples(NUMBERS, st.booleans(), st.booleans()), min_size=1, max_size=30),
+    st.randoms(),
+)
 def test_sums_do_not_depend_on_order_or_division_and_are_right(rows, random):
     values, groups = [[row[0]] for row in rows], [row[1:] for row in rows]
     whole = _sums(values, groups)
@@ -29,15 +32,22 @@ def test_sums_do_not_depend_on_order_or_division_and_are_right(rows, random):
     random.shuffle(order)
     cut = random.randrange(len(rows))
     halves = [
-        _sums([values[i] for i in part], [groups[i] for i in part]) for part in (order[:cut], order[cut:]) if part
+        _sums([values[i] for i in part], [groups[i] for i in part])
+        for part in (order[:cut], order[cut:])
+        if part
     ]
     added = halves[0] if len(halves) == 1 else halves[1] + halves[0]
     assert np.array_equal(added.high, whole.high)
     assert np.array_equal(added.low, whole.low)
     for group in range(2):
-        true = sum((Fraction(v[0]) for v, g in zip(values, groups, strict=True) if g[group]), Fraction(0))
+        true = sum(
+            (Fraction(v[0]) for v, g in zip(values, groups, strict=True) if g[group]), Fraction(0)
+        )
         # each number is rounded to 2^-58, the sum to float64
-        assert abs(Fraction(float(whole.values[group, 0])) - true) <= len(rows) * Fraction(1, 2**59) + abs(true) / 2**51
+        assert (
+            abs(Fraction(float(whole.values[group, 0])) - true)
+            <= len(rows) * Fraction(1, 2**59) + abs(true) / 2**51
+        )
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))
@@ -67,11 +77,16 @@ def test_totals_that_do_not_fit_are_refused():
 def test_a_cosine_has_the_same_bits_in_any_company(d):
     random = np.random.default_rng(d)
     units = [
-        v / np.linalg.norm(v, axis=1, keepdims=True) for v in (random.normal(size=(200, d)), random.normal(size=(9, d)))
+        v / np.linalg.norm(v, axis=1, keepdims=True)
+        for v in (random.normal(size=(200, d)), random.normal(size=(9, d)))
     ]
     whole = cosines(*units)
     assert np.abs(whole - units[0] @ units[1].T).max() < 1e-13
-    for rows, columns in (([3], [8]), (range(199, 90, -1), range(1, 4)), (range(0, 200, 7), range(9))):
+    for rows, columns in (
+        ([3], [8]),
+        (range(199, 90, -1), range(1, 4)),
+        (range(0, 200, 7), range(9)),
+    ):
         part = cosines(units[0][list(rows)], units[1][list(columns)])
         assert np.array_equal(part, whole[np.ix_(list(rows), list(columns))])
 

@@ -22,13 +22,17 @@ def embedded(draw):
     """A random collection, its Dataset with an embedding "e", and the vectors by row (None where missing)."""
     images, classes, splits = draw(collections(splits=True))
     vectors = [draw(st.none() | VECTOR) for _ in images]
-    data = dataset_of(images, classes, splits).with_embedding("e", np.array([v or MISSING for v in vectors]))
+    data = dataset_of(images, classes, splits).with_embedding(
+        "e", np.array([v or MISSING for v in vectors])
+    )
     return images, classes, splits, vectors, data
 
 
 def _prototype(images, splits, vectors, task):
     chosen = [
-        v for i, s, v in zip(images, splits, vectors, strict=True) if s == "train" and task in i and v is not None
+        v
+        for i, s, v in zip(images, splits, vectors, strict=True)
+        if s == "train" and task in i and v is not None
     ]
     return [sum(column) / len(chosen) for column in zip(*chosen, strict=True)] if chosen else None
 
@@ -54,8 +58,13 @@ def test_support_is_the_cosine_with_the_mean_of_training_positives(sample):
 def test_parts_merge_to_the_whole_and_json_brings_it_back(sample):
     _, classes, _, _, data = sample
     criterion = Gist("e", 0.4)
-    halves = [data.select(rows=np.arange(0, len(data), 2)), data.select(rows=np.arange(1, len(data), 2))]
-    merged = criterion.finish(criterion.merge(criterion.partial(h, classes) for h in halves), classes)
+    halves = [
+        data.select(rows=np.arange(0, len(data), 2)),
+        data.select(rows=np.arange(1, len(data), 2)),
+    ]
+    merged = criterion.finish(
+        criterion.merge(criterion.partial(h, classes) for h in halves), classes
+    )
     whole = criterion.fit(data, classes)
     np.testing.assert_allclose(merged.state.sums, whole.state.sums, atol=1e-12)
     assert np.array_equal(merged.state.counts, whole.state.counts)

@@ -21,16 +21,29 @@ DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A module of the docs' code, and a dataset in one piece and in parts."""
-    for name, title in (("own_hour", "## A criterion of your own"), ("own_letters", "## An encoder of your own")):
+    for name, title in (
+        ("own_hour", "## A criterion of your own"),
+        ("own_letters", "## An encoder of your own"),
+    ):
         section = DOCS.read_text().partition(title)[2]
-        (tmp_path / f"{name}.py").write_text(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1])
+        (tmp_path / f"{name}.py").write_text(
+            re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+        )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    images = [{"Y": 0.1, "A": 0.3} if n % 3 else {"A": (n % 7) / 9} if n % 2 else {"Y": 0.2} for n in range(80)]
-    data = dataset_of(images, ["Y", "A", "never"], [("train", "valid", "test")[n % 3] for n in range(80)])
+    images = [
+        {"Y": 0.1, "A": 0.3} if n % 3 else {"A": (n % 7) / 9} if n % 2 else {"Y": 0.2}
+        for n in range(80)
+    ]
+    data = dataset_of(
+        images, ["Y", "A", "never"], [("train", "valid", "test")[n % 3] for n in range(80)]
+    )
     hours = pl.Series([(n * 7) % 24 for n in range(80)])
     captions = pl.DataFrame(
-        {"image_id": data.images["image_id"], "caption": [f"scene {n} of{n * 'x'}" for n in range(80)]}
+        {
+            "image_id": data.images["image_id"],
+            "caption": [f"scene {n} of{n * 'x'}" for n in range(80)],
+        }
     )
     data = Dataset.build(data.images.with_columns(hour=hours), data.classes, data.areas, captions)
     save_dataset(data, tmp_path / "whole")
@@ -39,7 +52,17 @@ def folder(tmp_path, monkeypatch):
 
 
 def _find(run_cli, folder, kind, out, *more):
-    words = ["--criterion", "ce", "--criterion", "own_hour:Hour", "--match", "ce", "--cues", "Y=A,A=Y", *more]
+    words = [
+        "--criterion",
+        "ce",
+        "--criterion",
+        "own_hour:Hour",
+        "--match",
+        "ce",
+        "--cues",
+        "Y=A,A=Y",
+        *more,
+    ]
     done = run_cli("find", folder / kind, *words, "--out", folder / out)
     assert done.code == 0, done.err
     return (folder / out / "challenge_sets.parquet").read_bytes()
@@ -56,7 +79,10 @@ def test_it_is_found_in_parts_as_in_one_piece(folder, run_cli):
     assert {s.task for s in header.skipped if s.criterion == "own_hour:Hour"} == {"never"}
     # the same, fitted elsewhere
     assert _find(run_cli, folder, "whole", "three", "--fitted", folder / "one") == whole
-    assert _find(run_cli, folder, "parts", "four", "--fitted", folder / "one", "--engine", "local:1") == whole
+    assert (
+        _find(run_cli, folder, "parts", "four", "--fitted", folder / "one", "--engine", "local:1")
+        == whole
+    )
 
 
 def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypatch):
@@ -65,13 +91,20 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
     options = Options(0.05, 0.1, None, None, None, None, folder / "one")
-    fails(lambda: options.make("own_hour:Hour"), "what class it has when it is fitted", "fitted =", kind=ParameterError)
+    fails(
+        lambda: options.make("own_hour:Hour"),
+        "what class it has when it is fitted",
+        "fitted =",
+        kind=ParameterError,
+    )
 
 
 def test_the_encoder_embeds_in_parts_as_in_one_piece(folder, run_cli):
     for kind, more in (("whole", []), ("parts", ["--engine", "local:2"])):
         done = run_cli("embed", folder / kind, "--encoder", "own_letters:Letters", *more)
         assert done.code == 0, done.err
-    found, expected = (load_dataset(folder / kind).embeddings["letters"] for kind in ("parts", "whole"))
+    found, expected = (
+        load_dataset(folder / kind).embeddings["letters"] for kind in ("parts", "whole")
+    )
     assert found[3].tolist()[:6] == [0, 0, 1, 0, 2, 1]
     assert np.array_equal(found, expected)

@@ -385,13 +385,36 @@ def test_long_chains_are_one_level():
     assert parse("(" * 25 + "a=1" + ")" * 25).names == ("a",)
 
 
-ODD_NAMES = [*WORDS, "sky-other", "", " ", "a b", 'q"q', "*", "^a$", "a.b", "1st", "é", "a = 1 OR b", "-- x", "next"]
+ODD_NAMES = [
+    *WORDS,
+    "sky-other",
+    "",
+    " ",
+    "a b",
+    'q"q',
+    "*",
+    "^a$",
+    "a.b",
+    "1st",
+    "é",
+    "a = 1 OR b",
+    "-- x",
+    "next",
+]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_identifier_reads_as_that_name_everywhere(name):
     word = identifier(name)
-    for template in ("{} = 1", "{} IN (1)", "other != {}", "NOT {}", "unseen({})", "{} IS NULL", "ln({}) > -{}"):
+    for template in (
+        "{} = 1",
+        "{} IN (1)",
+        "other != {}",
+        "NOT {}",
+        "unseen({})",
+        "{} IS NULL",
+        "ln({}) > -{}",
+    ):
         assert set(parse(template.replace("{}", word)).names) - {"other"} == {name}
     assert identifier("place") == "place"
 
@@ -399,7 +422,12 @@ def test_identifier_reads_as_that_name_everywhere(name):
 # What follows holds phi against a naive evaluator that goes row by row.
 
 SEEN = {"i": [0, 1], "f": [0.25, 1], "s": ["a"], "b": [True], "d": ["2013-01-01"]}
-KINDS = {"number": ["i", "j", "f", "y", "cat"], "text": ["s", "t"], "boolean": ["b"], "date": ["d", "e"]}
+KINDS = {
+    "number": ["i", "j", "f", "y", "cat"],
+    "text": ["s", "t"],
+    "boolean": ["b"],
+    "date": ["d", "e"],
+}
 COMPARE = {
     "=": operator.eq,
     "==": operator.eq,
@@ -436,19 +464,29 @@ def rows():
 def dataset(table):
     types = {"i": pl.Int8, "j": pl.Int64, "f": pl.Float64, "s": pl.String, "t": pl.Categorical}
     types |= {"b": pl.Boolean, "d": pl.Date, "e": pl.Date}
-    columns = {name: pl.Series(name, [row[name] for row in table], dtype=kind) for name, kind in types.items()}
+    columns = {
+        name: pl.Series(name, [row[name] for row in table], dtype=kind)
+        for name, kind in types.items()
+    }
     presence = csr_array(np.array([[row["y"], row["cat"]] for row in table], dtype=np.float64))
-    return Dataset.build(pl.DataFrame({"image_id": range(len(table)), **columns}), ["car", "cat"], presence)
+    return Dataset.build(
+        pl.DataFrame({"image_id": range(len(table)), **columns}), ["car", "cat"], presence
+    )
 
 
 @st.composite
 def numbers(draw, depth):
     """A tree of tuples; the second part of each leaf is a name or a value."""
     kind = draw(
-        st.sampled_from(["column", "literal"] if depth == 0 else ["column", "+", "-", "*", "/", "%", "neg", "f"])
+        st.sampled_from(
+            ["column", "literal"] if depth == 0 else ["column", "+", "-", "*", "/", "%", "neg", "f"]
+        )
     )
     if kind in ("column", "literal"):
-        return (kind, draw(st.sampled_from(KINDS["number"]) if kind == "column" else LITERALS["number"]))
+        return (
+            kind,
+            draw(st.sampled_from(KINDS["number"]) if kind == "column" else LITERALS["number"]),
+        )
     if kind in ("/", "%"):
         # leaves only, so that the oracle and float64 agree to the last bit
         left = draw(numbers(depth - 1)) if kind == "/" else draw(numbers(0))
@@ -470,7 +508,11 @@ def operands(draw, kind, depth):
 @st.composite
 def conditions(draw, depth):  # noqa: PLR0911
     choices = ["compare", "compare", "in", "between", "null", "unseen", "b", "literal"]
-    form = draw(st.sampled_from(choices if depth == 0 else [*choices, "AND", "AND", "OR", "OR", "NOT", "NOT"]))
+    form = draw(
+        st.sampled_from(
+            choices if depth == 0 else [*choices, "AND", "AND", "OR", "OR", "NOT", "NOT"]
+        )
+    )
     if form in ("AND", "OR"):
         return (form, draw(conditions(depth - 1)), draw(conditions(depth - 1)))
     if form == "NOT":
@@ -486,7 +528,10 @@ def conditions(draw, depth):  # noqa: PLR0911
     literal = LITERALS[kind].map(lambda value: ("literal", value))
     if form == "compare":
         sides = (left, draw(operands(kind, 2) | literal))
-        return (draw(st.sampled_from(sorted(COMPARE))), *(reversed(sides) if draw(st.booleans()) else sides))
+        return (
+            draw(st.sampled_from(sorted(COMPARE))),
+            *(reversed(sides) if draw(st.booleans()) else sides),
+        )
     if form == "null":
         return ("null", draw(st.just(left) | conditions(0)), draw(st.booleans()))
     if form == "in":
@@ -524,7 +569,9 @@ def _written(form, parts, rank):  # noqa: PLR0911
     if form == "between":
         return f"{written(parts[0], 5)} BETWEEN {written(parts[1], 5)} AND {written(parts[2], 5)}"
     left = 5 if form in COMPARE else rank
-    return f"{written(parts[0], left)} {form} {written(parts[1], 5 if form in COMPARE else rank + 1)}"
+    return (
+        f"{written(parts[0], left)} {form} {written(parts[1], 5 if form in COMPARE else rank + 1)}"
+    )
 
 
 def _literal(value):
@@ -595,8 +642,12 @@ def check(tree, table):
     text, data = written(tree), dataset(table)
     expected = [naive(tree, row) for row in table]
     # the part with "i" makes sure that the condition looks at an image at all
-    assert marks(f"i IS NULL AND FALSE OR ({text}) IS NULL", data) == [value is None for value in expected]
-    assert marks(f"i IS NULL AND FALSE OR ({text}) IS NOT NULL AND ({text})", data) == [v is True for v in expected]
+    assert marks(f"i IS NULL AND FALSE OR ({text}) IS NULL", data) == [
+        value is None for value in expected
+    ]
+    assert marks(f"i IS NULL AND FALSE OR ({text}) IS NOT NULL AND ({text})", data) == [
+        v is True for v in expected
+    ]
     if None in expected:
         with pytest.raises(InputError, match="no value for"):
             marks(f"(i IS NULL AND FALSE) OR ({text})", data)
@@ -610,7 +661,12 @@ def test_phi_agrees_with_a_naive_evaluator(tree, table):
     check(tree, table)
 
 
-@given(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1), st.lists(rows(), min_size=3, max_size=6))
+@given(
+    st.sampled_from(sorted(COMPARE)),
+    numbers(2),
+    numbers(1),
+    st.lists(rows(), min_size=3, max_size=6),
+)
 @settings(deadline=None, max_examples=300)
 def test_arithmetic_agrees_with_a_naive_evaluator(comparison, left, right, table):
     check((comparison, left, right), table)

@@ -36,11 +36,17 @@ def data():
     made = dataset_of(images, CLASSES, random.choice(["train", "valid", "test"], n).tolist())
     values = present @ random.normal(size=(3, 6)) + random.normal(size=(n, 6))
     values[::20] = np.nan
-    columns = {f"context_{c}": np.where(np.isnan(values[:, 0]), np.nan, values[:, i]) for i, c in enumerate(CLASSES)}
+    columns = {
+        f"context_{c}": np.where(np.isnan(values[:, 0]), np.nan, values[:, i])
+        for i, c in enumerate(CLASSES)
+    }
     return replace(made, images=made.images.with_columns(**columns), embeddings={"e": values})
 
 
-CRITERIA = {"gist": lambda tau: Gist("e", tau), "scores": lambda tau: ContextScores("context_{task}", tau)}
+CRITERIA = {
+    "gist": lambda tau: Gist("e", tau),
+    "scores": lambda tau: ContextScores("context_{task}", tau),
+}
 
 
 @pytest.mark.parametrize("kind", CRITERIA)
@@ -50,7 +56,9 @@ def test_hard_images_are_those_of_a_loop(data, kind):
     for task, (positive, negative) in PAIRS.items():
         for split in ("valid", "test"):
             part = data.select(split)
-            rows = list(zip(part.image_ids, part.labels(task), fitted.support(part, task), strict=True))
+            rows = list(
+                zip(part.image_ids, part.labels(task), fitted.support(part, task), strict=True)
+            )
             found = suite.set(kind, task, split)
             assert found.ids("hard_positive") == [i for i, y, s in rows if y and s < positive]
             assert found.ids("hard_negative") == [i for i, y, s in rows if not y and s > negative]
@@ -70,7 +78,9 @@ def test_a_suite_keeps_them_and_its_fitted_criterion_gives_the_same_sets(data, t
     fitted = FittedGist.from_json(record.fitted)
     assert fitted.criterion == Gist("e", PAIRS)
     again = find(data, {"gist": fitted}, tasks=["cup"])
-    assert again.set("gist", "cup", "test").ids("hard") == first.set("gist", "cup", "test").ids("hard")
+    assert again.set("gist", "cup", "test").ids("hard") == first.set("gist", "cup", "test").ids(
+        "hard"
+    )
     other = find(data, {"gist": fitted.with_tau(0.25)}, tasks=["cup"]).record("gist", "cup", "test")
     assert (other.threshold_positive, other.threshold_negative) == (0.25, 0.25)
 
@@ -81,7 +91,13 @@ def test_parts_give_the_bytes_of_one_piece(data, tmp_path):
     tasks = ["car", "cup", "road"]
     save_suite(find(data, criteria, tasks=tasks, match="scores"), tmp_path / "whole")
     save_dataset(divide(data, 5), tmp_path / "parts")
-    found = find(open_dataset(tmp_path / "parts"), criteria, tasks=tasks, match="scores", out=tmp_path / "suite")
+    found = find(
+        open_dataset(tmp_path / "parts"),
+        criteria,
+        tasks=tasks,
+        match="scores",
+        out=tmp_path / "suite",
+    )
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
     reasons = {s.criterion: s.reason for s in found.header.skipped if s.task == "road"}
@@ -100,7 +116,9 @@ def test_a_threshold_of_valid_is_carried_to_test(data):
     carried = find(data, {"gist": Gist("e", recorded.tau)})
     for task in ("car", "cup"):
         # no ties here: on valid the recorded threshold gives the matched images
-        assert carried.set("gist", task, "valid").ids("hard") == matched.set("gist", task, "valid").ids("hard")
+        assert carried.set("gist", task, "valid").ids("hard") == matched.set(
+            "gist", task, "valid"
+        ).ids("hard")
         record, source = carried.record("gist", task, "test"), matched.record("gist", task, "valid")
         assert record.threshold_positive == source.threshold_positive
         assert record.threshold_negative == source.threshold_negative
@@ -116,13 +134,18 @@ def test_ties_are_noted():
     data = data.with_embedding("e", np.array(vectors)).with_embedding("other", np.array(vectors))
     scores = data.images.with_columns(s=pl.Series([0.0, 0, 1, 1, 1, 0, 0]))
     suite = find(
-        replace(data, images=scores), {"own": ContextScores("s", 0.5), "gist": Gist("e")}, tasks=["car"], match="own"
+        replace(data, images=scores),
+        {"own": ContextScores("s", 0.5), "gist": Gist("e")},
+        tasks=["car"],
+        match="own",
     )
     recorded = suite_thresholds(suite)
     assert recorded.tau["car"][0] == pytest.approx(1)
     assert recorded.notes[0].endswith("all easy by them: car (positives)")
     assert suite.record("gist", "car", "all").hard_positives == 2
-    again = find(data, {"gist": Gist("e", recorded.tau)}, tasks=["car"]).record("gist", "car", "all")
+    again = find(data, {"gist": Gist("e", recorded.tau)}, tasks=["car"]).record(
+        "gist", "car", "all"
+    )
     assert (again.hard_positives, again.hard_negatives) == (0, 1)
 
 
@@ -130,8 +153,12 @@ def test_what_a_suite_cannot_give_is_refused(data):
     suite = find(data, {"ce": CE(cues=CUES), "mine": Gist("e", 0.5)}, tasks=["car"])
     assert suite_thresholds(suite).tau == {"car": (0.5, 0.5)}
     assert suite_thresholds(suite, "ce", "test").tau == {"car": (0.1, 0.1)}
-    fails(lambda: suite_thresholds(suite, "scores"), "no criteria of kind scores", kind=ParameterError)
-    fails(lambda: suite_thresholds(suite, split="train"), "'train' is no split", kind=ParameterError)
+    fails(
+        lambda: suite_thresholds(suite, "scores"), "no criteria of kind scores", kind=ParameterError
+    )
+    fails(
+        lambda: suite_thresholds(suite, split="train"), "'train' is no split", kind=ParameterError
+    )
     two = find(data, {"a": Gist("e", 0.5), "b": Gist("e", 0.4)}, tasks=["car"])
     fails(lambda: suite_thresholds(two), "2 criteria of kind gist", kind=ParameterError)
     splits = find(data, {"gist": Gist("e", 0.5)}, tasks=["car"], splits=["train", "test"])
@@ -144,23 +171,42 @@ def test_tasks_must_be_known_and_all_there(data):
     def found(tau, tasks):
         return find(data, {"gist": Gist("e", tau)}, tasks=tasks)
 
-    fails(lambda: found({"caar": (0, 0), "car": (0, 0)}, ["car"]), "did you mean car", kind=ParameterError)
-    fails(lambda: found(PAIRS, ["car", "road", "rare"]), "no threshold for road, rare", kind=ParameterError)
+    fails(
+        lambda: found({"caar": (0, 0), "car": (0, 0)}, ["car"]),
+        "did you mean car",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: found(PAIRS, ["car", "road", "rare"]),
+        "no threshold for road, rare",
+        kind=ParameterError,
+    )
     assert found(PAIRS, ["car"]).tasks == ("car",)
 
 
 def test_values_out_of_range_are_refused():
-    fails(lambda: Gist("e", {"car": (0.1, math.nan)}), "negatives of car is nan", kind=ParameterError)
+    fails(
+        lambda: Gist("e", {"car": (0.1, math.nan)}), "negatives of car is nan", kind=ParameterError
+    )
     fails(lambda: Gist("e", {"car": (1.1, 0)}), "positives of car is 1.1", kind=ParameterError)
     fails(lambda: Gist("e", {"car": (1.0,)}), "car has 1 numbers", kind=ParameterError)
     fails(lambda: Gist("e", {}), "no task", kind=ParameterError)
-    fails(lambda: ContextScores("c", {"car": (0, math.inf)}), "negatives of car is inf", kind=ParameterError)
+    fails(
+        lambda: ContextScores("c", {"car": (0, math.inf)}),
+        "negatives of car is inf",
+        kind=ParameterError,
+    )
     # of different images: either may be the larger one, as in the paper's Table 6
-    assert Gist("e", {"boat": (0.73, 0.43), "car": (0.47, 0.5)}).tau == {"boat": (0.73, 0.43), "car": (0.47, 0.5)}
+    assert Gist("e", {"boat": (0.73, 0.43), "car": (0.47, 0.5)}).tau == {
+        "boat": (0.73, 0.43),
+        "car": (0.47, 0.5),
+    }
 
 
 def test_tables_are_read(tmp_path):
-    frame = pl.DataFrame({"table": "table6", "task": ["car", "1"], "positive": [0.48, 1], "negative": [0.5, -1.0]})
+    frame = pl.DataFrame(
+        {"table": "table6", "task": ["car", "1"], "positive": [0.48, 1], "negative": [0.5, -1.0]}
+    )
     frame.write_csv(tmp_path / "a.csv")
     frame.write_parquet(tmp_path / "a.parquet")
     frame.write_json(tmp_path / "a.json")
@@ -184,15 +230,22 @@ WRONG = {
 def test_tables_that_are_none_are_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "t.csv").write_text(content)
-    fails(lambda: read_thresholds(tmp_path / "t.csv"), message, kind=InputError, helps=content is not None)
+    fails(
+        lambda: read_thresholds(tmp_path / "t.csv"),
+        message,
+        kind=InputError,
+        helps=content is not None,
+    )
 
 
 def test_json_that_is_no_table_is_refused(tmp_path):
     (tmp_path / "t.json").write_text('[{"task": "car"')
-    fails(lambda: read_thresholds(tmp_path / "t.json"), "cannot be read", kind=InputError, helps=False)
-    pl.DataFrame(schema={"task": pl.String, "positive": pl.Float64, "negative": pl.Float64}).write_parquet(
-        tmp_path / "none.parquet"
+    fails(
+        lambda: read_thresholds(tmp_path / "t.json"), "cannot be read", kind=InputError, helps=False
     )
+    pl.DataFrame(
+        schema={"task": pl.String, "positive": pl.Float64, "negative": pl.Float64}
+    ).write_parquet(tmp_path / "none.parquet")
     fails(lambda: read_thresholds(tmp_path / "none.parquet"), "holds no row", kind=InputError)
 
 

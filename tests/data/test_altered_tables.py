@@ -35,7 +35,9 @@ def _data():
         }
     )
     areas = csr_array(np.tile([[0.2, 0.4, 0.0], [0.0, 0.3, 0.1]], (4, 1)))
-    captions = pl.DataFrame({"image_id": np.repeat(ids, 2), "caption": [f"a boat of {n}" for n in range(16)]})
+    captions = pl.DataFrame(
+        {"image_id": np.repeat(ids, 2), "caption": [f"a boat of {n}" for n in range(16)]}
+    )
     unknown = np.zeros((8, 3), int)
     unknown[::2, 2] = unknown[4, 0] = 1
     return Dataset.build(
@@ -59,13 +61,19 @@ def stored(request, tmp_path):
 def _record(folder, name):
     """Write the size and hash that a file has now into the dataset's header."""
     header = json.loads((folder / "dataset.json").read_text())
-    header["files"][name] = {"sha256": sha256_of(folder / name), "bytes": (folder / name).stat().st_size}
+    header["files"][name] = {
+        "sha256": sha256_of(folder / name),
+        "bytes": (folder / name).stat().st_size,
+    }
     (folder / "dataset.json").write_text(json.dumps(header))
 
 
 def _first(table, **values):
     """The table with other values in its first row."""
-    changed = [pl.Series(name, [value, *table[name][1:]], table[name].dtype) for name, value in values.items()]
+    changed = [
+        pl.Series(name, [value, *table[name][1:]], table[name].dtype)
+        for name, value in values.items()
+    ]
     return table.with_columns(*changed)
 
 
@@ -213,7 +221,9 @@ def test_an_altered_embedding_is_refused(stored, change, run_cli, tmp_path):
     _refused(stored, "embeddings/e", "expected", run_cli, tmp_path)
 
 
-@pytest.mark.parametrize("change", [lambda values: values[:, :2], lambda values: values.astype(np.float64)])
+@pytest.mark.parametrize(
+    "change", [lambda values: values[:, :2], lambda values: values.astype(np.float64)]
+)
 def test_parts_of_an_embedding_that_differ_are_refused(tmp_path, change):
     save_dataset(divide(_data(), 2), tmp_path / "data")
     name = "embeddings/e/part-0000001.npy"
@@ -227,14 +237,22 @@ def test_parts_with_other_columns_are_refused(tmp_path):
     name = "images/part-0000001.parquet"
     pl.read_parquet(tmp_path / "data" / name).drop("place").write_parquet(tmp_path / "data" / name)
     _record(tmp_path / "data", name)
-    fails(lambda: load_dataset(tmp_path / "data"), f"{name}: column place is missing, and String", kind=FormatError)
+    fails(
+        lambda: load_dataset(tmp_path / "data"),
+        f"{name}: column place is missing, and String",
+        kind=FormatError,
+    )
 
 
 @pytest.mark.parametrize("kinds", [{"cab": "thing"}, {"car": "animal"}])
 def test_kinds_of_what_is_no_class_are_refused(stored, kinds):
     header = json.loads((stored.folder / "dataset.json").read_text())
     (stored.folder / "dataset.json").write_text(json.dumps({**header, "kinds": kinds}))
-    fails(lambda: open_dataset(stored.folder), "dataset.json gives kinds of what is no class", kind=FormatError)
+    fails(
+        lambda: open_dataset(stored.folder),
+        "dataset.json gives kinds of what is no class",
+        kind=FormatError,
+    )
 
 
 # suites
@@ -278,7 +296,12 @@ def test_an_altered_table_of_a_suite_is_refused(suite, change, word, run_cli, tm
     buffer = io.BytesIO()
     change(pl.read_parquet(suite / "challenge_sets.parquet")).write_parquet(buffer)
     _alter_suite(suite, buffer.getvalue())
-    fails(lambda: load_suite(suite).set("ce", "boat", "test"), "challenge_sets.parquet", word, kind=FormatError)
+    fails(
+        lambda: load_suite(suite).set("ce", "boat", "test"),
+        "challenge_sets.parquet",
+        word,
+        kind=FormatError,
+    )
     done = run_cli("export", suite, tmp_path / "out", "--to", "npy")
     assert done.code == 2, done.err
     assert "challenge_sets.parquet" in done.err.replace("\n", "")
@@ -315,4 +338,10 @@ def test_altered_predictions_of_a_job_are_refused(tmp_path, change, word):
     frame.write_parquet(tmp_path / "jobs" / "j" / "predictions.parquet")
     assert folder.predictions("j").equals(frame)
     _rewritten(tmp_path / "jobs" / "j" / "predictions.parquet", change)
-    fails(lambda: folder.predictions("j"), "predictions.parquet", word, "delete the job's folder", kind=FormatError)
+    fails(
+        lambda: folder.predictions("j"),
+        "predictions.parquet",
+        word,
+        "delete the job's folder",
+        kind=FormatError,
+    )

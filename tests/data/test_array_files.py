@@ -12,11 +12,17 @@ from nooch.data.array_files import read_array, write_array
 from nooch.errors import InputError
 
 
-@pytest.mark.parametrize("values", [np.arange(7.0), np.zeros((0, 3), np.float32), np.asfortranarray(np.eye(3, 4))])
+@pytest.mark.parametrize(
+    "values", [np.arange(7.0), np.zeros((0, 3), np.float32), np.asfortranarray(np.eye(3, 4))]
+)
 def test_what_is_written_is_read(tmp_path, values):
     write_array(tmp_path / "a.npy", values)
     for found in (read_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
-        assert (found.dtype, found.shape, found.tolist()) == (values.dtype, values.shape, values.tolist())
+        assert (found.dtype, found.shape, found.tolist()) == (
+            values.dtype,
+            values.shape,
+            values.tolist(),
+        )
     assert isinstance(read_array(tmp_path / "a.npy", mapped=True), np.memmap) or not values.size
 
 
@@ -39,10 +45,16 @@ GOOD = _content(np.arange(6, dtype=np.float32).reshape(3, 2))
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", GOOD[:100], GOOD[:-1], b"PK\x03\x04", b"x" * 300])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUMPY", GOOD[:100], GOOD[:-1], b"PK\x03\x04", b"x" * 300]
+)
 def test_what_is_no_array(tmp_path, content, mapped):
     (tmp_path / "a.npy").write_bytes(content)
-    fails(lambda: read_array(tmp_path / "a.npy", mapped=mapped), str(tmp_path / "a.npy"), "cannot be read as an array")
+    fails(
+        lambda: read_array(tmp_path / "a.npy", mapped=mapped),
+        str(tmp_path / "a.npy"),
+        "cannot be read as an array",
+    )
 
 
 def test_objects_and_archives_are_refused(tmp_path):

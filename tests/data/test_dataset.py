@@ -47,7 +47,9 @@ def test_the_order_of_input_is_of_no_effect(sample, rng):
     images, classes, splits = sample
     order = list(range(len(images)))
     rng.shuffle(order)
-    shuffled = dataset_of([images[i] for i in order], classes, [splits[i] for i in order], [i + 1 for i in order])
+    shuffled = dataset_of(
+        [images[i] for i in order], classes, [splits[i] for i in order], [i + 1 for i in order]
+    )
     assert shuffled.fingerprint == dataset_of(images, classes, splits).fingerprint
 
 
@@ -87,7 +89,11 @@ def test_it_is_immutable():
 BAD = {
     "no ids": ({"images": {"id": [1]}}, "images have no column image_id", "columns: id"),
     "an id that is null": ({"images": {"image_id": [1, None]}}, "1 images have no id"),
-    "a repeated id": ({"images": {"image_id": [1, 2, 1]}}, "image ids occur more than once: 1", "each image once"),
+    "a repeated id": (
+        {"images": {"image_id": [1, 2, 1]}},
+        "image ids occur more than once: 1",
+        "each image once",
+    ),
     "ids of 64 bits without sign": (
         {"images": {"image_id": pl.Series([2**64 - 1], dtype=pl.UInt64)}},
         "image ids that are no whole numbers, or too large: 18446744073709551615",
@@ -95,13 +101,38 @@ BAD = {
     ),
     "ids that are infinite": ({"images": {"image_id": [1.0, math.inf]}}, "or too large: inf"),
     "ids of 1e300": ({"images": {"image_id": [1.0, 1e300]}}, "or too large: 1e+300"),
-    "ids with fractions": ({"images": {"image_id": [1.0, 2.5]}}, "no whole numbers, or too large: 2.5"),
-    "a width in words": ({"images": {"image_id": [1], "width": ["wide"]}}, "wrong kind", "integers as width"),
-    "a width of 0": ({"images": {"image_id": [7], "width": [0]}}, "images without extent: 7", "1 pixel and more"),
-    "a negative height": ({"images": {"image_id": [7], "height": [-1]}}, "images without extent: 7"),
-    "an unknown split": ({"images": {"image_id": [1], "split": ["night"]}}, "split names night", "train, valid, test"),
-    "a split that is null": ({"images": {"image_id": [1, 2], "split": ["train", None]}}, "None", "all for every image"),
-    "all beside train": ({"images": {"image_id": [1, 2], "split": ["train", "all"]}}, "split names all, train"),
+    "ids with fractions": (
+        {"images": {"image_id": [1.0, 2.5]}},
+        "no whole numbers, or too large: 2.5",
+    ),
+    "a width in words": (
+        {"images": {"image_id": [1], "width": ["wide"]}},
+        "wrong kind",
+        "integers as width",
+    ),
+    "a width of 0": (
+        {"images": {"image_id": [7], "width": [0]}},
+        "images without extent: 7",
+        "1 pixel and more",
+    ),
+    "a negative height": (
+        {"images": {"image_id": [7], "height": [-1]}},
+        "images without extent: 7",
+    ),
+    "an unknown split": (
+        {"images": {"image_id": [1], "split": ["night"]}},
+        "split names night",
+        "train, valid, test",
+    ),
+    "a split that is null": (
+        {"images": {"image_id": [1, 2], "split": ["train", None]}},
+        "None",
+        "all for every image",
+    ),
+    "all beside train": (
+        {"images": {"image_id": [1, 2], "split": ["train", "all"]}},
+        "split names all, train",
+    ),
     "an unsafe name": (
         {"images": {"image_id": [1], "file_name": ["../a.jpg"]}},
         "lead out of the image folder: ../a.jpg",
@@ -114,7 +145,10 @@ BAD = {
         "class b has area -1 in image 3",
         "fractions of the image",
     ),
-    "an infinite area": ({"areas": [[0, math.inf], [0, 0], [0, 0]]}, "class b has area inf in image 3"),
+    "an infinite area": (
+        {"areas": [[0, math.inf], [0, 0], [0, 0]]},
+        "class b has area inf in image 3",
+    ),
     "an area of 101 images": (
         {"areas": [[0, 0], [0, 0], [101.0, 0]]},
         "class a has area 101 in image 2",
@@ -136,22 +170,52 @@ def test_what_is_refused(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["/a.jpg", "\\a.jpg", "\\\\host\\a.jpg", "..", "../a", "a/..", "a/../b", "a\\..\\b", "C:\\a", "c:a", "a\0b"]
+    "name",
+    [
+        "/a.jpg",
+        "\\a.jpg",
+        "\\\\host\\a.jpg",
+        "..",
+        "../a",
+        "a/..",
+        "a/../b",
+        "a\\..\\b",
+        "C:\\a",
+        "c:a",
+        "a\0b",
+    ],
 )
 def test_file_names_that_lead_out(name):
     names = pl.Series(["fine.jpg", None, name])
-    fails(lambda: check_file_names(names, "table.csv"), "table.csv: file names lead out", "without '..'")
+    fails(
+        lambda: check_file_names(names, "table.csv"),
+        "table.csv: file names lead out",
+        "without '..'",
+    )
 
 
 def test_file_names_that_do_not_lead_out():
     check_file_names(
-        pl.Series(["a.jpg", "a/b.jpg", "..a.jpg", "a../b", "a..b", "...", "train 1/ü.jpg", "a/./b", "12:30.jpg"])
+        pl.Series(
+            [
+                "a.jpg",
+                "a/b.jpg",
+                "..a.jpg",
+                "a../b",
+                "a..b",
+                "...",
+                "train 1/ü.jpg",
+                "a/./b",
+                "12:30.jpg",
+            ]
+        )
     )
     check_file_names(pl.Series([None, None], dtype=pl.String))
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("fire hydrant", "fire_hydrant"), (" a  b\t", "a_b"), ("floor-wood", "floor-wood")]
+    ("text", "name"),
+    [("fire hydrant", "fire_hydrant"), (" a  b\t", "a_b"), ("floor-wood", "floor-wood")],
 )
 def test_class_names(text, name):
     assert class_name(text) == name
@@ -209,7 +273,12 @@ def test_select_by_split_rows_and_ids():
         assert part.embeddings["e"].tolist() == [[1.0], [3.0]]
         assert part.classes == data.classes
     assert data.select() is data
-    fails(lambda: data.select("valid"), "'valid' is no split of the dataset", "test, train", kind=ParameterError)
+    fails(
+        lambda: data.select("valid"),
+        "'valid' is no split of the dataset",
+        "test, train",
+        kind=ParameterError,
+    )
     fails(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8", kind=ParameterError)
 
 
@@ -276,7 +345,10 @@ CHANGES = {
 def test_the_fingerprint_depends_on_images(change):
     areas = [[0.5, 0.0], [0.0, 0.25]]
     assert _build(BASE, areas=areas).fingerprint == _build(BASE, areas=areas).fingerprint
-    assert _build({**BASE, **CHANGES[change]}, areas=areas).fingerprint != _build(BASE, areas=areas).fingerprint
+    assert (
+        _build({**BASE, **CHANGES[change]}, areas=areas).fingerprint
+        != _build(BASE, areas=areas).fingerprint
+    )
 
 
 def test_the_fingerprint_depends_on_classes_areas_and_captions_but_not_on_embeddings():
@@ -293,10 +365,15 @@ def test_the_fingerprint_depends_on_classes_areas_and_captions_but_not_on_embedd
     }
     assert len(prints) == 6
     assert base.with_embedding("e", np.ones((2, 1))).fingerprint == base.fingerprint
-    assert _build(BASE, areas=areas, provenance={"a": 1}, image_root="/x").fingerprint == base.fingerprint
+    assert (
+        _build(BASE, areas=areas, provenance={"a": 1}, image_root="/x").fingerprint
+        == base.fingerprint
+    )
 
 
-@pytest.mark.parametrize("values", [[["a"], ["b", "c"]], [{"x": 1}, {"x": 2}], [b"a", b"\xff"], [[1, None], None]])
+@pytest.mark.parametrize(
+    "values", [[["a"], ["b", "c"]], [{"x": 1}, {"x": 2}], [b"a", b"\xff"], [[1, None], None]]
+)
 def test_attributes_of_any_kind_have_a_fingerprint(values):
     first = _build({"image_id": [1, 2], "a": values}).fingerprint
     assert _build({"image_id": [1, 2], "a": values[::-1]}).fingerprint != first

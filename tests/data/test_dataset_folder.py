@@ -116,7 +116,9 @@ def test_saving_twice_gives_the_same_bytes(tmp_path):
     folders = [save_dataset(_data(), tmp_path / name) for name in "ab"]
     for file in folders[0].rglob("*"):
         if file.is_file():
-            assert file.read_bytes() == (folders[1] / file.relative_to(folders[0])).read_bytes(), file
+            assert file.read_bytes() == (folders[1] / file.relative_to(folders[0])).read_bytes(), (
+                file
+            )
 
 
 # embeddings
@@ -153,7 +155,9 @@ def test_names_that_an_embedding_cannot_have(saved, name, tmp_path):
         kind=ParameterError,
     )
     data = _data().with_embedding(name, np.ones((3, 1)))
-    _fails(lambda: save_dataset(data, tmp_path / "new"), f"{name!r} cannot name", kind=ParameterError)
+    _fails(
+        lambda: save_dataset(data, tmp_path / "new"), f"{name!r} cannot name", kind=ParameterError
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data"]
 
 
@@ -162,7 +166,11 @@ def test_an_embedding_that_cannot_be_written(saved):
     (saved / "embeddings" / "e.npy" / "file").touch()
     (saved / "embeddings" / "e.partial").mkdir()
     _fails(
-        lambda: add_embedding(saved, "e", np.ones((3, 1))), str(saved), "cannot write", kind=OutputError, helps=False
+        lambda: add_embedding(saved, "e", np.ones((3, 1))),
+        str(saved),
+        "cannot write",
+        kind=OutputError,
+        helps=False,
     )
     assert "embeddings/e.npy" not in read_header(saved).files
 
@@ -181,7 +189,13 @@ def test_an_altered_table_is_refused(saved, name):
     content = bytearray((saved / name).read_bytes())
     content[len(content) // 2] ^= 1
     (saved / name).write_bytes(content)
-    _fails(lambda: load_dataset(saved), str(saved), f"{name} was altered", "SHA-256", "import the dataset again")
+    _fails(
+        lambda: load_dataset(saved),
+        str(saved),
+        f"{name} was altered",
+        "SHA-256",
+        "import the dataset again",
+    )
     (saved / name).write_bytes(content[:-1])
     _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
     (saved / name).unlink()
@@ -200,7 +214,12 @@ def test_an_altered_embedding_is_refused(saved, at):
     (saved / EMBEDDING).write_bytes(content)
     # also where the file has its old times again
     os.utime(saved / EMBEDDING, ns=(before.st_atime_ns, before.st_mtime_ns))
-    _fails(lambda: load_dataset(saved), f"{EMBEDDING} was altered", "SHA-256", "import the dataset again")
+    _fails(
+        lambda: load_dataset(saved),
+        f"{EMBEDDING} was altered",
+        "SHA-256",
+        "import the dataset again",
+    )
     _fails(lambda: open_dataset(saved).part(0), f"{EMBEDDING} was altered")
     # what is not read is not hashed
     assert load_dataset(saved, reads=()).embeddings == {}
@@ -245,11 +264,17 @@ def test_a_recorded_embedding_that_is_none_is_refused(saved, values, word):
 RECORD = {"sha256": "0" * 64, "bytes": 0}
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..", "."])
+@pytest.mark.parametrize(
+    "name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..", "."]
+)
 def test_files_outside_the_folder_are_never_opened(saved, name):
     (saved.parent / "outside.txt").touch()
     files = {name: RECORD, **json.loads((saved / "dataset.json").read_text())["files"]}
-    _fails(lambda: load_dataset(_header(saved, files=files)), str(saved), f"names a file outside the folder: {name}")
+    _fails(
+        lambda: load_dataset(_header(saved, files=files)),
+        str(saved),
+        f"names a file outside the folder: {name}",
+    )
 
 
 def test_a_link_out_of_the_folder_is_not_followed(saved):
@@ -266,14 +291,22 @@ def test_impossible_names_are_refused(saved, name):
 
 
 HEADERS = {
-    "a newer version": ({"version": 3}, "holds nooch-dataset version 3", "up to version 2", "install a newer nooch"),
+    "a newer version": (
+        {"version": 3},
+        "holds nooch-dataset version 3",
+        "up to version 2",
+        "install a newer nooch",
+    ),
     "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
     "a version as text": ({"version": "1"}, "cannot be read", "$.version"),
     "files as a list": ({"files": []}, "cannot be read", "$.files"),
     "no files": ({"files": {}}, "does not list images.parquet"),
     "other classes": ({"classes": ["cow", "horse", "unused"]}, "name other classes"),
     "classes twice": ({"classes": ["cow", "fire_hydrant", "cow"]}, "name other classes"),
-    "another number of images": ({"n_images": 4}, "images.parquet has 3 images, dataset.json says 4"),
+    "another number of images": (
+        {"n_images": 4},
+        "images.parquet has 3 images, dataset.json says 4",
+    ),
 }
 
 
@@ -290,14 +323,25 @@ def test_a_newer_version_is_called_that_whatever_it_holds(saved):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}', b'{"format": "nooch-dataset", "version": 1}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"format":"\xff","version":1}',
+        b'{"format": "nooch-dataset", "version": 1}',
+    ],
 )
 def test_a_header_that_cannot_be_read(saved, content):
     (saved / "dataset.json").write_bytes(content)
-    _fails(lambda: load_dataset(saved), "dataset.json", "cannot be read", "import the dataset again")
+    _fails(
+        lambda: load_dataset(saved), "dataset.json", "cannot be read", "import the dataset again"
+    )
 
 
-@pytest.mark.parametrize("act", [load_dataset, read_header, lambda folder: add_embedding(folder, "e", np.ones((3, 1)))])
+@pytest.mark.parametrize(
+    "act", [load_dataset, read_header, lambda folder: add_embedding(folder, "e", np.ones((3, 1)))]
+)
 def test_a_folder_that_is_no_dataset(tmp_path, act):
     for folder in (tmp_path, tmp_path / "missing"):
         _fails(lambda f=folder: act(f), str(folder), "is no dataset", "nooch import")
@@ -333,9 +377,13 @@ def test_a_failure_keeps_what_was_there(saved, monkeypatch):
     assert _left(saved.parent) == ["data"]
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), SystemExit(143), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), SystemExit(143), KeyboardInterrupt()]
+)
 @pytest.mark.parametrize("moved", [0, 1])
-def test_an_interruption_while_folders_change_names_keeps_the_old_one(saved, monkeypatch, error, moved):
+def test_an_interruption_while_folders_change_names_keeps_the_old_one(
+    saved, monkeypatch, error, moved
+):
     rename, calls = Path.rename, []
 
     def interrupt(self, target):
@@ -354,7 +402,13 @@ def test_an_interruption_while_folders_change_names_keeps_the_old_one(saved, mon
 
 def test_overwrite_rules(saved, tmp_path):
     other = dataset_of([{"Y": 0.5}], ["Y"])
-    _fails(lambda: save_dataset(other, saved), str(saved), "exists already", "`overwrite`", kind=OutputError)
+    _fails(
+        lambda: save_dataset(other, saved),
+        str(saved),
+        "exists already",
+        "`overwrite`",
+        kind=OutputError,
+    )
     _same(load_dataset(saved), _data())
     save_dataset(other, saved, overwrite=True)
     _same(load_dataset(saved), other)
@@ -406,9 +460,18 @@ def test_places_that_cannot_be_written(tmp_path, monkeypatch):
             "cannot make the folder",
             kind=OutputError,
         )
-    _fails(lambda: check_output(tmp_path / ("x" * 300)), "cannot be written: File name too long", kind=OutputError)
+    _fails(
+        lambda: check_output(tmp_path / ("x" * 300)),
+        "cannot be written: File name too long",
+        kind=OutputError,
+    )
     monkeypatch.setattr("nooch.files.os.access", lambda *_: False)
-    _fails(lambda: check_output(tmp_path / "x"), str(tmp_path), "no permission to write here", kind=OutputError)
+    _fails(
+        lambda: check_output(tmp_path / "x"),
+        str(tmp_path),
+        "no permission to write here",
+        kind=OutputError,
+    )
 
 
 def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
@@ -438,10 +501,20 @@ def test_a_full_disk_is_told_whoever_finds_it_full(tmp_path):
         with atomic_folder(tmp_path / "x"):
             raise error
 
-    for error in (OSError(28, "No space left on device"), pl.exceptions.ComputeError("parquet: ... (os error 28)")):
-        _fails(lambda e=error: write(e), "x: cannot write: No space left on device", kind=OutputError, helps=False)
+    for error in (
+        OSError(28, "No space left on device"),
+        pl.exceptions.ComputeError("parquet: ... (os error 28)"),
+    ):
+        _fails(
+            lambda e=error: write(e),
+            "x: cannot write: No space left on device",
+            kind=OutputError,
+            helps=False,
+        )
     # what was meant for the user stays as it is, and so do faults of the program
-    _fails(lambda: write(InputError("no such thing")), "no such thing", kind=InputError, helps=False)
+    _fails(
+        lambda: write(InputError("no such thing")), "no such thing", kind=InputError, helps=False
+    )
     with pytest.raises(pl.exceptions.ComputeError, match="another"):
         write(pl.exceptions.ComputeError("another fault"))
     assert _left(tmp_path) == []
@@ -526,10 +599,18 @@ def test_replace_file(tmp_path):
         helps=False,
     )
     (tmp_path / "folder").mkdir()
-    _fails(lambda: replace_file(tmp_path / "folder", b""), "cannot write", kind=OutputError, helps=False)
+    _fails(
+        lambda: replace_file(tmp_path / "folder", b""),
+        "cannot write",
+        kind=OutputError,
+        helps=False,
+    )
     assert _left(tmp_path) == ["folder", "x.json"]
 
 
 def test_sha256(tmp_path):
     (tmp_path / "x").write_bytes(b"abc")
-    assert sha256_of(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (
+        sha256_of(tmp_path / "x")
+        == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )

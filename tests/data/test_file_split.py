@@ -22,7 +22,9 @@ def test_it_is_what_the_table_says(tmp_path, ids, listed, whole):
     # most are one split for each id, and name every image
     rows = [*listed, *((i, "train") for i in ids)] if whole else listed
     rows = list(dict(rows).items()) * 2 if whole else rows
-    path = write(tmp_path / "split.csv", "image_id,split\n" + "".join(f"{i},{name}\n" for i, name in rows))
+    path = write(
+        tmp_path / "split.csv", "image_id,split\n" + "".join(f"{i},{name}\n" for i, name in rows)
+    )
     plan, ordered = SplitPlan(str(path)), sorted(ids)
     named = {i: {MEANS[name] for j, name in rows if i == j} for i in {i for i, _ in rows}}
     if any(len(names) > 1 for names in named.values()) or not ids <= named.keys():

@@ -13,7 +13,15 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset, seal_dataset, write_part
+from nooch.data import (
+    Dataset,
+    divide,
+    load_dataset,
+    open_dataset,
+    save_dataset,
+    seal_dataset,
+    write_part,
+)
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 
@@ -23,16 +31,28 @@ COLUMNS = {
     "tags": st.lists(st.integers(0, 3), max_size=2),
     "annotated_stuff": st.booleans(),
 }
-KINDS = {"place": pl.String, "hour": pl.Int64, "tags": pl.List(pl.Int64), "annotated_stuff": pl.Boolean}
+KINDS = {
+    "place": pl.String,
+    "hour": pl.Int64,
+    "tags": pl.List(pl.Int64),
+    "annotated_stuff": pl.Boolean,
+}
 
 
 @st.composite
 def datasets(draw):
     """Random datasets with attributes, captions, exceptions, kinds and an embedding; ids are numbers or text."""
     images, classes, splits = draw(collections(splits=True))
-    ids = [f"i{n:03d}" for n in range(len(images))] if draw(st.booleans()) else list(range(5, 5 + len(images)))
+    ids = (
+        [f"i{n:03d}" for n in range(len(images))]
+        if draw(st.booleans())
+        else list(range(5, 5 + len(images)))
+    )
     data = dataset_of(images, classes, splits, ids)
-    columns = {name: pl.Series([draw(values) for _ in images], dtype=KINDS[name]) for name, values in COLUMNS.items()}
+    columns = {
+        name: pl.Series([draw(values) for _ in images], dtype=KINDS[name])
+        for name, values in COLUMNS.items()
+    }
     stated = draw(st.none() | st.lists(st.booleans(), min_size=len(images), max_size=len(images)))
     unknown = None if stated is None else np.array(stated)[:, None] & (np.arange(len(classes)) == 0)
     return Dataset.build(
@@ -70,18 +90,35 @@ def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts)
     opened, loaded = open_dataset(folder), load_dataset(folder)
     # in memory it is computed, in a folder it is recorded
     assert opened.fingerprint == loaded.fingerprint == data.fingerprint
-    for whole in (opened, loaded, pickle.loads(pickle.dumps(opened)), pickle.loads(pickle.dumps(loaded))):
-        assert (len(whole), whole.splits, whole.fitting_split) == (len(data), data.splits, data.fitting_split)
-        assert (whole.embedding_names, whole.has_captions, whole.attributes) == (("e",), True, data.attributes)
+    for whole in (
+        opened,
+        loaded,
+        pickle.loads(pickle.dumps(opened)),
+        pickle.loads(pickle.dumps(loaded)),
+    ):
+        assert (len(whole), whole.splits, whole.fitting_split) == (
+            len(data),
+            data.splits,
+            data.fitting_split,
+        )
+        assert (whole.embedding_names, whole.has_captions, whole.attributes) == (
+            ("e",),
+            True,
+            data.attributes,
+        )
         _same(whole, data)
     found = [opened.part(number) for number in range(opened.n_parts)]
     assert len(found) == min(parts, len(data))
     assert pl.concat([part.images for part in found]).equals(data.images)
     assert np.array_equal(
-        np.concatenate([part.areas.toarray() for part in found]), data.areas.toarray(), equal_nan=True
+        np.concatenate([part.areas.toarray() for part in found]),
+        data.areas.toarray(),
+        equal_nan=True,
     )
     assert sum(part.areas.nnz for part in found) == data.areas.nnz
-    assert np.array_equal(np.concatenate([part.embeddings["e"] for part in found]), data.embeddings["e"])
+    assert np.array_equal(
+        np.concatenate([part.embeddings["e"] for part in found]), data.embeddings["e"]
+    )
     assert pl.concat([part.captions for part in found]).equals(data.captions)
     assert sum(0 if part.exceptions is None else part.exceptions.nnz for part in found) == (
         0 if data.exceptions is None else data.exceptions.nnz
@@ -96,7 +133,9 @@ def _captioned(n=40):
     images = [{"Y": i / 99, **({"A": 0.5} if i % 3 else {})} if i % 5 else {} for i in range(n)]
     data = dataset_of(images, ["Y", "A"], ["train", "test"] * (n // 2))
     captions = data.images.select("image_id", caption="split")[::2]
-    made = Dataset.build(data.images, data.classes, data.areas, captions, provenance={"reader": "made up"})
+    made = Dataset.build(
+        data.images, data.classes, data.areas, captions, provenance={"reader": "made up"}
+    )
     return made.with_embedding("e", np.ones((n, 2), np.float32))
 
 
@@ -106,7 +145,13 @@ def _files(folder):
 
 def test_one_part_is_one_file_per_table_and_several_are_folders(tmp_path):
     one = save_dataset(divide(_captioned(), 1), tmp_path / "one")
-    assert _files(one) == ["areas.parquet", "captions.parquet", "dataset.json", "embeddings/e.npy", "images.parquet"]
+    assert _files(one) == [
+        "areas.parquet",
+        "captions.parquet",
+        "dataset.json",
+        "embeddings/e.npy",
+        "images.parquet",
+    ]
     done = []
     two = save_dataset(divide(_captioned(), 2), tmp_path / "two", progress=done.append)
     assert done == [1, 2]
@@ -116,7 +161,11 @@ def test_one_part_is_one_file_per_table_and_several_are_folders(tmp_path):
         "images/part-0000000.parquet", "images/part-0000001.parquet",
     ]  # fmt: skip
     # a stored dataset is written in as many parts as it has, one in memory as one
-    for source, copy in ((open_dataset(two), two), (load_dataset(two), one), (open_dataset(one), one)):
+    for source, copy in (
+        (open_dataset(two), two),
+        (load_dataset(two), one),
+        (open_dataset(one), one),
+    ):
         save_dataset(source, tmp_path / "copy", overwrite=True)
         assert _files(tmp_path / "copy") == _files(copy)
         for name in _files(copy):
@@ -137,11 +186,24 @@ def test_a_folder_of_one_part_file_per_table_stays_readable(tmp_path):
 def test_nothing_is_read_before_it_is_asked_for(tmp_path, monkeypatch):
     save_dataset(divide(_captioned(), 2), tmp_path / "data")
     read, real = [], pl.read_parquet
-    monkeypatch.setattr(pl, "read_parquet", lambda path, **rest: read.append(str(path)) or real(path, **rest))
+    monkeypatch.setattr(
+        pl, "read_parquet", lambda path, **rest: read.append(str(path)) or real(path, **rest)
+    )
     opened = open_dataset(tmp_path / "data")
-    facts = (len(opened), opened.n_parts, opened.classes, opened.splits, opened.fitting_split, opened.kinds)
+    facts = (
+        len(opened),
+        opened.n_parts,
+        opened.classes,
+        opened.splits,
+        opened.fitting_split,
+        opened.kinds,
+    )
     assert facts == (40, 2, ("Y", "A"), {"train": 20, "test": 20}, "train", {})
-    assert (opened.embedding_names, opened.has_captions, opened.folder) == (("e",), True, tmp_path / "data")
+    assert (opened.embedding_names, opened.has_captions, opened.folder) == (
+        ("e",),
+        True,
+        tmp_path / "data",
+    )
     assert opened.header.n_images == 40
     assert "40 images (train 20, test 20), 2 classes" in repr(opened)
     assert len(pickle.dumps(opened)) < 5_000
@@ -173,16 +235,26 @@ def test_a_part_reads_what_is_asked_for(tmp_path):
     ("change", "word"),
     [
         (lambda d: Dataset.build(d.images, ["Y", "B"], d.areas), "other classes than part 0"),
-        (lambda d: Dataset.build(d.images.with_columns(x=1), d.classes, d.areas), "other columns of images"),
         (
-            lambda d: dataclasses.replace(d, captions=pl.DataFrame({"image_id": [3], "caption": ["x"]})),
+            lambda d: Dataset.build(d.images.with_columns(x=1), d.classes, d.areas),
+            "other columns of images",
+        ),
+        (
+            lambda d: dataclasses.replace(
+                d, captions=pl.DataFrame({"image_id": [3], "caption": ["x"]})
+            ),
             "other captions",
         ),
         (lambda d: d.with_embedding("e", np.zeros((len(d), 2))), "other embeddings"),
-        (lambda _: next(divide(_data(), 2)), "begins with image 1, and the part before ends with 2"),
+        (
+            lambda _: next(divide(_data(), 2)),
+            "begins with image 1, and the part before ends with 2",
+        ),
         (lambda d: d.select(rows=np.empty(0, int)), "has no image"),
         (
-            lambda d: Dataset.build(d.images.with_columns(split=pl.lit("train")), d.classes, d.areas),
+            lambda d: Dataset.build(
+                d.images.with_columns(split=pl.lit("train")), d.classes, d.areas
+            ),
             "some parts have splits",
         ),
     ],
@@ -214,9 +286,18 @@ def _unsorted(areas):
 def test_what_is_no_division_is_refused(tmp_path):
     fails(lambda: divide(_data(), 5), "5 parts of 4 images", kind=ParameterError)
     fails(lambda: divide(_data(), 0), "0 parts of 4 images", kind=ParameterError)
-    fails(lambda: save_dataset([], tmp_path / "data"), "one part at least", kind=InputError, helps=False)
+    fails(
+        lambda: save_dataset([], tmp_path / "data"),
+        "one part at least",
+        kind=InputError,
+        helps=False,
+    )
     (tmp_path / "data").mkdir()
-    fails(lambda: save_dataset(divide(_data(), 2), tmp_path / "data"), "exists already", kind=OutputError)
+    fails(
+        lambda: save_dataset(divide(_data(), 2), tmp_path / "data"),
+        "exists already",
+        kind=OutputError,
+    )
 
 
 def test_parts_that_do_not_belong_together_are_refused(tmp_path):
@@ -225,7 +306,11 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path):
     header = json.loads(marker.read_text())
     del header["files"]["areas/part-0000001.parquet"]
     marker.write_text(json.dumps(header))
-    fails(lambda: open_dataset(tmp_path / "data"), "nor the same tables for every part", kind=FormatError)
+    fails(
+        lambda: open_dataset(tmp_path / "data"),
+        "nor the same tables for every part",
+        kind=FormatError,
+    )
     header["files"] = {}
     marker.write_text(json.dumps(header))
     fails(lambda: open_dataset(tmp_path / "data"), "does not list images.parquet", kind=FormatError)
@@ -258,7 +343,11 @@ def test_an_altered_embedding_of_a_part_is_refused(tmp_path):
     file.write_bytes(content)
     opened = open_dataset(tmp_path / "data")
     assert opened.part(0).embeddings["e"].shape[1] == 2
-    for act in (lambda: opened.part(1), lambda: opened.embeddings, lambda: load_dataset(tmp_path / "data")):
+    for act in (
+        lambda: opened.part(1),
+        lambda: opened.embeddings,
+        lambda: load_dataset(tmp_path / "data"),
+    ):
         fails(act, f"embeddings/e/{file.name} was altered", kind=FormatError)
     opened.part(1, reads=())
 
@@ -291,7 +380,9 @@ def test_parts_by_any_process_make_the_folder_of_one(tmp_path, parts):
         assert file.read_bytes() == (folder / file.relative_to(tmp_path / "one")).read_bytes()
     assert header.fingerprint == data.fingerprint == load_dataset(folder).fingerprint
     assert json.loads((folder / "dataset.json").read_text())["n_images"] == 40
-    assert [len(record.per_image) for record in records] == [len(part) for part in divide(data, parts)]
+    assert [len(record.per_image) for record in records] == [
+        len(part) for part in divide(data, parts)
+    ]
     assert sum(int(record.per_image.sum()) for record in records) == data.areas.nnz
     assert sum(record.captions for record in records) == 20
 
@@ -300,8 +391,13 @@ def test_parts_without_splits_are_none_of_a_dataset_with_them(tmp_path):
     first, second = divide(_captioned(), 2)
     records = [write_part(first, tmp_path, 0, of=2)]
     every = dataclasses.replace(
-        second, images=second.images.with_columns(split=second.images["split"].str.replace(".*", "all"))
+        second,
+        images=second.images.with_columns(split=second.images["split"].str.replace(".*", "all")),
     )
     records.append(write_part(every, tmp_path, 1, of=2))
-    fails(lambda: seal_dataset(tmp_path, records, first.classes, None, {}), "some parts have splits", kind=InputError)
+    fails(
+        lambda: seal_dataset(tmp_path, records, first.classes, None, {}),
+        "some parts have splits",
+        kind=InputError,
+    )
     assert not (tmp_path / "dataset.json").exists()

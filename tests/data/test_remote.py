@@ -35,7 +35,9 @@ def _data():
     random = np.random.default_rng(5)
     images = [{"Y": 0.2, "A": float(a)} if a > 0.4 else {"A": float(a)} for a in random.random(40)]
     data = dataset_of(images, ["Y", "A"], random.choice(["train", "valid", "test"], 40).tolist())
-    captions = pl.DataFrame({"image_id": list(range(1, 41)), "caption": [f"scene {i % 7}" for i in range(40)]})
+    captions = pl.DataFrame(
+        {"image_id": list(range(1, 41)), "caption": [f"scene {i % 7}" for i in range(40)]}
+    )
     made = Dataset.build(data.images, data.classes, data.areas, captions)
     return made.with_embedding("e", random.normal(size=(40, 3)))
 
@@ -114,7 +116,9 @@ def test_workers_open_the_address_themselves(folder, tmp_path, monkeypatch):
     assert str(place(f"zip://parts::{tmp_path}/served.zip")) == address
     monkeypatch.chdir(tmp_path)
     assert str(place("zip://parts::served.zip")) == address
-    assert _find(address, tmp_path / "one", map=LocalEngine(2).map) == _find(folder / "parts", tmp_path / "two")
+    assert _find(address, tmp_path / "one", map=LocalEngine(2).map) == _find(
+        folder / "parts", tmp_path / "two"
+    )
 
 
 @pytest.fixture
@@ -136,7 +140,12 @@ def server(folder):
 def test_http_takes_one_request_for_each_file(server, folder, tmp_path):
     address, asked = server
     if importlib.util.find_spec("aiohttp") is None:
-        fails(lambda: load_dataset(f"{address}/parts"), "http://", "pip install 'fsspec[http]'", kind=ParameterError)
+        fails(
+            lambda: load_dataset(f"{address}/parts"),
+            "http://",
+            "pip install 'fsspec[http]'",
+            kind=ParameterError,
+        )
         assert not asked
         return
     _same(load_dataset(f"{address}/parts"), _data())
@@ -171,7 +180,11 @@ def test_names_that_lead_elsewhere_are_never_asked_for(memory, name, fetched):
     # as itself, and as what is inside the folder of an embedding
     for named in (name, f"embeddings/f/{name}"):
         marker.write_text(json.dumps({**header, "files": {**header["files"], named: record}}))
-        fails(lambda: load_dataset(f"{memory}/whole"), "names a file outside the folder", kind=FormatError)
+        fails(
+            lambda: load_dataset(f"{memory}/whole"),
+            "names a file outside the folder",
+            kind=FormatError,
+        )
     assert set(fetched) <= own
 
 
@@ -189,7 +202,12 @@ def test_altered_short_and_missing_files_are_refused(memory):
     file.write_bytes(bytes([1]) + file.read_bytes()[1:])
     fails(lambda: open_dataset(root).part(0), "was altered", kind=FormatError)
     assert open_dataset(root).part(0, reads=()).embeddings == {}
-    fails(lambda: load_dataset(f"{memory}/nothing"), "memory://served/nothing", "is no dataset", kind=FormatError)
+    fails(
+        lambda: load_dataset(f"{memory}/nothing"),
+        "memory://served/nothing",
+        "is no dataset",
+        kind=FormatError,
+    )
 
 
 class ThrottlingError(Exception):
@@ -237,7 +255,9 @@ def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, mon
     done = _find(
         f"{memory}/parts",
         tmp_path / "suite",
-        progress=lambda what, *_: what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in kept]),
+        progress=lambda what, *_: (
+            what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in kept])
+        ),
     )
     assert all(again == times[:2] for again in times[2:])
     assert len(times) > 2
@@ -246,7 +266,9 @@ def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, mon
 
 def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
     fails(lambda: place("nowhere://x/y"), "nowhere:// is no kind of address", kind=ParameterError)
-    text = fails(lambda: place("ftp://me:secret@host/data"), "has a password in it", kind=ParameterError)
+    text = fails(
+        lambda: place("ftp://me:secret@host/data"), "has a password in it", kind=ParameterError
+    )
     assert "secret" not in text
 
     def missing(_name):
@@ -254,13 +276,22 @@ def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(fsspec, "get_filesystem_class", missing)
-        fails(lambda: place("s3://bucket/data"), "s3://bucket/data", "pip install s3fs", kind=ParameterError)
+        fails(
+            lambda: place("s3://bucket/data"),
+            "s3://bucket/data",
+            "pip install s3fs",
+            kind=ParameterError,
+        )
         fails(lambda: place("https://host/data"), "pip install 'fsspec[http]'", kind=ParameterError)
     fails(lambda: place("data://text/plain,x"), "is no address of a folder", kind=ParameterError)
     fails(lambda: place("simplecache://data"), "is no address of a folder", kind=ParameterError)
     assert place("MEMORY://Served/x") == place("memory://Served/x")
     monkeypatch.setitem(sys.modules, "upath", None)
-    fails(lambda: load_dataset("s3://bucket/data"), "pip install 'nooch[remote]'", kind=MissingExtraError)
+    fails(
+        lambda: load_dataset("s3://bucket/data"),
+        "pip install 'nooch[remote]'",
+        kind=MissingExtraError,
+    )
     # what only looks like one
     assert place("a:b/c") == Path("a:b/c")
     assert place("C:/data") == Path("C:/data")
@@ -273,7 +304,9 @@ def test_nothing_but_datasets_is_read_from_or_written_to_an_address(memory, tmp_
     for out in ("s3://bucket/suite", Path("s3://bucket/suite")):
         fails(lambda out=out: save_suite(suite, out), "is an address", kind=ParameterError)
     fails(
-        lambda: add_embedding(f"{memory}/whole", "x", np.zeros((40, 2))), "a folder of this machine", kind=OutputError
+        lambda: add_embedding(f"{memory}/whole", "x", np.zeros((40, 2))),
+        "a folder of this machine",
+        kind=OutputError,
     )
     assert not (tmp_path / "s3:").exists()
 
@@ -286,5 +319,9 @@ def test_a_place_that_denies_is_not_asked_again(memory, monkeypatch):
         raise PermissionError("no")
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", denies)
-    fails(lambda: read_bytes(place(f"{memory}/whole/dataset.json")), "PermissionError: no", kind=InputError)
+    fails(
+        lambda: read_bytes(place(f"{memory}/whole/dataset.json")),
+        "PermissionError: no",
+        kind=InputError,
+    )
     assert len(calls) == 1

@@ -36,7 +36,8 @@ def test_123287_images_are_divided_as_in_the_paper():
 
 
 @given(
-    st.integers(0, 3000), st.sampled_from(["70/10/20", "80/10/10", "50/25/25", "33.3/33.3/33.4", "0/50/50", "100/0/0"])
+    st.integers(0, 3000),
+    st.sampled_from(["70/10/20", "80/10/10", "50/25/25", "33.3/33.3/33.4", "0/50/50", "100/0/0"]),
 )
 @settings(max_examples=60, deadline=None)
 def test_valid_and_test_are_rounded_down(n, source):
@@ -49,7 +50,9 @@ def test_valid_and_test_are_rounded_down(n, source):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sets(st.integers(0, 10**9), min_size=1, max_size=60), st.integers(0, 2**32), st.randoms(use_true_random=False)
+    st.sets(st.integers(0, 10**9), min_size=1, max_size=60),
+    st.integers(0, 2**32),
+    st.randoms(use_true_random=False),
 )
 def test_a_seed_decides_and_the_order_of_input_does_not(ids, seed, rng):
     shuffled = list(ids)
@@ -64,7 +67,11 @@ def test_seeds_differ_and_text_ids_are_divided_too():
     images = _images([f"{i:03d}_s" for i in range(200)])
     sides = [_sides(apply_split(images, SplitPlan("70/10/20", seed))) for seed in (0, 1)]
     assert sides[0] != sides[1]
-    assert _counts(apply_split(images, SplitPlan("70/10/20"))) == {"train": 140, "valid": 20, "test": 40}
+    assert _counts(apply_split(images, SplitPlan("70/10/20"))) == {
+        "train": 140,
+        "valid": 20,
+        "test": 40,
+    }
 
 
 def test_the_division_of_seed_0_stays_what_it_was():
@@ -87,8 +94,12 @@ def test_no_plan_changes_nothing():
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(0, 1000))
 def test_a_group_stays_on_one_side(groups, seed):
-    images = apply_split(_images(range(len(groups)), scene=groups), SplitPlan("70/10/20", seed, "scene"))
-    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].to_list() == [1] * len(set(groups))
+    images = apply_split(
+        _images(range(len(groups)), scene=groups), SplitPlan("70/10/20", seed, "scene")
+    )
+    assert images.group_by("scene").agg(pl.col("split").n_unique())["split"].to_list() == [1] * len(
+        set(groups)
+    )
     counts = _counts(images)
     # whole groups never overfill a side
     assert counts.get("valid", 0) <= len(groups) * 0.1 + 1e-9
@@ -96,19 +107,24 @@ def test_a_group_stays_on_one_side(groups, seed):
 
 
 def test_many_small_groups_come_near_to_the_percentages():
-    images = apply_split(_images(range(3000), scene=[i // 3 for i in range(3000)]), SplitPlan("70/10/20", 0, "scene"))
+    images = apply_split(
+        _images(range(3000), scene=[i // 3 for i in range(3000)]), SplitPlan("70/10/20", 0, "scene")
+    )
     assert _counts(images) == {"train": 2100, "valid": 300, "test": 600}
 
 
 @pytest.mark.parametrize(
-    ("pattern", "groups"), [(r"^(\d+)_", 10), (r"^\d+", 10), (r"_(\d)_s", 3), ("s", 1), (r"(?:x|(\d+)_)", 10)]
+    ("pattern", "groups"),
+    [(r"^(\d+)_", 10), (r"^\d+", 10), (r"_(\d)_s", 3), ("s", 1), (r"(?:x|(\d+)_)", 10)],
 )
 def test_a_pattern_on_the_file_name_groups(pattern, groups):
     names = [f"{scene}_{shot}_s.jpg" for scene in range(10, 20) for shot in range(3)]
     images = apply_split(_images(range(30), file_name=names), SplitPlan("60/20/20", 1, pattern))
     sides = {}
     for name, side in zip(names, images["split"], strict=True):
-        key = {"^(\\d+)_": name[:2], "^\\d+": name[:2], "_(\\d)_s": name[3], "s": "s"}.get(pattern, name[:2])
+        key = {"^(\\d+)_": name[:2], "^\\d+": name[:2], "_(\\d)_s": name[3], "s": "s"}.get(
+            pattern, name[:2]
+        )
         sides.setdefault(key, set()).add(side)
     assert len(sides) == groups
     assert all(len(side) == 1 for side in sides.values())
@@ -141,22 +157,42 @@ def test_groups_that_are_no_column_and_no_pattern():
 
 
 @pytest.mark.parametrize(
-    "source", ["70/10", "70/10/20/0", "a/b/c", "-10/60/50", "70 / 10 / 20", "missing.csv", "", "x" * 5000]
+    "source",
+    ["70/10", "70/10/20/0", "a/b/c", "-10/60/50", "70 / 10 / 20", "missing.csv", "", "x" * 5000],
 )
 def test_sources_that_are_neither(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    fails(lambda: SplitPlan(source), "is neither a file nor percentages", "70/10/20", kind=ParameterError)
+    fails(
+        lambda: SplitPlan(source),
+        "is neither a file nor percentages",
+        "70/10/20",
+        kind=ParameterError,
+    )
 
 
 @pytest.mark.parametrize("source", ["70/10/10", "70/20/20", "0/0/0", "33.3/33.3/33.3"])
 def test_percentages_that_do_not_add_up(source):
-    fails(lambda: SplitPlan(source), f"split {source} adds up to", "add up to 100", kind=ParameterError)
+    fails(
+        lambda: SplitPlan(source),
+        f"split {source} adds up to",
+        "add up to 100",
+        kind=ParameterError,
+    )
 
 
 def test_other_arguments_of_a_plan(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n1,train\n")
-    fails(lambda: SplitPlan(str(path), group="place"), "a group needs a split by percentages", kind=ParameterError)
-    fails(lambda: SplitPlan("70/10/20", seed=-1), "seed -1 is negative", "0 and more", kind=ParameterError)
+    fails(
+        lambda: SplitPlan(str(path), group="place"),
+        "a group needs a split by percentages",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: SplitPlan("70/10/20", seed=-1),
+        "seed -1 is negative",
+        "0 and more",
+        kind=ParameterError,
+    )
     assert SplitPlan("70.0/10/20").shares == (70.0, 10.0, 20.0)
     assert SplitPlan(str(path)).shares is None
 
@@ -170,7 +206,13 @@ def _npz(folder, **arrays):
 
 
 def test_an_npz(tmp_path):
-    plan = _npz(tmp_path, train_ids=[3, 1], valid_ids=[], test_ids=np.array([2, 99], np.int32), other=np.eye(2))
+    plan = _npz(
+        tmp_path,
+        train_ids=[3, 1],
+        valid_ids=[],
+        test_ids=np.array([2, 99], np.int32),
+        other=np.eye(2),
+    )
     images = apply_split(_images([1, 2, 3], place=["x", "y", "z"]), plan)
     assert _sides(images) == {1: "train", 2: "test", 3: "train"}
     assert images["place"].to_list() == ["x", "y", "z"]
@@ -178,19 +220,38 @@ def test_an_npz(tmp_path):
 
 def test_an_npz_of_text_or_whole_floats(tmp_path):
     plan = _npz(tmp_path, train_ids=np.array(["a", "b"]), test_ids=np.array(["c"]), valid_ids=[])
-    assert _sides(apply_split(_images(["a", "b", "c"]), plan)) == {"a": "train", "b": "train", "c": "test"}
+    assert _sides(apply_split(_images(["a", "b", "c"]), plan)) == {
+        "a": "train",
+        "b": "train",
+        "c": "test",
+    }
     plan = _npz(tmp_path, train_ids=[1.0, 2.0], test_ids=["3"])
     assert _sides(apply_split(_images([1, 2, 3]), plan)) == {1: "train", 2: "train", 3: "test"}
 
 
 NPZ = {
-    "two dimensions": ({"train_ids": [[1, 2]]}, "s.npz, train_ids", "holds int64 of shape (1, 2)", "one dimension"),
+    "two dimensions": (
+        {"train_ids": [[1, 2]]},
+        "s.npz, train_ids",
+        "holds int64 of shape (1, 2)",
+        "one dimension",
+    ),
     "bytes": ({"train_ids": np.array([b"1"])}, "s.npz, train_ids", "holds |S1"),
     "fractions": ({"test_ids": [1.5]}, "s.npz, test_ids", "or too large: 1.5"),
     "NaN": ({"test_ids": [np.nan]}, "s.npz, test_ids", "or too large: nan"),
     "infinity": ({"test_ids": [np.inf]}, "s.npz, test_ids", "or too large: inf"),
-    "objects": ({"train_ids": np.array([1, "a"], object)}, "s.npz", "cannot be read", "train_ids, valid_ids, test_ids"),
-    "other names": ({"train": [1], "val": [2]}, "s.npz", "holds train, val", "train_ids, valid_ids, test_ids"),
+    "objects": (
+        {"train_ids": np.array([1, "a"], object)},
+        "s.npz",
+        "cannot be read",
+        "train_ids, valid_ids, test_ids",
+    ),
+    "other names": (
+        {"train": [1], "val": [2]},
+        "s.npz",
+        "holds train, val",
+        "train_ids, valid_ids, test_ids",
+    ),
     "no array": ({}, "s.npz", "holds no named array"),
     "an image in two splits": (
         {"train_ids": [1, 2], "test_ids": [2]},
@@ -198,7 +259,12 @@ NPZ = {
         "images are in two splits: 2",
         "each image in one",
     ),
-    "an image that is left out": ({"train_ids": [1]}, "s.npz", "leaves out 1 of 2 images: 2", "70/10/20"),
+    "an image that is left out": (
+        {"train_ids": [1]},
+        "s.npz",
+        "leaves out 1 of 2 images: 2",
+        "70/10/20",
+    ),
 }
 
 
@@ -212,7 +278,13 @@ def test_an_npz_that_is_refused(tmp_path, case):
 def test_an_npz_that_is_damaged(tmp_path):
     plan = _npz(tmp_path, train_ids=np.arange(100))
     content = (tmp_path / "s.npz").read_bytes()
-    for damaged in (b"", b"hello", content[:40], content[: len(content) // 2], content[:90] + b"zzzz" + content[94:]):
+    for damaged in (
+        b"",
+        b"hello",
+        content[:40],
+        content[: len(content) // 2],
+        content[:90] + b"zzzz" + content[94:],
+    ):
         (tmp_path / "s.npz").write_bytes(damaged)
         fails(lambda: apply_split(_images([1]), plan), "s.npz", "cannot be read")
     np.save(tmp_path / "s.npy", np.arange(3))
@@ -222,12 +294,29 @@ def test_an_npz_that_is_damaged(tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "jsonl"])
 def test_a_table_with_names_of_any_spelling(tmp_path, kind):
-    names = ["train", "Training", "TRN", "val", "Valid", "validation", "dev", "test", "Testing", "tst"]
+    names = [
+        "train",
+        "Training",
+        "TRN",
+        "val",
+        "Valid",
+        "validation",
+        "dev",
+        "test",
+        "Testing",
+        "tst",
+    ]
     table = pl.DataFrame({"image_id": range(10), "split": names, "more": names})
     path = tmp_path / f"s.{kind}"
-    getattr(table, {"csv": "write_csv", "tsv": "write_csv", "parquet": "write_parquet", "jsonl": "write_ndjson"}[kind])(
-        path, **({"separator": "\t"} if kind == "tsv" else {})
-    )
+    getattr(
+        table,
+        {
+            "csv": "write_csv",
+            "tsv": "write_csv",
+            "parquet": "write_parquet",
+            "jsonl": "write_ndjson",
+        }[kind],
+    )(path, **({"separator": "\t"} if kind == "tsv" else {}))
     images = apply_split(_images(range(10)), SplitPlan(str(path)))
     assert images["split"].to_list() == ["train"] * 3 + ["valid"] * 4 + ["test"] * 3
 
@@ -235,12 +324,20 @@ def test_a_table_with_names_of_any_spelling(tmp_path, kind):
 def test_a_table_whose_values_are_explained(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n000000000001,0\n2,1\n3,2\n4,2\n4,2\n77,0\n")
     plan = SplitPlan(str(path), values={"0": "train", "1": "valid", "2": "test"})
-    assert _sides(apply_split(_images([1, 2, 3, 4]), plan)) == {1: "train", 2: "valid", 3: "test", 4: "test"}
+    assert _sides(apply_split(_images([1, 2, 3, 4]), plan)) == {
+        1: "train",
+        2: "valid",
+        3: "test",
+        4: "test",
+    }
 
 
 def test_text_ids_of_a_table(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n10_1_s,train\n7,test\n")
-    assert _sides(apply_split(_images(["10_1_s", "7"]), SplitPlan(str(path)))) == {"10_1_s": "train", "7": "test"}
+    assert _sides(apply_split(_images(["10_1_s", "7"]), SplitPlan(str(path)))) == {
+        "10_1_s": "train",
+        "7": "test",
+    }
 
 
 TABLES = {
@@ -252,11 +349,29 @@ TABLES = {
         "`split_values`",
     ),
     "no name": ("image_id,split\n1,train\n2,\n", {}, "split values None are not known"),
-    "names explained badly": ("image_id,split\n1,0\n2,0\n", {"0": "night"}, "night is no split", "train, valid, test"),
-    "an image in two splits": ("image_id,split\n1,train\n2,test\n1,test\n", {}, "images are in two splits: 1"),
-    "an image that is left out": ("image_id,split\n1,train\n", {}, "leaves out 1 of 2 images: 2", "70/10/20"),
+    "names explained badly": (
+        "image_id,split\n1,0\n2,0\n",
+        {"0": "night"},
+        "night is no split",
+        "train, valid, test",
+    ),
+    "an image in two splits": (
+        "image_id,split\n1,train\n2,test\n1,test\n",
+        {},
+        "images are in two splits: 1",
+    ),
+    "an image that is left out": (
+        "image_id,split\n1,train\n",
+        {},
+        "leaves out 1 of 2 images: 2",
+        "70/10/20",
+    ),
     "ids of another kind": ("image_id,split\nx,train\ny,test\n", {}, "leaves out 2 of 2 images"),
-    "ids with fractions": ("image_id,split\n1,train\n1.5,test\n", {}, "no whole numbers, or too large: 1.5"),
+    "ids with fractions": (
+        "image_id,split\n1,train\n1.5,test\n",
+        {},
+        "no whole numbers, or too large: 1.5",
+    ),
     "ids of 1e300": ("image_id,split\n1,train\n2,test\n1e300,test\n", {}, "or too large: 1e+300"),
     "infinite ids": ("image_id,split\n1,train\n2,test\ninf,test\n", {}, "or too large: inf"),
     "no row": ("image_id,split\n", {}, "leaves out 2 of 2 images"),
@@ -271,13 +386,22 @@ def test_a_table_that_is_refused(tmp_path, case):
     plan = SplitPlan(str(path), values=values)
     # a meaning that is no split is the caller's mistake, and names the value
     where = () if case == "names explained badly" else ("s.csv",)
-    fails(lambda: apply_split(_images([1, 2]), plan), *where, *parts, kind=(InputError, ParameterError), helps=False)
+    fails(
+        lambda: apply_split(_images([1, 2]), plan),
+        *where,
+        *parts,
+        kind=(InputError, ParameterError),
+        helps=False,
+    )
 
 
 def test_named_splits_of_numbers_and_booleans():
     values = {"true": "test", "false": "train"}
     assert named_splits(pl.Series([True, False]), values).to_list() == ["test", "train"]
-    assert named_splits(pl.Series([0, 1]), {"0": "train", "1": "valid"}).to_list() == ["train", "valid"]
+    assert named_splits(pl.Series([0, 1]), {"0": "train", "1": "valid"}).to_list() == [
+        "train",
+        "valid",
+    ]
 
 
 def test_the_published_split(shared_data):
@@ -296,7 +420,12 @@ def test_the_published_split(shared_data):
 def test_a_plan_is_kept_in_the_provenance():
     data = with_split(dataset_of([{"Y": 0.5}] * 10, ["Y"]), SplitPlan("70/10/20", 3))
     assert data.splits == {"train": 7, "valid": 1, "test": 2}
-    assert data.provenance["split"] == {"source": "70/10/20", "seed": 3, "group": None, "values": {}}
+    assert data.provenance["split"] == {
+        "source": "70/10/20",
+        "seed": 3,
+        "group": None,
+        "values": {},
+    }
     assert isinstance(data, Dataset)
     assert data.images.columns == ["image_id", "file_name", "width", "height", "split"]
 
@@ -308,8 +437,12 @@ def test_percentages_that_leave_a_split_empty_are_refused_and_files_are_noted(tm
         "70/10/20 of 4 images leaves valid and test empty",
         "other percentages",
     )
-    assert with_split(data, SplitPlan("50/0/50")).provenance["notes"] == ["no image is in the split valid"]
-    path = write(tmp_path / "s.csv", "image_id,split\n" + "".join(f"{i},train\n" for i in range(1, 5)))
+    assert with_split(data, SplitPlan("50/0/50")).provenance["notes"] == [
+        "no image is in the split valid"
+    ]
+    path = write(
+        tmp_path / "s.csv", "image_id,split\n" + "".join(f"{i},train\n" for i in range(1, 5))
+    )
     split = with_split(data, SplitPlan(str(path)))
     assert split.splits == {"train": 4}
     assert split.provenance["notes"] == ["no image is in the split valid or test"]

@@ -27,7 +27,9 @@ MARK = ".some.zip.unpacked.json"
 def _zip(*urls, body=ZIP, known=True, **more):
     facts = {} if known else {"size": None, "sha256": None, "about": len(body)}
     return remote(
-        *urls, body=body, **{"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6, **facts, **more}
+        *urls,
+        body=body,
+        **{"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6, **facts, **more},
     )
 
 
@@ -41,20 +43,32 @@ def _hows(result):
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_the_catalogue_is_whole(name):
     for images in (False, True):
-        files = [choice for file in collection(name, images=images).files for choice in file.choices]
+        files = [
+            choice for file in collection(name, images=images).files for choice in file.choices
+        ]
         assert len({file.name for file in files}) == len(files)
         for file in files:
             assert file.urls
-            assert all(url.startswith(("http://", "https://")) and url.endswith("/" + file.name) for url in file.urls)
+            assert all(
+                url.startswith(("http://", "https://")) and url.endswith("/" + file.name)
+                for url in file.urls
+            )
             assert file.checksum or file.about
             assert file.checksum is None or len(file.checksum.partition(":")[2]) in {32, 40, 64}
-            assert (file.into is None) == (not file.name.endswith(".zip")) == (file.unpacked_at_most == 0)
+            assert (
+                (file.into is None)
+                == (not file.name.endswith(".zip"))
+                == (file.unpacked_at_most == 0)
+            )
             assert file.into is None or file.unpacked_at_most > file.expected_size
 
 
 def test_coco_stuff_in_the_catalogue():
     sizes = {f.name: f.size for f in collection("coco-stuff").files}
-    assert sizes == {"annotations_trainval2017.zip": 252907541, "stuff_annotations_trainval2017.zip": None}
+    assert sizes == {
+        "annotations_trainval2017.zip": 252907541,
+        "stuff_annotations_trainval2017.zip": None,
+    }
     stuff, mirror = collection("coco-stuff").files[1].choices
     assert stuff.checksum == "sha1:e7aa0f7515c07e23873a9f71d9095b06bcea3e12"
     assert (mirror.name, mirror.checksum) == ("stuff_trainval2017.zip", None)
@@ -76,7 +90,11 @@ def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, 
     assert _hows(result) == ["taken"] * 98
     published = read_published(tmp_path)
     assert len(published.sets) == 96
-    assert {name: len(ids) for name, ids in published.splits.items()} == {"train": 86302, "valid": 12328, "test": 24657}
+    assert {name: len(ids) for name, ids in published.splits.items()} == {
+        "train": 86302,
+        "valid": 12328,
+        "test": 24657,
+    }
     assert left(tmp_path) == sorted(file.name for file in collection("nooch-published").files)
     assert _hows(download("nooch-published", tmp_path)) == ["there"] * 98
 
@@ -111,7 +129,9 @@ def test_without_its_zip(server, fetched, root):
     assert left(root) == [MARK, "annotations"]
 
 
-@pytest.mark.parametrize("harm", ["a file is gone", "a file is short", "another zip", "another folder", "no mark"])
+@pytest.mark.parametrize(
+    "harm", ["a file is gone", "a file is short", "another zip", "another folder", "no mark"]
+)
 def test_what_is_no_longer_whole_is_unpacked_again(server, fetched, root, harm):
     files = _zip(server.put("/some.zip", ZIP))
     fetched(files)
@@ -120,7 +140,12 @@ def test_what_is_no_longer_whole_is_unpacked_again(server, fetched, root, harm):
     elif harm == "a file is short":
         # what a power cut may leave; the next run says so
         (root / "annotations" / "b.json").write_bytes(b"")
-        fails(lambda: fetched(files), "is there already, with other contents", "b.json", kind=OutputError)
+        fails(
+            lambda: fetched(files),
+            "is there already, with other contents",
+            "b.json",
+            kind=OutputError,
+        )
         (root / "annotations" / "b.json").unlink()
     elif harm == "another zip":
         content = msgspec.json.decode((root / MARK).read_bytes())
@@ -145,7 +170,11 @@ def test_a_folder_unpacked_by_hand_is_taken_over(server, fetched, root):
 
 def test_a_hostile_zip_is_refused_even_with_the_right_checksum(server, fetched, root):
     body = zipped({"../evil": b"1"})
-    fails(lambda: fetched(_zip(server.put("/some.zip", body), body=body)), "has an unsafe name", "some.zip")
+    fails(
+        lambda: fetched(_zip(server.put("/some.zip", body), body=body)),
+        "has an unsafe name",
+        "some.zip",
+    )
     assert left(root) == ["some.zip"]
     assert left(root.parent) == ["root"]
 
@@ -153,10 +182,14 @@ def test_a_hostile_zip_is_refused_even_with_the_right_checksum(server, fetched, 
 def test_room_counts_zips_twice(server, fetched, root, monkeypatch):
     usage = shutil.disk_usage(root.parent)
     files = _zip(server.put("/some.zip", ZIP))
-    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1))
+    monkeypatch.setattr(
+        "nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1)
+    )
     fails(lambda: fetched(files), "downloading and unpacking needs 2.7 kB", kind=OutputError)
     assert server.requests == []
-    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP)))
+    monkeypatch.setattr(
+        "nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP))
+    )
     fetched(files)
 
 
@@ -178,7 +211,13 @@ def test_room_is_less_without_zips(server, fetched, root, monkeypatch):
 def _with_mirror(server, first, second, **more):
     """A file with a checksum, and a mirror of another name that has none."""
     mirror = _zip(server.put("/other.zip", second), known=False, name="other.zip")
-    return _zip(server.put("/some.zip", first), sha256=None, sha1=hashlib.sha1(ZIP).hexdigest(), mirror=mirror, **more)
+    return _zip(
+        server.put("/some.zip", first),
+        sha256=None,
+        sha1=hashlib.sha1(ZIP).hexdigest(),
+        mirror=mirror,
+        **more,
+    )
 
 
 def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, root):
@@ -192,7 +231,9 @@ def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, 
 def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
     files = _with_mirror(server, b"?" * len(ZIP), ZIP)
     result = fetched(files)
-    assert [(f.name, f.how, f.published) for f in result.files] == [("other.zip", "downloaded", False)]
+    assert [(f.name, f.how, f.published) for f in result.files] == [
+        ("other.zip", "downloaded", False)
+    ]
     tried, unknown = result.notes
     assert "some.zip cannot be downloaded" in tried
     assert "gives a file that has sha1" in tried
@@ -214,7 +255,12 @@ def test_a_mirror_that_is_there_already_is_used(server, fetched, root, tmp_path)
 
 
 def test_where_the_mirror_fails_too_it_is_one_error(server, fetched, root):
-    fails(lambda: fetched(_with_mirror(server, b"", b"?")), "other.zip", "cannot be downloaded", kind=DownloadError)
+    fails(
+        lambda: fetched(_with_mirror(server, b"", b"?")),
+        "other.zip",
+        "cannot be downloaded",
+        kind=DownloadError,
+    )
     assert left(root) == []
 
 
@@ -224,7 +270,10 @@ def test_the_first_download_is_recorded_and_later_ones_are_held_to_it(server, fe
     result = fetched(files)
     expected = {"size": len(ZIP), "sha256": hashlib.sha256(ZIP).hexdigest(), "source": url}
     assert json.loads((root / RECORD).read_text()) == {"some.zip": expected}
-    assert (result.files[0].size, result.files[0].checksum) == (len(ZIP), f"sha256:{expected['sha256']}")
+    assert (result.files[0].size, result.files[0].checksum) == (
+        len(ZIP),
+        f"sha256:{expected['sha256']}",
+    )
     # lost, and another one on the server now
     for name in ("some.zip", MARK):
         (root / name).unlink()
@@ -239,13 +288,23 @@ def test_the_first_download_is_recorded_and_later_ones_are_held_to_it(server, fe
     assert f"recorded in {RECORD} at the first download" in text
     # one of the same size
     server.put("/some.zip", ZIP[:100] + b"?" + ZIP[101:])
-    fails(lambda: fetched(files), "gives a file that has sha256", f"recorded in {RECORD}", kind=DownloadError)
+    fails(
+        lambda: fetched(files),
+        "gives a file that has sha256",
+        f"recorded in {RECORD}",
+        kind=DownloadError,
+    )
     server.put("/some.zip", ZIP)
     fetched(files)
     # changed on the disk
     (root / MARK).unlink()
     (root / "some.zip").write_bytes(other)
-    fails(lambda: fetched(files), "is there already, but has", f"recorded in {RECORD}", kind=OutputError)
+    fails(
+        lambda: fetched(files),
+        "is there already, but has",
+        f"recorded in {RECORD}",
+        kind=OutputError,
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"some.zip": {"size": "1"}}', b"\xff"])
@@ -282,7 +341,11 @@ def test_of_unknown_hash_it_is_carried_on_with_a_validator(server, fetched, root
 
 
 def test_of_unknown_hash_nothing_is_carried_on_from_another_mirror(server, fetched, root):
-    files = _zip(server.put("/a.zip", ZIP, cut(600), always=status(404)), server.put("/b.zip", ZIP), known=False)
+    files = _zip(
+        server.put("/a.zip", ZIP, cut(600), always=status(404)),
+        server.put("/b.zip", ZIP),
+        known=False,
+    )
     fetched(files)
     assert server.ranges() == [None, "bytes=600-", None]
 
@@ -347,7 +410,11 @@ def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, t
 
 def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
     fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
-    fails(lambda: fetched(remote(), source=root), "names the folder of downloads itself", kind=ParameterError)
+    fails(
+        lambda: fetched(remote(), source=root),
+        "names the folder of downloads itself",
+        kind=ParameterError,
+    )
 
 
 # at once, and killed
@@ -384,7 +451,9 @@ def started(root):
     def start(*files, more=()):
         wanted = msgspec.json.encode(Collection(name="made-up", files=files)).decode()
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, wanted, str(root), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", SCRIPT, wanted, str(root), *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         running.append(process)
         return process
@@ -427,7 +496,9 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
     _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=HANGS)
-    assert process.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert (
+        process.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    )
     assert (out, b"Traceback" in err) == (b"", False)
     assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
     had = partial.stat().st_size
@@ -465,7 +536,12 @@ def test_two_processes_at_once(server, started, fetched, root, held):
     assert second.returncode == 2
     assert err.decode().startswith("error: ")
     assert "another process is downloading into this folder" in err.decode()
-    fails(lambda: fetched(files), "another process is downloading", "wait until it has ended", kind=OutputError)
+    fails(
+        lambda: fetched(files),
+        "another process is downloading",
+        "wait until it has ended",
+        kind=OutputError,
+    )
     held.event.set()
     first.communicate(timeout=HANGS)
     assert first.returncode == 0
@@ -488,17 +564,23 @@ def test_two_threads_at_once(server, fetched, root):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes) == ["another process is downloading into this folder"] * 2 + ["downloaded"]
+    assert sorted(outcomes) == ["another process is downloading into this folder"] * 2 + [
+        "downloaded"
+    ]
     assert (root / "file.bin").read_bytes() == BODY
 
 
-@pytest.mark.parametrize("error", [OSError(38, "Function not implemented"), NotImplementedError("no flock here")])
+@pytest.mark.parametrize(
+    "error", [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]
+)
 def test_a_folder_that_cannot_be_locked(server, fetched, monkeypatch, error):
     def refuse(self, *_, **__):
         raise error
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    fails(lambda: fetched(remote(server.put("/file.bin", BODY))), "cannot be locked", kind=OutputError)
+    fails(
+        lambda: fetched(remote(server.put("/file.bin", BODY))), "cannot be locked", kind=OutputError
+    )
     assert server.requests == []
 
 

@@ -40,7 +40,9 @@ def _right(root):
 
 def _refused(fetched, root, files, *parts):
     """One error, which names every mirror, and nothing under the final name."""
-    text = fails(lambda: fetched(files), "cannot be downloaded", *files.urls, *parts, kind=DownloadError)
+    text = fails(
+        lambda: fetched(files), "cannot be downloaded", *files.urls, *parts, kind=DownloadError
+    )
     assert "`source`" in text
     assert not (root / "file.bin").exists()
     return text
@@ -90,7 +92,11 @@ def test_a_cut_is_carried_on_by_range(server, fetched, root, waits, etag, modifi
     _right(root)
     assert server.ranges() == [None, "bytes=2000000-", "bytes=2500000-"]
     validator = etag if etag == '"v1"' else modified
-    assert [headers.get("if-range") for _, headers in server.requests] == [None, validator, validator]
+    assert [headers.get("if-range") for _, headers in server.requests] == [
+        None,
+        validator,
+        validator,
+    ]
     assert server.sent == SIZE
     assert waits == [1, 1]
 
@@ -126,7 +132,13 @@ def test_cuts_that_gain_nothing_new_come_to_an_end(server, fetched, root):
         handler.send(BODY[:2_000_000])
         handler.hang_up()
 
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, always=act)), "(tried 3 times)", "Connection broken")
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, always=act)),
+        "(tried 3 times)",
+        "Connection broken",
+    )
     assert len(server.requests) == 4
 
 
@@ -143,7 +155,13 @@ def test_an_error_keeps_what_has_come_for_the_next_time(server, fetched, root):
 def test_nobody_answers(fetched, root, waits):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    _refused(fetched, root, remote(f"http://127.0.0.1:{port}/file.bin"), "Connection refused", "(tried 3 times)")
+    _refused(
+        fetched,
+        root,
+        remote(f"http://127.0.0.1:{port}/file.bin"),
+        "Connection refused",
+        "(tried 3 times)",
+    )
     assert waits == [1, 2]
     assert left(root) == []
 
@@ -169,7 +187,9 @@ def test_a_wrong_length_is_another_file(server, fetched, root, by):
 def test_a_wrong_length_of_the_rest(server, fetched, root, by):
     def lie(handler, file):
         start = handler.offset(file)
-        handler.head(206, Content_Range=f"bytes {start}-{SIZE - 1}/{SIZE}", Content_Length=SIZE - start + by)
+        handler.head(
+            206, Content_Range=f"bytes {start}-{SIZE - 1}/{SIZE}", Content_Length=SIZE - start + by
+        )
         handler.send(BODY[start:])
         handler.hang_up()
 
@@ -196,20 +216,32 @@ def test_chunks_that_are_cut(server, fetched, root):
 
 
 def test_more_than_there_should_be(server, fetched, root):
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, always=endless)), f"sends more than {SIZE:,} bytes")
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, always=endless)),
+        f"sends more than {SIZE:,} bytes",
+    )
     assert left(root) == []
     assert server.sent < 5 * SIZE + 20_000_000
 
 
 def test_an_endless_file_of_unknown_size_is_cut_off(server, fetched, root):
     url = server.put("/file.bin", BODY, always=endless)
-    _refused(fetched, root, remote(url, size=None, sha256=None, about=500_000), "sends more than 2,000,000 bytes")
+    _refused(
+        fetched,
+        root,
+        remote(url, size=None, sha256=None, about=500_000),
+        "sends more than 2,000,000 bytes",
+    )
     assert left(root) == []
 
 
 def test_a_file_of_unknown_size_that_is_far_too_large(server, fetched, root):
     url = server.put("/file.bin", BODY)
-    _refused(fetched, root, remote(url, size=None, sha256=None, about=700_000), "2,800,000 is the most")
+    _refused(
+        fetched, root, remote(url, size=None, sha256=None, about=700_000), "2,800,000 is the most"
+    )
 
 
 # wrong bytes
@@ -233,9 +265,15 @@ def test_other_checksums_count_too(server, fetched, root, algorithm):
     right = hashlib.new(algorithm, BODY).hexdigest()
     wrong = "0" * len(right)
     _refused(
-        fetched, root, remote(url, sha256=None, **{algorithm: wrong}), f"has {algorithm} {right} instead of {wrong}"
+        fetched,
+        root,
+        remote(url, sha256=None, **{algorithm: wrong}),
+        f"has {algorithm} {right} instead of {wrong}",
     )
-    assert fetched(remote(url, sha256=None, **{algorithm: right})).files[0].checksum == f"{algorithm}:{right}"
+    assert (
+        fetched(remote(url, sha256=None, **{algorithm: right})).files[0].checksum
+        == f"{algorithm}:{right}"
+    )
 
 
 def test_a_wrong_beginning_is_dropped_and_fetched_anew(server, fetched, root):
@@ -254,7 +292,9 @@ def test_a_mirror_is_not_blamed_for_the_beginning_of_another(server, fetched, ro
     _right(root)
     # ... also where the first does the same again
     (root / "file.bin").unlink()
-    bad = server.put("/bad", bytes(SIZE), cut(1_000_000), status(404), cut(1_000_000), always=status(404))
+    bad = server.put(
+        "/bad", bytes(SIZE), cut(1_000_000), status(404), cut(1_000_000), always=status(404)
+    )
     fetched(remote(bad, server.url("/good")))
     _right(root)
 
@@ -331,14 +371,29 @@ def test_a_mirror_that_knows_ranges_is_preferred_to_starting_anew(server, fetche
 
 
 def test_a_range_of_another_size(server, fetched, root):
-    act = says(206, BODY[1_000_000:], length=SIZE - 1_000_000, Content_Range=f"bytes 1000000-{SIZE - 1}/{SIZE + 5}")
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, cut(1_000_000), act)), f"offers {SIZE + 5:,} bytes")
+    act = says(
+        206,
+        BODY[1_000_000:],
+        length=SIZE - 1_000_000,
+        Content_Range=f"bytes 1000000-{SIZE - 1}/{SIZE + 5}",
+    )
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, cut(1_000_000), act)),
+        f"offers {SIZE + 5:,} bytes",
+    )
     assert (root / PARTIAL).stat().st_size == 1_000_000
 
 
 def test_a_range_that_was_not_asked_for(server, fetched, root):
     act = says(206, BODY, length=SIZE, Content_Range=f"bytes 0-{SIZE - 1}/{SIZE}")
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, always=act)), "instead of bytes 0 onwards")
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, always=act)),
+        "instead of bytes 0 onwards",
+    )
 
 
 def test_416_starts_anew(server, fetched, root):
@@ -348,14 +403,18 @@ def test_416_starts_anew(server, fetched, root):
 
 
 def test_416_for_ever(server, fetched, root):
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, always=status(416))), "answers 416")
+    _refused(
+        fetched, root, remote(server.put("/file.bin", BODY, always=status(416))), "answers 416"
+    )
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with checksum", "without"])
 def test_a_file_that_changed_is_not_stitched_together(server, fetched, root, known):
     old, new = zipped({"a": b"old" * 9000}), zipped({"a": b"new" * 9000})
-    facts = {} if known else {"size": None, "sha256": None, "about": 10**6, "unpacked_at_most": 10**6}
+    facts = (
+        {} if known else {"size": None, "sha256": None, "about": 10**6, "unpacked_at_most": 10**6}
+    )
     url = server.put("/file.bin", old, cut(20_000), always=status(403))
     files = remote(url, body=new, **facts)
     _refused(fetched, root, files, "answers 403 Forbidden")
@@ -369,7 +428,10 @@ def test_a_file_that_changed_is_not_stitched_together(server, fetched, root, kno
 def test_a_server_that_ignores_if_range_is_found_out_by_its_etag(server, fetched, root):
     def other(handler, file):
         handler.head(
-            206, Content_Range=f"bytes 1000000-{SIZE - 1}/{SIZE}", Content_Length=SIZE - 1_000_000, ETag='"v2"'
+            206,
+            Content_Range=f"bytes 1000000-{SIZE - 1}/{SIZE}",
+            Content_Length=SIZE - 1_000_000,
+            ETag='"v2"',
         )
         handler.send(bytes(SIZE - 1_000_000))
 
@@ -401,7 +463,14 @@ def test_a_refusal_goes_to_the_next_mirror_at_once(server, fetched, root, waits,
 def test_busy_for_a_while(server, fetched, root, waits):
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     past = format_datetime(datetime.now(UTC) - timedelta(days=1), usegmt=True)
-    for after, expected in (("7", 7), ("0", 0), ("99999999999999999999", 60), ("soon", 1), (None, 1), (past, 0)):
+    for after, expected in (
+        ("7", 7),
+        ("0", 0),
+        ("99999999999999999999", 60),
+        ("soon", 1),
+        (None, 1),
+        (past, 0),
+    ):
         waits.clear()
         fetched(remote(server.put("/file.bin", BODY, status(503, Retry_After=after))))
         _right(root)
@@ -435,7 +504,12 @@ def test_redirects_are_followed(server, fetched, root, code):
     ],
 )
 def test_redirects_that_are_refused(server, fetched, root, location, words):
-    _refused(fetched, root, remote(server.put("/file.bin", b"", always=status(302, Location=location))), words)
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", b"", always=status(302, Location=location))),
+        words,
+    )
     assert len(server.requests) <= 11
 
 
@@ -449,15 +523,26 @@ def test_a_redirect_from_https_to_http_is_refused():
 
 def test_a_web_page_does_not_replace_what_has_come(server, fetched, root):
     page = says(200, b"<html>log in", Content_Type="text/html; charset=utf-8")
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, cut(1_000_000), always=page)), "sends a web page")
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, cut(1_000_000), always=page)),
+        "sends a web page",
+    )
     assert (root / PARTIAL).stat().st_size == 1_000_000
     unknown = says(200, b"who knows")
-    _refused(fetched, root, remote(server.put("/file.bin", BODY, unknown, always=status(404))), "answers 404")
+    _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", BODY, unknown, always=status(404))),
+        "answers 404",
+    )
     assert (root / PARTIAL).stat().st_size == 1_000_000
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello", b"\xff" * 99]
+    "data",
+    [b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello", b"\xff" * 99],
 )
 def test_no_http_at_all(server, fetched, root, data):
     _refused(fetched, root, remote(server.put("/file.bin", b"", always=raw(data))))
@@ -465,7 +550,12 @@ def test_no_http_at_all(server, fetched, root, data):
 
 def test_control_characters_of_a_server_are_not_printed(server, fetched, root):
     answer = b"HTTP/1.1 404 \x1b[2Jgone\r\nContent-Length: 0\r\n\r\n"
-    text = _refused(fetched, root, remote(server.put("/file.bin", b"", always=raw(answer))), "answers 404 Not Found")
+    text = _refused(
+        fetched,
+        root,
+        remote(server.put("/file.bin", b"", always=raw(answer))),
+        "answers 404 Not Found",
+    )
     assert "\x1b" not in text
 
 
@@ -497,7 +587,10 @@ def test_another_file_of_that_name_is_never_replaced(server, fetched, root):
     (root / "file.bin").write_text("mine")
     files = remote(server.put("/file.bin", BODY))
     fails(
-        lambda: fetched(files), f"is there already, but has 4 bytes instead of {SIZE:,}", "file.bin", kind=OutputError
+        lambda: fetched(files),
+        f"is there already, but has 4 bytes instead of {SIZE:,}",
+        "file.bin",
+        kind=OutputError,
     )
     (root / "file.bin").write_bytes(bytes(SIZE))
     fails(lambda: fetched(files), "is there already, but has sha256", kind=OutputError)
@@ -516,11 +609,18 @@ def test_room_is_checked_before(server, fetched, root, monkeypatch):
     usage = shutil.disk_usage(root)
     files = remote(server.put("/file.bin", BODY))
     for free, enough in ((SIZE - 1_000_001, False), (SIZE - 1_000_000, True)):
-        monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _, f=free: usage._replace(free=f))
+        monkeypatch.setattr(
+            "nooch.work_folder.shutil.disk_usage", lambda _, f=free: usage._replace(free=f)
+        )
         if enough:
             fetched(files)
         else:
-            fails(lambda: fetched(files), "needs 2.0 MB, and 2.0 MB are free", str(root), kind=OutputError)
+            fails(
+                lambda: fetched(files),
+                "needs 2.0 MB, and 2.0 MB are free",
+                str(root),
+                kind=OutputError,
+            )
             assert server.requests == []
     _right(root)
 
@@ -552,7 +652,10 @@ def test_folders_that_cannot_be_used(server, fetched, root, tmp_path, monkeypatc
 def test_progress_counts_bytes_and_files(server, fetched, root, monkeypatch):
     monkeypatch.setattr("nooch.download.collection_download._LARGE", 1000)
     told = []
-    fetched(remote(server.put("/file.bin", BODY, cut(2_000_000))), progress=lambda *what: told.append(what))
+    fetched(
+        remote(server.put("/file.bin", BODY, cut(2_000_000))),
+        progress=lambda *what: told.append(what),
+    )
     assert told[0] == ("files", 0, 1)
     assert told[-1] == ("files", 1, 1)
     steps = [done for what, done, total in told if (what, total) == ("downloading file.bin", SIZE)]

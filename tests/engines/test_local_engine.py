@@ -94,7 +94,9 @@ def test_an_error_tells_where_in_the_worker_it_arose():
 
 def test_a_worker_that_leaves_a_child_behind_is_missed_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    assert list(LocalEngine(2).map(die_with_a_child, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
+    assert (
+        list(LocalEngine(2).map(die_with_a_child, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
+    )
     # not only when the child has ended, too
     child = int((tmp_path / "child").read_text())
     assert not has_ended(child)
@@ -104,7 +106,10 @@ def test_a_worker_that_leaves_a_child_behind_is_missed_at_once(tmp_path, monkeyp
 def test_a_worker_that_is_told_to_end_loses_its_job_to_another(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
     (tmp_path / "logs").mkdir()
-    assert list(LocalEngine(2, tmp_path / "logs").map(told_to_end, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
+    assert (
+        list(LocalEngine(2, tmp_path / "logs").map(told_to_end, [(0, tmp_path), (1, tmp_path)]))
+        == ["done"] * 2
+    )
     assert sum("interrupted" in file.read_text() for file in (tmp_path / "logs").iterdir()) == 1
 
 
@@ -128,8 +133,13 @@ def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_pa
     (tmp_path / "driver.py").write_text(DRIVER)
     words = [sys.executable, tmp_path / "driver.py", *folders]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    process = subprocess.Popen(words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
-    until(lambda: all((folder / "begun").exists() for folder in folders), while_=lambda: process.poll() is None)
+    process = subprocess.Popen(
+        words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    until(
+        lambda: all((folder / "begun").exists() for folder in folders),
+        while_=lambda: process.poll() is None,
+    )
     os.killpg(process.pid, signal.SIGTERM)
     process.wait(timeout=HANGS)
     until(lambda: all((folder / "left").exists() for folder in folders))
@@ -138,8 +148,12 @@ def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_pa
 def test_workers_that_cannot_begin_are_an_error(tmp_path):
     # without the guard of multiprocessing, each worker would begin workers
     script = tmp_path / "unguarded.py"
-    script.write_text("from nooch.engines import LocalEngine\nprint(list(LocalEngine(2).map(abs, range(4))))\n")
-    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS)
+    script.write_text(
+        "from nooch.engines import LocalEngine\nprint(list(LocalEngine(2).map(abs, range(4))))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS
+    )
     assert done.returncode == 1
     assert "was lost 4 times" in done.stderr
 

@@ -35,7 +35,11 @@ def test_nothing_listens(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     address = f"127.0.0.1:{free_port()}"
     fails(
-        lambda: engine(f"ray:{address}").map(abs, [1]), address, "cannot connect to Ray", "ray start", kind=NoochError
+        lambda: engine(f"ray:{address}").map(abs, [1]),
+        address,
+        "cannot connect to Ray",
+        "ray start",
+        kind=NoochError,
     )
     fails(lambda: engine(f"ray:{address}").gpus_there(), address, kind=NoochError)
     monkeypatch.setenv("RAY_ADDRESS", address)
@@ -58,7 +62,12 @@ def test_ray_tries_once_where_something_else_listens(monkeypatch):
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        fails(lambda: given(f"ray:{address}").map(abs, [1]), address, "Failed to connect", kind=NoochError)
+        fails(
+            lambda: given(f"ray:{address}").map(abs, [1]),
+            address,
+            "Failed to connect",
+            kind=NoochError,
+        )
     fails(lambda: given("ray:auto").map(abs, [1]), "auto", kind=NoochError)
     # one of its own takes the time that it takes
     fails(lambda: given("ray").map(abs, [1]), "Failed to connect", kind=NoochError)
@@ -84,9 +93,16 @@ def test_a_cluster_begun_by_hand_on_the_loopback_address(token, tmp_path):
         "--num-cpus=1",
         "--include-dashboard=0",
     ]
-    words += ["--object-store-memory=80000000", "--disable-usage-stats", "--min-worker-port=0", "--max-worker-port=0"]
+    words += [
+        "--object-store-memory=80000000",
+        "--disable-usage-stats",
+        "--min-worker-port=0",
+        "--max-worker-port=0",
+    ]
     program = Path(sys.executable).with_name("ray")
-    begun = subprocess.Popen([program, "start", *words], env=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begun = subprocess.Popen(
+        [program, "start", *words], env=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         done = subprocess.run(
             [sys.executable, "-c", _UNTIL_IT_LISTENS + SQUARES, f"ray:127.0.0.1:{port}"],

@@ -20,7 +20,9 @@ from nooch.engines import slurm_engine as slurm
 from nooch.engines.slurm_engine import SlurmEngine
 from nooch.training.run_records import RunsFolder
 
-pytestmark = pytest.mark.skipif(not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm")
+pytestmark = pytest.mark.skipif(
+    not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm"
+)
 
 NOOCH = [sys.executable, "-m", "nooch"]
 TWO_PASSES = ("--set", "heads=12")
@@ -33,7 +35,11 @@ def asked(*words):
 def hasten():
     """Slurm lets a job that was put back wait for two minutes."""
     for job in asked("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False, capture_output=True)
+        subprocess.run(
+            ["scontrol", "update", f"JobId={job}", "StartTime=now"],
+            check=False,
+            capture_output=True,
+        )
 
 
 class Meanwhile(threading.Thread):
@@ -56,12 +62,20 @@ class Meanwhile(threading.Thread):
 
 def first_job():
     """The number of the running job that trains the first pass."""
-    return next(job for job in asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split() if job.endswith("_0"))
+    return next(
+        job
+        for job in asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+        if job.endswith("_0")
+    )
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    for module, name, value in ((base, "WAIT", 0.01), (slurm, "_LOOK", 0.5), (slurm, "_PATIENCE", 2.0)):
+    for module, name, value in (
+        (base, "WAIT", 0.01),
+        (slurm, "_LOOK", 0.5),
+        (slurm, "_PATIENCE", 2.0),
+    ):
         monkeypatch.setattr(module, name, value)
 
 
@@ -102,7 +116,9 @@ def test_a_bench_goes_on_from_its_epoch(act, world, undisturbed, run_cli, tmp_pa
     assert meanwhile.acted
     assert contents(out) == undisturbed
     assert max(epochs_of(out).values()) == 1
-    began = [log.read_text().count("began") for log in sorted((tmp_path / "runs-logs").glob("job-*.log"))]
+    began = [
+        log.read_text().count("began") for log in sorted((tmp_path / "runs-logs").glob("job-*.log"))
+    ]
     assert began == [2, 1]
 
 

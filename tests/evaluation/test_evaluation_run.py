@@ -30,9 +30,15 @@ def worlds(draw, n_runs=1):
     images = [draw(st.dictionaries(st.sampled_from(CLASSES), AREAS)) for _ in range(n)]
     data = dataset_of(images, CLASSES, ["test"] * n)
     suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
-    values = [np.array(draw(st.lists(LOGITS, min_size=2 * n, max_size=2 * n))).reshape(n, 2) for _ in range(n_runs)]
+    values = [
+        np.array(draw(st.lists(LOGITS, min_size=2 * n, max_size=2 * n))).reshape(n, 2)
+        for _ in range(n_runs)
+    ]
     ids = data.images["image_id"]
-    runs = [Predictions.of(v, ids, ["Y", "Z"], scale="logit", run=f"run {i}") for i, v in enumerate(values)]
+    runs = [
+        Predictions.of(v, ids, ["Y", "Z"], scale="logit", run=f"run {i}")
+        for i, v in enumerate(values)
+    ]
     return images, suite, values, runs
 
 
@@ -71,9 +77,15 @@ def test_every_value_equals_the_metric_of_its_subset(world):
         task = row["task"]
         cues = CUES[task] if row["cue"] is None else [row["cue"]]
         labels = np.array([task in image for image in images])
-        rows = inside(row["subset"], [naive_ce_subset(image, cues, task, 0.1) for image in images], labels)
-        expected = value_or_none(row["metric"], labels[rows], values[rows, ["Y", "Z"].index(task)], images=len(images))
-        assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-12)), row
+        rows = inside(
+            row["subset"], [naive_ce_subset(image, cues, task, 0.1) for image in images], labels
+        )
+        expected = value_or_none(
+            row["metric"], labels[rows], values[rows, ["Y", "Z"].index(task)], images=len(images)
+        )
+        assert row["value"] == (None if expected is None else pytest.approx(expected, abs=1e-12)), (
+            row
+        )
         assert (row["n"], row["n_positive"]) == (rows.sum(), labels[rows].sum())
         # a null says why, a value needs no excuse
         assert (row["reason"] is None) == (row["value"] is not None)
@@ -111,9 +123,14 @@ def test_averages_and_differences_follow_from_the_rows(world):
         assert row["cue"] is None
         tasks = plain.filter(pl.col("task").is_in(over), subset=row["subset"], metric=row["metric"])
         defined = tasks.drop_nulls("value")
-        assert row["value"] == (pytest.approx(defined["value"].mean(), abs=1e-12) if len(defined) else None)
+        assert row["value"] == (
+            pytest.approx(defined["value"].mean(), abs=1e-12) if len(defined) else None
+        )
         assert (row["n"], row["n_positive"]) == (tasks["n"].sum(), tasks["n_positive"].sum())
-        assert (row["n_tasks"], row["averaged_tasks"]) == (len(defined), ", ".join(defined["task"]) or None)
+        assert (row["n_tasks"], row["averaged_tasks"]) == (
+            len(defined),
+            ", ".join(defined["task"]) or None,
+        )
         if not len(defined):
             assert row["reason"] == "undefined for every task"
         elif len(defined) < len(over):
@@ -140,19 +157,25 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
                 for run in (0, 1):
                     z = values[run][:, ["Y", "Z"].index(task)]
                     replicates[task, subset, metric, run] = [
-                        value_or_none(metric, labels[d][rows[d]], z[d][rows[d]], images=n) for d in draws
+                        value_or_none(metric, labels[d][rows[d]], z[d][rows[d]], images=n)
+                        for d in draws
                     ]
-    for row in scores.table.filter(pl.col("cue").is_null(), ~pl.col("subset").str.contains("avg")).iter_rows(
-        named=True
-    ):
+    for row in scores.table.filter(
+        pl.col("cue").is_null(), ~pl.col("subset").str.contains("avg")
+    ).iter_rows(named=True):
         run = int(row["run"][-1])
         if row["task"] == AVERAGE:
             continue
-        check_interval(row, row["value"], replicates[row["task"], row["subset"], row["metric"], run], k)
+        check_interval(
+            row, row["value"], replicates[row["task"], row["subset"], row["metric"], run], k
+        )
     for row in scores.differences.filter(
         pl.col("cue").is_null(), pl.col("task") != AVERAGE, ~pl.col("subset").str.contains("avg")
     ).iter_rows(named=True):
-        pairs = zip(*(replicates[row["task"], row["subset"], row["metric"], run] for run in (0, 1)), strict=True)
+        pairs = zip(
+            *(replicates[row["task"], row["subset"], row["metric"], run] for run in (0, 1)),
+            strict=True,
+        )
         check_interval(row, row["difference"], [None if a is None else b - a for a, b in pairs], k)
 
 
@@ -171,7 +194,10 @@ def check_interval(row, value, replicates, k):
         assert row["reason"]
         return
     assert row["interval"] == "bootstrap"
-    assert (row["low"], row["high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
+    assert (row["low"], row["high"]) == (
+        pytest.approx(low, abs=1e-9),
+        pytest.approx(high, abs=1e-9),
+    )
     part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no image"
     assert row["reason"] == (None if len(defined) == k else part)
 
@@ -197,7 +223,11 @@ def test_an_average_gives_each_part_its_share(world, parts):
             assert row["n"] == len(images)
             if metric == "error" and possible:
                 # the mean over parts of their error, each with its share
-                of = {c: np.mean((z[cells == c] > 0) != labels[cells == c]) for c in CELLS if shares[c]}
+                of = {
+                    c: np.mean((z[cells == c] > 0) != labels[cells == c])
+                    for c in CELLS
+                    if shares[c]
+                }
                 assert row["value"] == pytest.approx(sum(shares[c] * of[c] for c in of), abs=1e-12)
 
 
@@ -218,67 +248,100 @@ def test_wilsons_interval_is_scipys_and_never_of_width_0(n, part):
 def test_no_error_among_48_images_is_not_certain():
     """0/48 has an upper bound of .074, with a bootstrap and without."""
     images = [{"Y": 0.05}] * 48 + [{"Y": 0.05, "A": 0.2}, {}, {"A": 0.2}]
-    suite = find(dataset_of(images, CLASSES, ["test"] * 51), {"ce": CE(beta=0.1, cues={"Y": ["A"]})}, tasks=["Y"])
-    right = Predictions.of(np.full((51, 1), 3.0), suite.set("ce", "Y", "test").image_ids, ["Y"], scale="logit")
+    suite = find(
+        dataset_of(images, CLASSES, ["test"] * 51),
+        {"ce": CE(beta=0.1, cues={"Y": ["A"]})},
+        tasks=["Y"],
+    )
+    right = Predictions.of(
+        np.full((51, 1), 3.0), suite.set("ce", "Y", "test").image_ids, ["Y"], scale="logit"
+    )
     for bootstrap in (0, 50):
         table = evaluate(suite, right, bootstrap=bootstrap).table
-        row = table.row(by_predicate=(pl.col("metric") == "error") & (pl.col("subset") == "hard_positive"), named=True)
+        row = table.row(
+            by_predicate=(pl.col("metric") == "error") & (pl.col("subset") == "hard_positive"),
+            named=True,
+        )
         assert (row["value"], row["low"], row["interval"], row["n"]) == (0, 0, "wilson", 48)
         assert row["high"] == pytest.approx(0.0741, abs=5e-5)
         known = table.drop_nulls("low")
         assert known.filter(pl.col("low") >= pl.col("high")).is_empty()
         # what is no proportion has no such interval, and says why where one was asked for
-        loss = table.row(by_predicate=(pl.col("metric") == "nll") & (pl.col("subset") == "easy_positive"), named=True)
+        loss = table.row(
+            by_predicate=(pl.col("metric") == "nll") & (pl.col("subset") == "easy_positive"),
+            named=True,
+        )
         assert (loss["low"], loss["interval"]) == (None, None)
-        assert loss["reason"] == (f"no interval: {bootstrap} resamples all give this value" if bootstrap else None)
+        assert loss["reason"] == (
+            f"no interval: {bootstrap} resamples all give this value" if bootstrap else None
+        )
 
 
 def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     """Averages next to each other are over the same tasks; strict, they are null with the reason."""
     random = np.random.default_rng(0)
     images = [
-        {c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5} for _ in range(80)
+        {c: float(random.choice([0.05, 0.2])) for c in ("Y", "Z", "A") if random.random() < 0.5}
+        for _ in range(80)
     ]
     # every B has its cue
     images = [{**image, "B": 0.05} if "A" in image else image for image in images]
     images = [{**image, "A": 0.3} if "B" in image else image for image in images]
     data = dataset_of(images, CLASSES, ["test"] * 80)
-    suite = find(data, {"ce": CE(beta=0.1, cues={"Y": ["A"], "Z": ["A"], "B": ["A"]})}, tasks=["Y", "Z", "B"])
+    suite = find(
+        data, {"ce": CE(beta=0.1, cues={"Y": ["A"], "Z": ["A"], "B": ["A"]})}, tasks=["Y", "Z", "B"]
+    )
     values = random.normal(size=(80, 3))
     runs = [Predictions.of(values, data.images["image_id"], ["Y", "Z", "B"], scale="logit")]
     assert suite.record("ce", "B", "test").hard_positives == 0
     scores = evaluate(suite, runs, bootstrap=20)
     (note,) = [text for text in scores.notes if "left out" in text]
-    assert "averages on ce (test) are over 2 of 3 tasks: Y, Z; left out: B (no hard positive" in note
-    rows = scores.table.filter(pl.col("task") == AVERAGE, pl.col("metric").is_in(["auc", "error"])).drop_nulls("value")
+    assert (
+        "averages on ce (test) are over 2 of 3 tasks: Y, Z; left out: B (no hard positive" in note
+    )
+    rows = scores.table.filter(
+        pl.col("task") == AVERAGE, pl.col("metric").is_in(["auc", "error"])
+    ).drop_nulls("value")
     assert {"hard", "easy", "all"} <= set(rows["subset"])
     assert rows.select("n_tasks", "averaged_tasks").unique().rows() == [(2, "Y, Z")]
     strict = evaluate(suite, runs, strict=True)
     assert not [text for text in strict.notes if "left out" in text]
     hard, everything = (
         strict.table.row(
-            by_predicate=(pl.col("task") == AVERAGE) & (pl.col("metric") == "auc") & (pl.col("subset") == s), named=True
+            by_predicate=(pl.col("task") == AVERAGE)
+            & (pl.col("metric") == "auc")
+            & (pl.col("subset") == s),
+            named=True,
         )
         for s in ("hard", "all")
     )
     assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
     assert everything["averaged_tasks"] == "Y, Z, B"
     # two runs are averaged over the tasks that both have
-    part = Predictions.of(values[:, [0, 2]], data.images["image_id"], ["Y", "B"], scale="logit", run="part")
-    both = evaluate(suite, [*runs, part]).table.filter(task=AVERAGE, metric="error", subset="easy_negative")
+    part = Predictions.of(
+        values[:, [0, 2]], data.images["image_id"], ["Y", "B"], scale="logit", run="part"
+    )
+    both = evaluate(suite, [*runs, part]).table.filter(
+        task=AVERAGE, metric="error", subset="easy_negative"
+    )
     assert both["averaged_tasks"].to_list() == ["Y", "Y"]
 
 
 def _photographs(n=330, seed=0):
     """Cars with and without roads, in three cities, with captions' embeddings for all but some images."""
     random = np.random.default_rng(seed)
-    images = [{c: float(random.choice([0.02, 0.2])) for c in CLASSES if random.random() < 0.5} for _ in range(n)]
+    images = [
+        {c: float(random.choice([0.02, 0.2])) for c in CLASSES if random.random() < 0.5}
+        for _ in range(n)
+    ]
     splits = ["train", "valid", "test"]
     data = dataset_of(images, CLASSES, [splits[i % 3] for i in range(n)])
     vectors = random.normal(size=(n, 4))
     vectors[::7] = np.nan
     data = data.with_embedding("e", vectors)
-    frame = data.images.with_columns(city=pl.Series([["Rome", "Oslo", None][i % 5 % 3] for i in range(n)]))
+    frame = data.images.with_columns(
+        city=pl.Series([["Rome", "Oslo", None][i % 5 % 3] for i in range(n)])
+    )
     from dataclasses import replace
 
     return replace(data, images=frame), images
@@ -294,7 +357,13 @@ def _suite():
 def _runs(data, names=("a",), **options):
     random = np.random.default_rng(1)
     return [
-        Predictions.of(random.normal(size=(len(data), 2)), data.images["image_id"], ["Y", "Z"], scale="logit", run=n)
+        Predictions.of(
+            random.normal(size=(len(data), 2)),
+            data.images["image_id"],
+            ["Y", "Z"],
+            scale="logit",
+            run=n,
+        )
         for n in names
     ]
 
@@ -314,31 +383,43 @@ def test_criteria_without_a_verdict_on_some_images_are_scored_on_the_others():
 def test_the_same_draws_for_every_criterion_and_run():
     suite, data = _suite()
     (a,) = _runs(data)
-    same = Predictions(run="b", image_ids=a.image_ids, tasks=a.tasks, values=a.values, scale="logit")
+    same = Predictions(
+        run="b", image_ids=a.image_ids, tasks=a.tasks, values=a.values, scale="logit"
+    )
     scores = evaluate(suite, [a, same], ignore_unknown=True, bootstrap=20)
     both = scores.differences.drop_nulls("difference")
     assert both.height
-    assert both.select(pl.max_horizontal(pl.col("difference", "low", "high").abs()).max()).item() == 0
+    assert (
+        both.select(pl.max_horizontal(pl.col("difference", "low", "high").abs()).max()).item() == 0
+    )
 
 
 def test_groups_are_the_subsets_of_each_value():
     suite, data = _suite()
     (run,) = _runs(data)
-    scores = evaluate(suite, run, ignore_unknown=True, by=["city"], attributes=data.images, criteria=["ce"])
+    scores = evaluate(
+        suite, run, ignore_unknown=True, by=["city"], attributes=data.images, criteria=["ce"]
+    )
     groups = scores.table["group"].unique().to_list()
     assert set(groups) == {None, "city=Oslo", "city=Rome", "city=None"}
     challenge = suite.set("ce", "Y", "test")
     place = data.images.filter(pl.col("split") == "test")
     z = run.values[0][(data.images["split"] == "test").to_numpy()]
     for city in ("Oslo", "Rome", None):
-        of = (place["city"].is_null() if city is None else place["city"] == city).fill_null(value=False).to_numpy()
+        of = (
+            (place["city"].is_null() if city is None else place["city"] == city)
+            .fill_null(value=False)
+            .to_numpy()
+        )
         for subset, rows in {
             "all": of,
             "hard": of & (challenge.subset != 2),
             "easy": of & (challenge.subset == 2),
         }.items():
             expected = auc(challenge.labels[rows], z[rows])
-            assert scores.value("auc", subset, task="Y", group=f"city={city}") == pytest.approx(expected, abs=1e-12)
+            assert scores.value("auc", subset, task="Y", group=f"city={city}") == pytest.approx(
+                expected, abs=1e-12
+            )
     frame = scores.by_group("auc", "hard", task="Y")
     row = frame.row(0, named=True)
     values = {g["group"]: g["value"] for g in row["groups"]}
@@ -352,7 +433,13 @@ def test_several_splits_and_criteria_by_name():
     suite, data = _suite()
     (run,) = _runs(data)
     table = evaluate(
-        suite, run, split=["valid", "test"], criteria=["gist"], tasks=["Z"], metrics=["nll"], ignore_unknown=True
+        suite,
+        run,
+        split=["valid", "test"],
+        criteria=["gist"],
+        tasks=["Z"],
+        metrics=["nll"],
+        ignore_unknown=True,
     ).table
     assert table.select("criterion", "task", "split", "metric").unique().sort("split").rows() == [
         ("gist", "Z", "test", "nll"),
@@ -364,7 +451,9 @@ def test_threads_and_order_of_rows_do_not_matter():
     suite, data = _suite()
     (run,) = _runs(data)
     mixed = np.random.default_rng(3).permutation(len(data))
-    other = Predictions("a", run.image_ids[mixed], ("Z", "Y"), run.values[::-1, mixed].copy(), "logit")
+    other = Predictions(
+        "a", run.image_ids[mixed], ("Z", "Y"), run.values[::-1, mixed].copy(), "logit"
+    )
     tables = [
         evaluate(suite, r, ignore_unknown=True, bootstrap=150, threads=threads).table
         for r, threads in ((run, 1), (run, 3), (other, 2))
@@ -378,7 +467,9 @@ def test_shares_of_a_split_and_uniform():
     (run,) = _runs(data)
     table = evaluate(suite, run, averages=["valid", "test", "uniform"], ignore_unknown=True).table
     own = table.filter(subset="avg:test", criterion="ce").sort("task", "metric")
-    everything = table.filter(pl.col("cue").is_null(), subset="all", criterion="ce").sort("task", "metric")
+    everything = table.filter(pl.col("cue").is_null(), subset="all", criterion="ce").sort(
+        "task", "metric"
+    )
     # a split's own shares give what the split gives
     assert own["value"].to_list() == pytest.approx(everything["value"].to_list(), abs=1e-12)
     record = suite.record("ce", "Y", "valid")
@@ -416,7 +507,11 @@ def test_what_is_asked_wrongly_is_refused():
         fails(asked(averages=[text]), part, kind=ParameterError)
     fails(asked(by=["city"]), "attributes", kind=ParameterError)
     fails(asked(by=["town"], attributes=data.images), "town", "city", kind=ParameterError)
-    fails(asked(by=["n"], attributes=data.images.with_columns(n=pl.int_range(pl.len()))), "values", kind=ParameterError)
+    fails(
+        asked(by=["n"], attributes=data.images.with_columns(n=pl.int_range(pl.len()))),
+        "values",
+        kind=ParameterError,
+    )
     fails(lambda: evaluate(suite, []), "no predictions", kind=ParameterError)
 
 
@@ -429,7 +524,12 @@ def test_one_value_at_a_time():
     fails(lambda: scores.value("accuracy", "hard"), "accuracy", kind=ParameterError)
     fails(lambda: scores.by_group("auc"), "no groups", kind=ParameterError)
     named = Distribution("mine", dict.fromkeys(CELLS, 0.25))
-    assert "avg:mine" in evaluate(suite, _runs(data), ignore_unknown=True, averages=[named]).table["subset"].to_list()
+    assert (
+        "avg:mine"
+        in evaluate(suite, _runs(data), ignore_unknown=True, averages=[named])
+        .table["subset"]
+        .to_list()
+    )
 
 
 def test_runs_of_different_tasks_are_compared_where_both_have_one():

@@ -16,7 +16,9 @@ RESAMPLES = 40
 
 
 def predictions(frame, name, seed=0, tasks=TASKS):
-    wide = frame.filter(pl.col("task").is_in(list(tasks))).pivot(on="task", index="image_id", values="logit")
+    wide = frame.filter(pl.col("task").is_in(list(tasks))).pivot(
+        on="task", index="image_id", values="logit"
+    )
     return Predictions.of(
         wide.select(tasks).to_numpy(),
         wide["image_id"],
@@ -49,8 +51,12 @@ def losses(y, z):
 
 
 METRICS = {
-    ("auc", "hard"): lambda y, z, w, _: roc_auc_score(y, z, sample_weight=w) if len(set(y[w > 0])) == 2 else np.nan,
-    ("nll", "hard_positive"): lambda y, z, w, _: np.average(losses(y, z), weights=w) if w.sum() else np.nan,
+    ("auc", "hard"): lambda y, z, w, _: (
+        roc_auc_score(y, z, sample_weight=w) if len(set(y[w > 0])) == 2 else np.nan
+    ),
+    ("nll", "hard_positive"): lambda y, z, w, _: (
+        np.average(losses(y, z), weights=w) if w.sum() else np.nan
+    ),
     ("error", "worst_hard"): lambda y, z, w, sides: max(
         np.average((z > 0) != y, weights=w * side) if (w * side).sum() else np.nan for side in sides
     ),
@@ -77,8 +83,12 @@ def test_intervals_are_those_of_loops(world, scores, what):
         for name, runs in methods.items():
             per_seed = []
             for run in runs:
-                own = pl.DataFrame({"image_id": run.image_ids, "z": run.values[run.tasks.index(task)]})
-                z = pl.DataFrame({"image_id": challenge.image_ids}).join(own, on="image_id", maintain_order="left")["z"]
+                own = pl.DataFrame(
+                    {"image_id": run.image_ids, "z": run.values[run.tasks.index(task)]}
+                )
+                z = pl.DataFrame({"image_id": challenge.image_ids}).join(
+                    own, on="image_id", maintain_order="left"
+                )["z"]
                 z = z.to_numpy()[member]
                 weights = [np.ones(len(y)), *(c[member] for c in counts)]
                 with np.errstate(invalid="ignore"):
@@ -93,8 +103,12 @@ def test_intervals_are_those_of_loops(world, scores, what):
             assert row["difference"] == pytest.approx(gap[0], abs=1e-12)
             defined = gap[1:][~np.isnan(gap[1:])]
             if 2 * len(defined) >= RESAMPLES:
-                assert [row["low"], row["high"]] == pytest.approx(np.percentile(defined, [2.5, 97.5]), abs=1e-12)
-    average = np.nanmean([g - e for g, e in zip(replicates["gdro"], replicates["erm"], strict=True)], axis=0)
+                assert [row["low"], row["high"]] == pytest.approx(
+                    np.percentile(defined, [2.5, 97.5]), abs=1e-12
+                )
+    average = np.nanmean(
+        [g - e for g, e in zip(replicates["gdro"], replicates["erm"], strict=True)], axis=0
+    )
     (row,) = scores.differences.filter(
         run="gdro", baseline="erm", task="average", metric=metric, subset=subset
     ).to_dicts()
@@ -115,13 +129,19 @@ def test_one_seed_is_what_evaluate_gives(world):
     suite, methods = world
     first = {name: runs[:1] for name, runs in methods.items()}
     found = paired(suite, "ce", first, baselines=["erm"], bootstrap=RESAMPLES, seed=3)
-    known = evaluate(suite, [runs[0] for runs in first.values()], criteria=["ce"], bootstrap=RESAMPLES, seed=3)
-    plain = known.differences.filter(pl.col("cue").is_null()).with_columns(pl.col("run").str.strip_suffix("/0"))
+    known = evaluate(
+        suite, [runs[0] for runs in first.values()], criteria=["ce"], bootstrap=RESAMPLES, seed=3
+    )
+    plain = known.differences.filter(pl.col("cue").is_null()).with_columns(
+        pl.col("run").str.strip_suffix("/0")
+    )
     keys = ["run", "task", "subset", "metric"]
     joined = plain.join(found.differences, on=keys, validate="1:1")
     assert joined.height == plain.height
     for column in ("difference", "low", "high"):
-        left, right = (joined[name].fill_null(-9.0).to_numpy() for name in (column, f"{column}_right"))
+        left, right = (
+            joined[name].fill_null(-9.0).to_numpy() for name in (column, f"{column}_right")
+        )
         np.testing.assert_allclose(left, right, atol=1e-12)
 
 
@@ -135,15 +155,32 @@ def test_a_method_is_equal_to_itself(world):
 
 def test_what_is_refused(world):
     suite, methods = world
-    fails(lambda: paired(suite, "ce", methods, baselines=["vrex"]), "'vrex' is no method", kind=ParameterError)
-    fails(lambda: paired(suite, "ce", methods, baselines=["erm"], bootstrap=0), "0 resamples", kind=ParameterError)
+    fails(
+        lambda: paired(suite, "ce", methods, baselines=["vrex"]),
+        "'vrex' is no method",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: paired(suite, "ce", methods, baselines=["erm"], bootstrap=0),
+        "0 resamples",
+        kind=ParameterError,
+    )
     fails(
         lambda: paired(suite, "ce", methods, baselines=["erm"], metrics=["f1"]),
         "'f1' is no metric",
         kind=ParameterError,
     )
     alone = {"erm": methods["erm"]}
-    fails(lambda: paired(suite, "ce", alone, baselines=["erm"]), "one method alone", kind=ParameterError)
+    fails(
+        lambda: paired(suite, "ce", alone, baselines=["erm"]),
+        "one method alone",
+        kind=ParameterError,
+    )
     other = [*methods["gdro"][:1], predictions(logits(suite), "gdro", 1, tasks=("car",))]
     mixed = {"erm": methods["erm"], "gdro": other}
-    fails(lambda: paired(suite, "ce", mixed, baselines=["erm"]), "method gdro", "different tasks", kind=InputError)
+    fails(
+        lambda: paired(suite, "ce", mixed, baselines=["erm"]),
+        "method gdro",
+        "different tasks",
+        kind=InputError,
+    )

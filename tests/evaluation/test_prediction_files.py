@@ -106,7 +106,9 @@ def test_a_column_without_a_name_is_an_index_and_no_task(long):
 )
 def test_how_runs_are_named(long, tmp_path, columns, expected):
     file = tmp_path / "f.parquet"
-    long.with_columns(**{name: pl.lit(value) for name, value in columns.items()}).write_parquet(file)
+    long.with_columns(**{name: pl.lit(value) for name, value in columns.items()}).write_parquet(
+        file
+    )
     (run,) = read_predictions(file, None, SUITE)
     assert (run.run, run.method, run.seed) == expected
 
@@ -131,7 +133,9 @@ def test_several_files_of_one_name_and_of_the_same_seeds(long, tmp_path):
     files = [tmp_path / folder / "p.csv" for folder in ("a", "b")]
     assert [run.run for run in as_runs(files, SUITE)] == [str(file) for file in files]
     for method in ("erm", "dro"):
-        pl.concat(long.with_columns(seed=pl.lit(s)) for s in (0, 1)).write_parquet(tmp_path / f"{method}.parquet")
+        pl.concat(long.with_columns(seed=pl.lit(s)) for s in (0, 1)).write_parquet(
+            tmp_path / f"{method}.parquet"
+        )
     seeds = as_runs([tmp_path / "erm.parquet", tmp_path / "dro.parquet"], SUITE)
     assert [run.run for run in seeds] == ["erm/0", "erm/1", "dro/0", "dro/1"]
 
@@ -145,13 +149,23 @@ def test_a_mapping_names_its_runs_whatever_they_hold(long):
 
 def test_a_repeated_run_is_refused(long, tmp_path):
     long.write_csv(tmp_path / "p.csv")
-    fails(lambda: as_runs([tmp_path / "p.csv", tmp_path / "." / "p.csv"], SUITE), "runs occur more than once", "p.csv")
+    fails(
+        lambda: as_runs([tmp_path / "p.csv", tmp_path / "." / "p.csv"], SUITE),
+        "runs occur more than once",
+        "p.csv",
+    )
     fails(lambda: as_runs([long, long], SUITE), "runs occur more than once: predictions")
 
 
 def test_archives_of_several_runs(long, tmp_path):
     values, ids, tasks = arrays_of(long)
-    np.savez(tmp_path / "a.npz", image_ids=ids, tasks=tasks, logits=np.stack([values, -values]), runs=["u", "v"])
+    np.savez(
+        tmp_path / "a.npz",
+        image_ids=ids,
+        tasks=tasks,
+        logits=np.stack([values, -values]),
+        runs=["u", "v"],
+    )
     one, two = read_predictions(tmp_path / "a.npz", None, SUITE)
     assert (one.run, two.run) == ("u", "v")
     assert (one.values == -two.values).all()
@@ -160,8 +174,18 @@ def test_archives_of_several_runs(long, tmp_path):
     np.savez(tmp_path / "c.npz", image_ids=ids, tasks=tasks, logits=values, runs=np.array("w"))
     assert [run.run for run in read_predictions(tmp_path / "c.npz", None, SUITE)] == ["w"]
     for runs in (["u"], ["u", "v", "w"]):
-        np.savez(tmp_path / "d.npz", image_ids=ids, tasks=tasks, logits=np.stack([values, -values]), runs=runs)
-        fails(lambda: read_predictions(tmp_path / "d.npz", None, SUITE), "runs and logits of shape", "d.npz")
+        np.savez(
+            tmp_path / "d.npz",
+            image_ids=ids,
+            tasks=tasks,
+            logits=np.stack([values, -values]),
+            runs=runs,
+        )
+        fails(
+            lambda: read_predictions(tmp_path / "d.npz", None, SUITE),
+            "runs and logits of shape",
+            "d.npz",
+        )
 
 
 @pytest.mark.parametrize(
@@ -170,29 +194,59 @@ def test_archives_of_several_runs(long, tmp_path):
         (lambda f: f.rename({"image_id": "id"}), ["has columns id, task, logit"]),
         (lambda f: f[:0], ["holds no row"]),
         (lambda f: f[:0].with_columns(run=pl.lit("r")), ["holds no row"]),
-        (lambda f: f.with_columns(probability=0.5), ["both a column logit and a column probability"]),
-        (lambda f: f.rename({"logit": "score"}), ["a column task, but neither logit nor probability"]),
+        (
+            lambda f: f.with_columns(probability=0.5),
+            ["both a column logit and a column probability"],
+        ),
+        (
+            lambda f: f.rename({"logit": "score"}),
+            ["a column task, but neither logit nor probability"],
+        ),
         (lambda f: f.drop("logit"), ["neither logit nor probability"]),
-        (lambda f: f.with_columns(logit=pl.lit("0.5")), ["column logit holds String", "no numbers"]),
-        (lambda f: f.with_columns(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
+        (
+            lambda f: f.with_columns(logit=pl.lit("0.5")),
+            ["column logit holds String", "no numbers"],
+        ),
+        (
+            lambda f: f.with_columns(logit=pl.concat_str(pl.lit("n/"), "image_id")),
+            ["such as 'n/37'"],
+        ),
         (lambda f: f.with_columns(logit=pl.lit(value=True)), ["column logit holds Boolean"]),
         (lambda f: f.with_columns(logit=pl.lit(None)), ["column logit holds Null"]),
         (
             lambda f: f.with_columns(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
             ["1 logits are missing", "image 43, task fire_hydrant"],
         ),
-        (lambda f: f.with_columns(image_id=pl.when(pl.col("image_id") > 37).then("image_id")), ["2 image_ids are"]),
-        (lambda f: f.with_columns(task=pl.when(pl.col("image_id") > 37).then("task")), ["2 tasks are missing"]),
-        (lambda f: f.with_columns(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
+        (
+            lambda f: f.with_columns(image_id=pl.when(pl.col("image_id") > 37).then("image_id")),
+            ["2 image_ids are"],
+        ),
+        (
+            lambda f: f.with_columns(task=pl.when(pl.col("image_id") > 37).then("task")),
+            ["2 tasks are missing"],
+        ),
+        (
+            lambda f: f.with_columns(logit=pl.lit(float("nan"))),
+            ["48 values are NaN", "image 37, task car"],
+        ),
         (lambda f: f.with_columns(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
         (lambda f: f.with_columns(seed=pl.lit("one")), ["wrong kind", "seed"]),
         (lambda f: f.with_columns(label=pl.lit(2)), ["label holds more than 0 and 1"]),
         (lambda f: f.with_columns(label=pl.lit(None, pl.Int64)), ["label holds more than 0 and 1"]),
         (lambda f: f.with_columns(task=pl.lit(" ")), ["empty name"]),
-        (lambda f: pl.concat([f, f[:2]]), ["2 predictions are repeated, such as image 37, task car", "run f"]),
+        (
+            lambda f: pl.concat([f, f[:2]]),
+            ["2 predictions are repeated, such as image 37, task car", "run f"],
+        ),
         (lambda f: f.rename({"logit": "probability"}), ["are no probability", "0 to 1"]),
-        (lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-12)), ["48 values are no probability"]),
-        (lambda f: f.select("image_id", "task", probability=pl.lit(-1e-12)), ["48 values are no probability"]),
+        (
+            lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-12)),
+            ["48 values are no probability"],
+        ),
+        (
+            lambda f: f.select("image_id", "task", probability=pl.lit(-1e-12)),
+            ["48 values are no probability"],
+        ),
     ],
 )
 @pytest.mark.parametrize("kept", ["frame", "parquet"])
@@ -224,7 +278,12 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 def test_a_wide_table_must_say_its_scale(long):
     fails(lambda: as_runs(wide(long), SUITE), "`scale` logit", "`scale` probability")
-    fails(lambda: as_runs(long, SUITE, "logits"), "'logits' is no scale", "mean logit", kind=ParameterError)
+    fails(
+        lambda: as_runs(long, SUITE, "logits"),
+        "'logits' is no scale",
+        "mean logit",
+        kind=ParameterError,
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +301,11 @@ def test_csv_files_without_rows(tmp_path, content, message):
 
 def test_empty_cells_and_text_in_a_csv(tmp_path):
     (tmp_path / "p.csv").write_text("image_id,task,logit\n1,car,0.5\n2,car,\n")
-    fails(lambda: read_predictions(tmp_path / "p.csv", None, SUITE), "1 logits are missing", "image 2, task car")
+    fails(
+        lambda: read_predictions(tmp_path / "p.csv", None, SUITE),
+        "1 logits are missing",
+        "image 2, task car",
+    )
     (tmp_path / "p.csv").write_text("image_id,task,logit\n1,car,0.5\n2,car,high\n")
     fails(lambda: read_predictions(tmp_path / "p.csv", None, SUITE), "holds String, such as 'high'")
     for text in ("nan", "NaN", "inf", "-inf"):
@@ -284,7 +347,10 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
         ({"logits": [[0.1]], "tasks": ["car"]}, "holds logits, tasks"),
         ({"logits": [[0.1]], "image_ids": [1]}, "holds logits, image_ids"),
         ({"image_ids": [1], "tasks": ["car"]}, "holds image_ids, tasks"),
-        ({"image_ids": [1], "tasks": ["car"], "logits": [[0.1]], "probabilities": [[0.1]]}, "holds image_ids, tasks"),
+        (
+            {"image_ids": [1], "tasks": ["car"], "logits": [[0.1]], "probabilities": [[0.1]]},
+            "holds image_ids, tasks",
+        ),
         ({"image_ids": [1], "tasks": ["car"], "logits": [["0.1"]]}, "values are no numbers"),
         ({"image_ids": [1], "tasks": ["car"], "logits": [[1j]]}, "values are no numbers"),
         (
@@ -293,8 +359,14 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
         ),
         ({"image_ids": [np.inf], "tasks": ["car"], "logits": [[0.1]]}, "or too large: inf"),
         ({"image_ids": [1e300], "tasks": ["car"], "logits": [[0.1]]}, "or too large: 1e+300"),
-        ({"image_ids": [1, 1], "tasks": ["car"], "logits": [[0.1], [0.2]]}, "image ids occur more than once: 1"),
-        ({"image_ids": [1], "tasks": ["car", "cow"], "logits": [[0.1]]}, "values have shape (1, 1)"),
+        (
+            {"image_ids": [1, 1], "tasks": ["car"], "logits": [[0.1], [0.2]]},
+            "image ids occur more than once: 1",
+        ),
+        (
+            {"image_ids": [1], "tasks": ["car", "cow"], "logits": [[0.1]]},
+            "values have shape (1, 1)",
+        ),
         ({"image_ids": [1], "tasks": ["car"], "logits": 0.1}, "values have shape ()"),
         ({"image_ids": [1], "tasks": ["car"], "logits": [[[[0.1]]]]}, "values have shape"),
         ({"image_ids": [1], "tasks": ["car"], "probabilities": [[1.1]]}, "no probability"),
@@ -312,7 +384,11 @@ def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
         fails(lambda thing=thing: as_runs(thing, SUITE), "is no predictions", "Predictions.of")
     for nothing in ([], {}):
-        fails(lambda nothing=nothing: as_runs(nothing, SUITE), "no predictions were given", kind=ParameterError)
+        fails(
+            lambda nothing=nothing: as_runs(nothing, SUITE),
+            "no predictions were given",
+            kind=ParameterError,
+        )
     fails(lambda: as_runs(tmp_path / "none.csv", SUITE), "no such file", "none.csv", helps=False)
     long.write_csv(tmp_path / "p.txt")
     fails(lambda: as_runs(tmp_path / "p.txt", SUITE), "'.txt'")

@@ -24,7 +24,9 @@ def _check(run):
     assert run.tasks == ("car", "fire_hydrant")
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, "list", "object", "fortran", "strided"])
+@pytest.mark.parametrize(
+    "kind", [np.float16, np.float32, np.float64, "list", "object", "fortran", "strided"]
+)
 def test_arrays_of_any_kind_that_hold_the_numbers(kind):
     made = {
         "list": VALUES.tolist(),
@@ -44,7 +46,8 @@ def test_tensors_also_those_that_numpy_does_not_know(kind, grad):
 
 
 @pytest.mark.parametrize(
-    "ids", [np.array(IDS, np.int32), np.array(IDS, np.uint8), pl.Series(IDS), tuple(IDS), [3.0, 1.0, 2.0]]
+    "ids",
+    [np.array(IDS, np.int32), np.array(IDS, np.uint8), pl.Series(IDS), tuple(IDS), [3.0, 1.0, 2.0]],
 )
 def test_ids_of_any_kind_that_hold_integers(ids):
     run = _of(ids=ids)
@@ -52,7 +55,9 @@ def test_ids_of_any_kind_that_hold_integers(ids):
     assert run.image_ids.dtype == pl.Int64
 
 
-@pytest.mark.parametrize("ids", [["c", "a", "b"], np.array(["c", "a", "b"], object), pl.Series(["c", "a", "b"])])
+@pytest.mark.parametrize(
+    "ids", [["c", "a", "b"], np.array(["c", "a", "b"], object), pl.Series(["c", "a", "b"])]
+)
 def test_ids_as_text(ids):
     run = _of(ids=ids)
     assert run.image_ids.to_list() == ["c", "a", "b"]
@@ -83,7 +88,10 @@ def test_probabilities_are_0_to_1_with_their_ends():
         ({"values": VALUES.T}, ["values have shape (2, 3)"]),
         ({"values": VALUES[:, 0]}, ["values have shape (3, 1)"]),
         ({"values": VALUES[None]}, ["values have shape (1, 3, 2)"]),
-        ({"values": np.where(VALUES > 7, np.nan, VALUES)}, ["1 values are NaN", "image 2, task fire_hydrant"]),
+        (
+            {"values": np.where(VALUES > 7, np.nan, VALUES)},
+            ["1 values are NaN", "image 2, task fire_hydrant"],
+        ),
         ({"values": np.where(VALUES > 7, np.inf, VALUES)}, ["NaN or infinite, such as inf"]),
         ({"values": VALUES.astype(str)}, ["values are no numbers"]),
         ({"values": VALUES.astype(complex)}, ["values are no numbers", "complex"]),

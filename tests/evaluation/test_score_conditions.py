@@ -16,7 +16,11 @@ def suite():
 
 @pytest.fixture(scope="module")
 def scores(suite):
-    return evaluate(suite, {name: logits(suite, seed=seed) for seed, name in enumerate("pq")}, averages=["uniform"])
+    return evaluate(
+        suite,
+        {name: logits(suite, seed=seed) for seed, name in enumerate("pq")},
+        averages=["uniform"],
+    )
 
 
 def _judged(scores, suite, *texts):
@@ -57,7 +61,12 @@ def test_other_forms_are_refused_with_an_example(text):
 
 
 def test_metrics_are_looked_at_at_once():
-    fails(lambda: parse_condition("acu@hard<1"), "'acu' is no metric", "did you mean auc", kind=ParameterError)
+    fails(
+        lambda: parse_condition("acu@hard<1"),
+        "'acu' is no metric",
+        "did you mean auc",
+        kind=ParameterError,
+    )
 
 
 @pytest.mark.parametrize(("text", "n"), [
@@ -74,7 +83,9 @@ def test_brackets_narrow(scores, suite, text, n):
         assert verdict.task == wanted[1] if len(wanted) > 1 else verdict.task != "average"
 
 
-@pytest.mark.parametrize(("sign", "fires"), [("<", False), ("<=", True), (">", False), (">=", True)])
+@pytest.mark.parametrize(
+    ("sign", "fires"), [("<", False), ("<=", True), (">", False), (">=", True)]
+)
 def test_signs_at_the_very_value(scores, suite, sign, fires):
     value = scores.value("auc", "all", run="p", criterion="ce", task="car")
     (verdict, _) = _judged(scores, suite, f"auc@all[ce,car]{sign}{value!r}")
@@ -121,7 +132,9 @@ def test_criteria_that_were_left_out_do_not_fire(suite):
     assert {verdict.criterion for verdict in verdicts} == {"ce"}
     assert not any(verdict.fired for verdict in verdicts)
     # unless they are meant
-    assert all(v.fired and "not scored" in v.reason for v in _judged(scores, suite, "auc@all[~ce]<0"))
+    assert all(
+        v.fired and "not scored" in v.reason for v in _judged(scores, suite, "auc@all[~ce]<0")
+    )
 
 
 def test_a_task_without_a_set(scores, suite):
@@ -129,7 +142,11 @@ def test_a_task_without_a_set(scores, suite):
         lambda: _judged(scores, suite, "auc@hard[ce,cow]<1"),
         "task cow has no ce set", "no class has A(C, cow)", kind=ParameterError, helps=False,
     )  # fmt: skip
-    fails(lambda: _judged(scores, suite, "auc@hard[*,cow]<1"), "concerns no value", kind=ParameterError)
+    fails(
+        lambda: _judged(scores, suite, "auc@hard[*,cow]<1"),
+        "concerns no value",
+        kind=ParameterError,
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +165,11 @@ def test_names_that_are_not_there(scores, suite, text, parts):
 
 def test_metrics_that_were_not_taken(suite):
     scores = evaluate(suite, logits(suite), metrics=["auc"])
-    fails(lambda: _judged(scores, suite, "nll@hard<1"), "'nll' is no metric of the scores", kind=ParameterError)
+    fails(
+        lambda: _judged(scores, suite, "nll@hard<1"),
+        "'nll' is no metric of the scores",
+        kind=ParameterError,
+    )
 
 
 def test_cues_and_groups_are_not_judged(suite):
@@ -159,7 +180,11 @@ def test_cues_and_groups_are_not_judged(suite):
 
 
 def test_easy_sides_are_judged(suite, scores):
-    found = _judged(scores, suite, "error@easy_positive[ce,car]>=0", "error@easy_negative[ce,car]<0")
+    found = _judged(
+        scores, suite, "error@easy_positive[ce,car]>=0", "error@easy_negative[ce,car]<0"
+    )
     assert [v.fired for v in found] == [True, True, False, False]
     for verdict in found[:2]:
-        assert verdict.value == scores.value("error", "easy_positive", criterion="ce", task="car", run=verdict.run)
+        assert verdict.value == scores.value(
+            "error", "easy_positive", criterion="ce", task="car", run=verdict.run
+        )

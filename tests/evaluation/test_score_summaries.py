@@ -62,7 +62,9 @@ def test_worst_hard_is_of_error_and_nll_alone():
     frame = with_worst_hard(pl.DataFrame(rows, schema_overrides=SCHEMA))
     assert frame.filter(subset=WORST_HARD)["metric"].to_list() == ["error"]
     # one side alone has no worse one
-    one = with_worst_hard(pl.DataFrame(rows[2:3], schema_overrides=SCHEMA)).filter(subset=WORST_HARD)
+    one = with_worst_hard(pl.DataFrame(rows[2:3], schema_overrides=SCHEMA)).filter(
+        subset=WORST_HARD
+    )
     assert one["value"].to_list() == [None]
 
 
@@ -79,7 +81,11 @@ def cells_of(table):
 CELLS = st.fixed_dictionaries({(t, m): st.tuples(VALUE, VALUE) for t in TASKS for m in METHODS})
 
 
-@given(CELLS, st.sets(st.sampled_from([(t, m) for t in TASKS for m in METHODS]), max_size=3), st.booleans())
+@given(
+    CELLS,
+    st.sets(st.sampled_from([(t, m) for t in TASKS for m in METHODS]), max_size=3),
+    st.booleans(),
+)
 def test_over_tasks(table, dropped, strict):
     kept = {key: value for key, value in table.items() if key not in dropped}
     found = {row["method"]: row for row in over_tasks(cells_of(kept), strict=strict).to_dicts()}
@@ -115,29 +121,49 @@ def test_averages_next_to_each_other_are_over_the_same_tasks():
     """One task has no value on hard: the average on easy leaves it out too, and both say so."""
     whole = {(t, m): (0.25 * i, 0.1) for i, t in enumerate(TASKS) for m in METHODS}
     holed = {key: (None, None) if key[0] == "tie" else value for key, value in whole.items()}
-    cells = pl.concat([block(holed, "hard"), block(whole, "easy"), block(dict.fromkeys(whole, (None, None)), "none")])
+    cells = pl.concat(
+        [
+            block(holed, "hard"),
+            block(whole, "easy"),
+            block(dict.fromkeys(whole, (None, None)), "none"),
+        ]
+    )
     found = {(r["subset"], r["method"]): r for r in over_tasks(cells).to_dicts()}
     for method in METHODS:
         for subset in ("hard", "easy"):
             assert found[subset, method]["mean"] == pytest.approx(0.25)
-            assert (found[subset, method]["n_tasks"], found[subset, method]["averaged_tasks"]) == (2, "car, bowl")
+            assert (found[subset, method]["n_tasks"], found[subset, method]["averaged_tasks"]) == (
+                2,
+                "car, bowl",
+            )
         # what no task has does not narrow the others
         assert found["none", method]["mean"] is None
         assert found["none", method]["n_tasks"] == 3
     strict = {(r["subset"], r["method"]): r for r in over_tasks(cells, strict=True).to_dicts()}
-    assert (strict["hard", "erm"]["mean"], strict["hard", "erm"]["reason"]) == (None, "no value for tie")
+    assert (strict["hard", "erm"]["mean"], strict["hard", "erm"]["reason"]) == (
+        None,
+        "no value for tie",
+    )
     assert strict["easy", "erm"]["n_tasks"] == 3
     # without a task that has both, each is over its own
     other = {key: value if key[0] == "tie" else (None, None) for key, value in whole.items()}
-    apart = {r["subset"]: r for r in over_tasks(pl.concat([block(holed, "hard"), block(other, "easy")])).to_dicts()}
-    assert (apart["hard"]["averaged_tasks"], apart["easy"]["averaged_tasks"]) == ("car, bowl", "tie")
+    apart = {
+        r["subset"]: r
+        for r in over_tasks(pl.concat([block(holed, "hard"), block(other, "easy")])).to_dicts()
+    }
+    assert (apart["hard"]["averaged_tasks"], apart["easy"]["averaged_tasks"]) == (
+        "car, bowl",
+        "tie",
+    )
 
 
 THOUSANDTH = st.one_of(st.none(), st.integers(0, 40).map(lambda n: n / 1000))
 
 
 @given(
-    st.fixed_dictionaries({(t, m): st.tuples(THOUSANDTH, THOUSANDTH) for t in TASKS for m in METHODS}),
+    st.fixed_dictionaries(
+        {(t, m): st.tuples(THOUSANDTH, THOUSANDTH) for t in TASKS for m in METHODS}
+    ),
     st.sampled_from(["auc", "nll"]),
 )
 def test_best_by_overlapping_deviations(table, metric):
@@ -146,7 +172,9 @@ def test_best_by_overlapping_deviations(table, metric):
     for task in TASKS:
         # in thousandths, so that ends that touch do
         row = {m: table[task, m] for m in METHODS if table[task, m][0] is not None}
-        whole = {m: (round(1000 * mean_), round(1000 * (std or 0))) for m, (mean_, std) in row.items()}
+        whole = {
+            m: (round(1000 * mean_), round(1000 * (std or 0))) for m, (mean_, std) in row.items()
+        }
         choose = max if metric in LARGER_IS_BETTER else min
         top = choose((mean_ for mean_, _ in whole.values()), default=None)
         for method in METHODS:
@@ -160,6 +188,8 @@ def test_best_by_overlapping_deviations(table, metric):
 
 def test_best_within_groups():
     table = {("car", "erm"): (0.7, 0.0), ("car", "gdro"): (0.9, 0.0), ("car", "irm"): (0.8, 0.0)}
-    cells = cells_of(table).with_columns(sees=pl.Series(["nothing", "environments", "environments"]))
+    cells = cells_of(table).with_columns(
+        sees=pl.Series(["nothing", "environments", "environments"])
+    )
     assert with_best(cells)["best"].to_list() == [False, True, False]
     assert with_best(cells, by=("sees",))["best"].to_list() == [True, True, False]

@@ -42,12 +42,18 @@ class Made:
 def made(tmp_path_factory) -> Made:
     """Cars and fire hydrants with and without road, in 40 images of 10 x 10 pixels; three criteria, three tasks."""
     folder = tmp_path_factory.mktemp("exports")
-    images = [image(i, 10, 10, license=1, coco_url=f"https://example.org/{i}.jpg") for i in range(1, N + 1)]
+    images = [
+        image(i, 10, 10, license=1, coco_url=f"https://example.org/{i}.jpg")
+        for i in range(1, N + 1)
+    ]
     things = [_annotation(i, 3, 10) for i in range(1, N + 1) if i % 3 == 0]
     things += [_annotation(i, 11, 5) for i in range(1, N + 1) if i % 5 == 0]
     stuff = [_annotation(i, 149, 8 * (i % 4)) for i in range(1, N + 1) if i % 4]
     write(folder / "things.json", document(images, things))
-    write(folder / "stuff.json", document(images, [{"id": 1000 + n, **a} for n, a in enumerate(stuff)], STUFF))
+    write(
+        folder / "stuff.json",
+        document(images, [{"id": 1000 + n, **a} for n, a in enumerate(stuff)], STUFF),
+    )
     (folder / "images").mkdir()
     for i in range(1, N + 1):
         Image.new("L" if i % 2 else "RGB", (10, 10), i).save(folder / "images" / f"{i:012d}.jpg")
@@ -55,7 +61,9 @@ def made(tmp_path_factory) -> Made:
     data = with_split(read, SplitPlan("40/30/30"))
     cues = {"car": ("road",), "fire_hydrant": ("road", "car")}
     criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
-    suite = find(data, criteria, tasks=["car", "fire_hydrant"], splits=["valid", "test"], path="../dataset")
+    suite = find(
+        data, criteria, tasks=["car", "fire_hydrant"], splits=["valid", "test"], path="../dataset"
+    )
     save_dataset(data, folder / "dataset")
     save_suite(suite, folder / "suite")
     return Made(folder, data, suite)
@@ -64,7 +72,13 @@ def made(tmp_path_factory) -> Made:
 def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
     side = float(area)
     shape = [[0.0, 0.0, side, 0.0, side, 1.0, 0.0, 1.0]]
-    return {"image_id": image_id, "category_id": category, "area": side, "iscrowd": 0, "segmentation": shape}
+    return {
+        "image_id": image_id,
+        "category_id": category,
+        "area": side,
+        "iscrowd": 0,
+        "segmentation": shape,
+    }
 
 
 @pytest.fixture
@@ -84,7 +98,9 @@ def published(made) -> Suite:
     )
 
 
-def suite_of(names: dict[str, list[str]], ids: list[int] | list[str], split: str = "test", **record: Any) -> Suite:
+def suite_of(
+    names: dict[str, list[str]], ids: list[int] | list[str], split: str = "test", **record: Any
+) -> Suite:
     """A suite by hand: criterion -> tasks; of the images the even ones are positive, the first and the last two are hard."""
     n = len(ids)
     labels = np.arange(n) % 2 == 0
@@ -145,7 +161,9 @@ class FakeDataset(FakeView):
     """What the export uses of FiftyOne's datasets."""
 
     def __init__(self, samples: list[dict[str, Any]]) -> None:
-        self.samples = [{"id": f"s{n}", "tags": set(), **sample} for n, sample in enumerate(samples)]
+        self.samples = [
+            {"id": f"s{n}", "tags": set(), **sample} for n, sample in enumerate(samples)
+        ]
         self.views: dict[str, FakeView] = {}
         self.info: dict[str, Any] = {}
         self.saved = 0
@@ -161,14 +179,18 @@ class FakeDataset(FakeView):
         return FakeView(self, [s["id"] for s in self.samples if tag in s["tags"]])
 
     def count_sample_tags(self):
-        return {tag: len(self.match_tags(tag).values("id")) for s in self.samples for tag in s["tags"]}
+        return {
+            tag: len(self.match_tags(tag).values("id")) for s in self.samples for tag in s["tags"]
+        }
 
     def has_saved_view(self, name):
         return name in self.views
 
     def save_view(self, name, view):
         # as FiftyOne: what is no letter or digit does not tell views apart
-        if re.sub("[^a-z0-9]+", "-", name.lower()) in {re.sub("[^a-z0-9]+", "-", v.lower()) for v in self.views}:
+        if re.sub("[^a-z0-9]+", "-", name.lower()) in {
+            re.sub("[^a-z0-9]+", "-", v.lower()) for v in self.views
+        }:
             raise ValueError("there is a view of that name")
         self.views[name] = view
 
@@ -205,6 +227,8 @@ def fiftyone(monkeypatch, made) -> FakeFiftyOne:
     """FiftyOne's stand-in, with a dataset ``photos`` of all images and a sample that is none of them."""
     fake = FakeFiftyOne()
     paths = [f"/photos/{name}" for name in made.data.images["file_name"]]
-    fake.datasets["photos"] = FakeDataset([{"filepath": path} for path in [*paths, "/photos/other.jpg"]])
+    fake.datasets["photos"] = FakeDataset(
+        [{"filepath": path} for path in [*paths, "/photos/other.jpg"]]
+    )
     monkeypatch.setitem(sys.modules, "fiftyone", fake)
     return fake

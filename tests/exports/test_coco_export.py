@@ -25,7 +25,14 @@ def contents(path):
 
 
 def test_pycocotools_loads_exactly_the_hard_images(made, tmp_path):
-    export(made.suite, "coco", tmp_path / "out", data=made.data, criteria=["ce"], annotations=made.annotations)
+    export(
+        made.suite,
+        "coco",
+        tmp_path / "out",
+        data=made.data,
+        criteria=["ce"],
+        annotations=made.annotations,
+    )
     for split in ("valid", "test"):
         found = loaded(tmp_path / "out" / f"{split}.json")
         hard = {task: made.suite.set("ce", task, split) for task in ("car", "fire_hydrant")}
@@ -53,7 +60,9 @@ def test_images_and_annotations_are_what_the_source_says(made, tmp_path):
             assert entry == originals[entry["id"]]
             assert entry["license"] == 1
         kept = [a for source in sources for a in source["annotations"] if a["image_id"] in set(ids)]
-        assert sorted(found["annotations"], key=lambda a: a["id"]) == sorted(kept, key=lambda a: a["id"])
+        assert sorted(found["annotations"], key=lambda a: a["id"]) == sorted(
+            kept, key=lambda a: a["id"]
+        )
         assert found["categories"] == [c for source in sources for c in source["categories"]]
         assert found["licenses"] == sources[0]["licenses"]
         assert found["info"] == sources[0]["info"]
@@ -77,7 +86,9 @@ def test_other_subsets_can_be_asked_for(made, tmp_path):
 
 
 def test_without_annotation_files_images_and_categories_come_from_the_dataset(made, tmp_path):
-    export(made.suite, "coco", tmp_path / "out", data=made.data, no_annotations=True, licences=["Mine"])
+    export(
+        made.suite, "coco", tmp_path / "out", data=made.data, no_annotations=True, licences=["Mine"]
+    )
     found = contents(tmp_path / "out" / "test.json")
     assert found["annotations"] == []
     assert [c["name"] for c in found["categories"]] == list(made.data.classes)
@@ -87,12 +98,18 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
         {"id": 2, "name": "Mine"},
     ]
     assert len(loaded(tmp_path / "out" / "test.json").getImgIds()) == len(found["images"])
-    fails(lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True), "needs the dataset", "`dataset`")
+    fails(
+        lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True),
+        "needs the dataset",
+        "`dataset`",
+    )
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):
     text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "`no_annotations`", kind=ParameterError
+        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data),
+        "`no_annotations`",
+        kind=ParameterError,
     )
     assert "things.json, stuff.json" in text
     fails(
@@ -102,7 +119,10 @@ def test_one_of_the_two_must_be_said(made, tmp_path):
 
 
 def refused(made, tmp_path, annotations, *parts, data=None):
-    text = fails(lambda: export(made.suite, "coco", tmp_path / "out", data=data, annotations=annotations), *parts)
+    text = fails(
+        lambda: export(made.suite, "coco", tmp_path / "out", data=data, annotations=annotations),
+        *parts,
+    )
     assert not (tmp_path / "out").exists()
     return text
 
@@ -125,7 +145,12 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     things["images"] = [entry for entry in things["images"] if entry["id"] != hard[0]]
     things["annotations"] = [a for a in things["annotations"] if a["image_id"] != hard[0]]
     part = write(tmp_path / "part.json", things)
-    refused(made, tmp_path, [part], f"1 images of the sets are in none of the annotation files: {hard[0]}")
+    refused(
+        made,
+        tmp_path,
+        [part],
+        f"1 images of the sets are in none of the annotation files: {hard[0]}",
+    )
     text = refused(made, tmp_path, [part], "things.json", data=made.data)
     assert "remedy: give all files" in text
 
@@ -135,22 +160,34 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     [
         ("", "is empty"),
         ('{"images": [', "no valid JSON"),
-        ({"images": [], "annotations": [{"image_id": 1, "caption": "x"}], "categories": []}, "category_id"),
+        (
+            {"images": [], "annotations": [{"image_id": 1, "caption": "x"}], "categories": []},
+            "category_id",
+        ),
         ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "$.images[0].id"),
         ({"images": []}, "annotations"),
-        (b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}', "no valid JSON"),
+        (
+            b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}',
+            "no valid JSON",
+        ),
     ],
 )
 def test_what_is_no_annotation_file_is_refused(made, tmp_path, content, words):
     bad = write(tmp_path / "bad.json", content)
-    text = fails(lambda: export(made.suite, "coco", tmp_path / "out", annotations=[bad]), "bad.json", helps=False)
+    text = fails(
+        lambda: export(made.suite, "coco", tmp_path / "out", annotations=[bad]),
+        "bad.json",
+        helps=False,
+    )
     assert words in text
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_is_not_there_or_comes_twice(made, tmp_path):
     fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", annotations=[tmp_path / "nowhere.json"]),
+        lambda: export(
+            made.suite, "coco", tmp_path / "out", annotations=[tmp_path / "nowhere.json"]
+        ),
         "nowhere.json",
         helps=False,
     )
@@ -189,7 +226,9 @@ def test_annotation_ids_become_unique(made, tmp_path):
 
 def test_a_file_name_that_leads_elsewhere_is_not_passed_on(make_suite, tmp_path):
     suite = make_suite({"ce": ["car"]}, [1, 2, 3, 4])
-    evil = write(tmp_path / "evil.json", document([image(i, file_name=f"../{i}.jpg") for i in (1, 2, 3, 4)]))
+    evil = write(
+        tmp_path / "evil.json", document([image(i, file_name=f"../{i}.jpg") for i in (1, 2, 3, 4)])
+    )
     fails(lambda: export(suite, "coco", tmp_path / "out", annotations=[evil]), "lead out")
     assert not (tmp_path / "out").exists()
 
@@ -199,9 +238,13 @@ def test_ids_that_are_text_are_refused(make_suite, tmp_path):
     fails(lambda: export(suite, "coco", tmp_path / "out", annotations=["x"]), "image ids are text")
 
 
-def test_licences_of_the_annotation_files_count_where_no_others_are_recorded(published, made, tmp_path):
+def test_licences_of_the_annotation_files_count_where_no_others_are_recorded(
+    published, made, tmp_path
+):
     done = export(published, "coco", tmp_path / "out", annotations=made.annotations)
-    assert done.licences == [{"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}]
+    assert done.licences == [
+        {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}
+    ]
     assert "CC BY" in (tmp_path / "out" / "LICENCES.txt").read_text()
 
 
@@ -220,4 +263,6 @@ def test_genuine_annotations(shared_data, tmp_path):
     assert sorted(found.anns) == sorted(a["id"] for a in kept)
     for annotation in kept:
         assert (found.annToMask(found.anns[annotation["id"]]) == source.annToMask(annotation)).all()
-    assert [licence["name"] for licence in done.licences] == [e["name"] for e in contents(file).get("licenses", [])]
+    assert [licence["name"] for licence in done.licences] == [
+        e["name"] for e in contents(file).get("licenses", [])
+    ]

@@ -29,7 +29,16 @@ OPTIONS = {
 NOT_ITS_OWN = [
     (name, option)
     for name in EXPORTS
-    for option in ("colour", "annotations", "no_annotations", "subsets", "id_field", "predictions", "scale", "images")
+    for option in (
+        "colour",
+        "annotations",
+        "no_annotations",
+        "subsets",
+        "id_field",
+        "predictions",
+        "scale",
+        "images",
+    )
     if option not in inspect.signature(exporter(name)).parameters
 ]
 
@@ -55,7 +64,9 @@ class Case:
         if self.in_database:
             return self._fiftyone.datasets[out].state
         files = (
-            [out] if out.is_file() else [p for p in sorted(self.folder.rglob("*")) if p.is_file() and out in p.parents]
+            [out]
+            if out.is_file()
+            else [p for p in sorted(self.folder.rglob("*")) if p.is_file() and out in p.parents]
         )
         return {p.relative_to(out.parent).parts[1:]: p.read_bytes() for p in files}
 
@@ -73,7 +84,9 @@ def test_it_tells_what_it_wrote(case):
     done = case.write()
     assert (done.to, done.out, done.sets) == (case.name, str(case.out), len(case.made.suite.keys))
     if not case.in_database:
-        there = [case.out] if case.out.is_file() else [p for p in case.out.rglob("*") if p.is_file()]
+        there = (
+            [case.out] if case.out.is_file() else [p for p in case.out.rglob("*") if p.is_file()]
+        )
         names = [p.name if p == case.out else p.relative_to(case.out).as_posix() for p in there]
         assert sorted(done.files) == sorted(names)
 
@@ -127,7 +140,12 @@ def test_it_writes_whole_or_not_at_all(case):
     assert case.everything() == before
     case.write()
     before = case.everything(), case.state()
-    fails(lambda: case.write(suite=broken, overwrite=True), "the disk is gone", kind=NoochError, helps=False)
+    fails(
+        lambda: case.write(suite=broken, overwrite=True),
+        "the disk is gone",
+        kind=NoochError,
+        helps=False,
+    )
     assert (case.everything(), case.state()) == before
 
 
@@ -147,7 +165,10 @@ NEEDS_DATA = {"csv", "fiftyone"}
 
 
 def test_it_claims_no_licence_that_nobody_recorded(case, published):
-    bare = replace(case.made.data, provenance={k: v for k, v in case.made.data.provenance.items() if k != "licenses"})
+    bare = replace(
+        case.made.data,
+        provenance={k: v for k, v in case.made.data.provenance.items() if k != "licenses"},
+    )
     options = {"annotations": [], "no_annotations": True} if case.name == "coco" else {}
     done = case.write(suite=published, data=bare, **options)
     assert done.licences == []
@@ -159,14 +180,21 @@ def test_it_claims_no_licence_that_nobody_recorded(case, published):
 
 def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, published):
     if case.name in NEEDS_DATA:
-        fails(lambda: case.write(suite=published, data=None), "needs the dataset", "`dataset`", kind=NoochError)
+        fails(
+            lambda: case.write(suite=published, data=None),
+            "needs the dataset",
+            "`dataset`",
+            kind=NoochError,
+        )
     else:
         assert case.write(suite=published, data=None).sets == 4
 
 
 @pytest.mark.parametrize(("case", "option"), NOT_ITS_OWN, indirect=["case"])
 def test_an_option_that_it_does_not_have_is_refused(case, option):
-    text = fails(lambda: case.write(**{option: ["easy"]}), f"{option!r} is no option", kind=ParameterError)
+    text = fails(
+        lambda: case.write(**{option: ["easy"]}), f"{option!r} is no option", kind=ParameterError
+    )
     assert f"the export {case.name}" in text
     assert not case.everything() or case.in_database
 

@@ -21,7 +21,9 @@ def test_the_plan_is_the_suites_hard_images(made):
         for subset in HARD:
             ids = made.suite.set(criterion, task, split).ids(subset)
             expected.setdefault(f"nooch:{criterion}:{task}:{subset}", []).extend(ids)
-    assert {tag.name: tag.ids for tag in plan} == {name: ids for name, ids in expected.items() if ids}
+    assert {tag.name: tag.ids for tag in plan} == {
+        name: ids for name, ids in expected.items() if ids
+    }
     assert len(plan) > 4
     assert plan[0].view == "nooch ce car hard_positive"
 
@@ -37,7 +39,10 @@ def test_samples_are_found_by_the_end_of_their_path():
     ]
     assert match_samples(names, samples) == {1: "s1", 2: "s2", 3: "s3"}
     fails(
-        lambda: match_samples(names, [("s1", "/x/1.jpg"), ("s2", "/y/1.jpg")]), "several samples", "1.jpg", "`id_field`"
+        lambda: match_samples(names, [("s1", "/x/1.jpg"), ("s2", "/y/1.jpg")]),
+        "several samples",
+        "1.jpg",
+        "`id_field`",
     )
 
 
@@ -58,16 +63,33 @@ def test_samples_are_tagged_and_views_saved(made, fiftyone):
     assert not any("no samples" in text for text in done.notes)
 
 
-@pytest.mark.parametrize(("field", "option"), [("image_id", None), ("coco_id", None), ("number", "number")])
-@pytest.mark.parametrize("kind", [int, str, lambda i: f"{i:012d}"], ids=["integer", "text", "zeros"])
+@pytest.mark.parametrize(
+    ("field", "option"), [("image_id", None), ("coco_id", None), ("number", "number")]
+)
+@pytest.mark.parametrize(
+    "kind", [int, str, lambda i: f"{i:012d}"], ids=["integer", "text", "zeros"]
+)
 def test_samples_are_found_by_a_field_of_ids(made, fiftyone, field, option, kind):
     dataset = type(fiftyone.datasets["photos"])(
-        [{"filepath": f"/x/{i}.png", field: kind(i)} for i in range(1, 41)] + [{"filepath": "y", field: None}]
+        [{"filepath": f"/x/{i}.png", field: kind(i)} for i in range(1, 41)]
+        + [{"filepath": "y", field: None}]
     )
     fiftyone.datasets["photos"] = dataset
     # no dataset is needed then
-    export(made.suite, "fiftyone", "photos", criteria=["ce"], tasks=["car"], subsets=["hard_negative"], id_field=option)
-    hard = [i for split in ("valid", "test") for i in made.suite.set("ce", "car", split).ids("hard_negative")]
+    export(
+        made.suite,
+        "fiftyone",
+        "photos",
+        criteria=["ce"],
+        tasks=["car"],
+        subsets=["hard_negative"],
+        id_field=option,
+    )
+    hard = [
+        i
+        for split in ("valid", "test")
+        for i in made.suite.set("ce", "car", split).ids("hard_negative")
+    ]
     assert tagged(dataset) == {("nooch:ce:car:hard_negative", f"/x/{i}.png") for i in hard}
 
 
@@ -75,25 +97,37 @@ def test_a_file_path_can_be_asked_for(made, fiftyone):
     dataset = fiftyone.datasets["photos"]
     for sample in dataset.samples:
         sample["image_id"] = "something else"
-    fails(lambda: export(made.suite, "fiftyone", "photos", data=made.data), "several samples have the image_id")
+    fails(
+        lambda: export(made.suite, "fiftyone", "photos", data=made.data),
+        "several samples have the image_id",
+    )
     export(made.suite, "fiftyone", "photos", data=made.data, id_field="filepath")
     assert tagged(dataset)
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(made, fiftyone):
     before = fiftyone.datasets["photos"].state
-    fails(lambda: export(made.suite, "fiftyone", "nowhere", data=made.data), "no FiftyOne dataset 'nowhere'", "photos")
+    fails(
+        lambda: export(made.suite, "fiftyone", "nowhere", data=made.data),
+        "no FiftyOne dataset 'nowhere'",
+        "photos",
+    )
     fails(
         lambda: export(made.suite, "fiftyone", "photos", data=made.data, id_field="colour"),
         "'colour' is no field", "filepath", kind=ParameterError,
     )  # fmt: skip
     fails(
-        lambda: export(made.suite, "fiftyone", "photos", subsets=["hard"]), "'hard' is no subset", kind=ParameterError
+        lambda: export(made.suite, "fiftyone", "photos", subsets=["hard"]),
+        "'hard' is no subset",
+        kind=ParameterError,
     )
     fails(lambda: export(made.suite, "fiftyone", "photos"), "needs the dataset", kind=InputError)
     for sample in fiftyone.datasets["photos"].samples:
         sample["filepath"] = "/elsewhere/x.jpg"
-    fails(lambda: export(made.suite, "fiftyone", "photos", data=made.data), "no sample is an image of the sets")
+    fails(
+        lambda: export(made.suite, "fiftyone", "photos", data=made.data),
+        "no sample is an image of the sets",
+    )
     assert fiftyone.datasets["photos"].state == before
 
 
@@ -139,10 +173,17 @@ def test_where_its_database_fails_everything_is_as_it_was(made, fiftyone, monkey
 
 def test_the_extra_is_named_where_it_is_missing(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "fiftyone", None)
-    fails(lambda: export(made.suite, "fiftyone", "photos"), "pip install 'nooch[fiftyone]'", kind=MissingExtraError)
+    fails(
+        lambda: export(made.suite, "fiftyone", "photos"),
+        "pip install 'nooch[fiftyone]'",
+        kind=MissingExtraError,
+    )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("fiftyone") is None, reason="FiftyOne is not installed (nooch[fiftyone])")
+@pytest.mark.skipif(
+    importlib.util.find_spec("fiftyone") is None,
+    reason="FiftyOne is not installed (nooch[fiftyone])",
+)
 @pytest.mark.filterwarnings("ignore")
 def test_with_fiftyone_itself(made):
     import fiftyone
@@ -157,13 +198,19 @@ def test_with_fiftyone_itself(made):
     dataset = fiftyone.Dataset(name)
     try:
         names = made.data.images["file_name"]
-        dataset.add_samples([fiftyone.Sample(filepath=f"/photos/{file}") for file in names], progress=False)
+        dataset.add_samples(
+            [fiftyone.Sample(filepath=f"/photos/{file}") for file in names], progress=False
+        )
         export(made.suite, "fiftyone", name, data=made.data)
         plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
         assert dataset.count_sample_tags() == {tag.name: len(tag.ids) for tag in plan}
         assert sorted(dataset.list_saved_views()) == sorted(tag.view for tag in plan)
         assert len(dataset.load_saved_view(plan[0].view)) == len(plan[0].ids)
-        fails(lambda: export(made.suite, "fiftyone", name, data=made.data), "`overwrite`", kind=OutputError)
+        fails(
+            lambda: export(made.suite, "fiftyone", name, data=made.data),
+            "`overwrite`",
+            kind=OutputError,
+        )
         export(made.suite, "fiftyone", name, data=made.data, overwrite=True)
         assert dataset.count_sample_tags() == {tag.name: len(tag.ids) for tag in plan}
     finally:

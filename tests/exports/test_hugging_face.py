@@ -25,7 +25,12 @@ def folder(made, tmp_path):
 
 
 def front_matter(folder):
-    head, _, body = (folder / "README.md").read_text(encoding="utf-8").removeprefix("---\n").partition("\n---\n")
+    head, _, body = (
+        (folder / "README.md")
+        .read_text(encoding="utf-8")
+        .removeprefix("---\n")
+        .partition("\n---\n")
+    )
     return yaml.safe_load(head), body
 
 
@@ -40,7 +45,9 @@ def test_tables_hold_the_suite(made, folder):
                 for position, image_id in enumerate(one.image_ids):
                     subset = ("hard_positive", "hard_negative", "easy")[one.subset[position]]
                     label = int(one.labels[position])
-                    expected.append((image_id, names[image_id], task, label, subset, supports[position]))
+                    expected.append(
+                        (image_id, names[image_id], task, label, subset, supports[position])
+                    )
             found = pl.read_parquet(folder / "data" / path / f"{split}.parquet")
             assert found.columns == ["image_id", "file_name", "task", "label", "subset", "support"]
             assert found.rows() == expected
@@ -54,7 +61,11 @@ def test_the_card_says_where_each_table_is(folder):
     assert front["task_categories"] == ["image-classification"]
     assert front["size_categories"] == ["n<1K"]
     assert [config["config_name"] for config in front["configs"]] == ["ce", "+7Ece"]
-    paths = [(file["split"], file["path"]) for config in front["configs"] for file in config["data_files"]]
+    paths = [
+        (file["split"], file["path"])
+        for config in front["configs"]
+        for file in config["data_files"]
+    ]
     assert {split for split, _ in paths} == {"valid", "test"}
     assert sorted(path for _, path in paths) == sorted(
         p.relative_to(folder).as_posix() for p in folder.rglob("*.parquet")
@@ -64,7 +75,9 @@ def test_the_card_says_where_each_table_is(folder):
 def test_the_card_counts(made, folder):
     _, body = front_matter(folder)
     rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines() if line.startswith("| ce ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in body.splitlines()
+        if line.startswith("| ce ")
     ]
     records = [made.suite.record("ce", task, "test") for task in ("car", "fire_hydrant")]
     hard = [sum(r.hard_positives for r in records), sum(r.hard_negatives for r in records)]
@@ -92,7 +105,12 @@ def test_croissant_has_what_it_must_and_the_right_hashes(folder):
             assert source["fileObject"]["@id"] in files
             columns.append((source["extract"]["column"], field["dataType"]))
         schema = pl.read_parquet_schema(folder / files[source["fileObject"]["@id"]]["contentUrl"])
-        kinds = {pl.Int64: "sc:Integer", pl.Int8: "sc:Integer", pl.Float64: "sc:Float", pl.String: "sc:Text"}
+        kinds = {
+            pl.Int64: "sc:Integer",
+            pl.Int8: "sc:Integer",
+            pl.Float64: "sc:Float",
+            pl.String: "sc:Text",
+        }
         assert columns == [(name, kinds[kind]) for name, kind in schema.items()]
 
 
@@ -103,7 +121,9 @@ def test_file_names_are_left_out_where_nobody_knows_them(made, tmp_path, publish
     assert found["support"].null_count() == found.height > 0
     assert front_matter(tmp_path / "out")[0]["license"] == "unknown"
     assert "license_link" not in front_matter(tmp_path / "out")[0]
-    assert "not recorded" in json.loads((tmp_path / "out" / "croissant.json").read_text())["license"]
+    assert (
+        "not recorded" in json.loads((tmp_path / "out" / "croissant.json").read_text())["license"]
+    )
 
 
 def test_the_split_all_has_a_name_that_is_free_there(make_suite, tmp_path):
@@ -127,18 +147,28 @@ def test_what_users_name_is_only_text(make_suite, tmp_path):
     shown = MarkdownIt("commonmark").enable("table").render(body)
     assert "<script" not in shown
     assert "<a" not in shown
-    assert shown.count(unescape("&lt;script&gt;alert(1)&lt;/script&gt;").replace("<", "&lt;").replace(">", "&gt;")) == 3
+    assert (
+        shown.count(
+            unescape("&lt;script&gt;alert(1)&lt;/script&gt;")
+            .replace("<", "&lt;")
+            .replace(">", "&gt;")
+        )
+        == 3
+    )
     assert shown.count("<tr>") == 2 + 2
     assert shown.count("<h2>") == 4
     assert all(
-        p.parent.name in {"out", "data"} or p.parent.parent.name == "data" for p in (tmp_path / "out").rglob("*")
+        p.parent.name in {"out", "data"} or p.parent.parent.name == "data"
+        for p in (tmp_path / "out").rglob("*")
     )
     json.loads((tmp_path / "out" / "croissant.json").read_text(encoding="utf-8"))
 
 
 def test_criteria_never_share_a_folder(make_suite, tmp_path):
     suite = make_suite({"mine": ["car"], "Mine": ["car"]}, [1, 2, 3, 4])
-    fails(lambda: export(suite, "hf", tmp_path / "out"), "would both be written", kind=ParameterError)
+    fails(
+        lambda: export(suite, "hf", tmp_path / "out"), "would both be written", kind=ParameterError
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,7 +18,11 @@ from nooch.exports.licences import all_licences, licences_text, one_line
     [({"criteria": ["gist"]}, "'gist' is no criterion"), ({"tasks": ["cat"]}, "'cat' is no task"), ({"splits": ["train"]}, "'train' is no split")],
 )  # fmt: skip
 def test_what_the_suite_does_not_have_is_refused(made, tmp_path, choice, words):
-    fails(lambda: nooch.export(made.suite, "ids", tmp_path / "out", **choice), words, kind=ParameterError)
+    fails(
+        lambda: nooch.export(made.suite, "ids", tmp_path / "out", **choice),
+        words,
+        kind=ParameterError,
+    )
 
 
 def test_another_dataset_is_refused(made, tmp_path):
@@ -42,16 +46,24 @@ def test_published_sets_take_a_dataset_that_has_their_images(made, published, tm
 
 
 def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
-    fails(lambda: nooch.export(made.suite, "jsn", tmp_path / "out"), "'jsn' is no export format", kind=ParameterError)
+    fails(
+        lambda: nooch.export(made.suite, "jsn", tmp_path / "out"),
+        "'jsn' is no export format",
+        kind=ParameterError,
+    )
     (tmp_path / "ownexport.py").write_text(
         "def write(content, out, *, overwrite=False, tone='low'):\n    return content.keys, out, overwrite, tone\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    keys, out, overwrite, tone = nooch.export(made.suite, "ownexport:write", "x", tasks=["car"], tone="high")
+    keys, out, overwrite, tone = nooch.export(
+        made.suite, "ownexport:write", "x", tasks=["car"], tone="high"
+    )
     assert {task for _, task, _ in keys} == {"car"}
     assert (out, overwrite, tone) == ("x", False, "high")
     fails(
-        lambda: nooch.export(made.suite, "ownexport:write", "x", pitch=1), "'pitch' is no option", kind=ParameterError
+        lambda: nooch.export(made.suite, "ownexport:write", "x", pitch=1),
+        "'pitch' is no option",
+        kind=ParameterError,
     )
     for name in ("ownexport:nothing", "no_such_module_of_mine:write"):
         fails(lambda name=name: exporter(name), name, "package.module:Name", kind=ParameterError)
@@ -61,7 +73,9 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
 def test_licences_come_from_the_suite_and_from_the_dataset(made):
     suite, keys = made.suite, tuple(made.suite.keys)
     assert suite.header.dataset.licenses == [{"name": "CC BY", "url": "https://example.org/by"}]
-    other = replace(made.data, provenance={**made.data.provenance, "licenses": [{"name": "theirs"}]})
+    other = replace(
+        made.data, provenance={**made.data.provenance, "licenses": [{"name": "theirs"}]}
+    )
     assert [entry["name"] for entry in Content(suite, keys, other).licences] == ["CC BY", "theirs"]
     assert [entry["name"] for entry in Content(suite, keys, made.data).licences] == ["CC BY"]
 
@@ -76,11 +90,19 @@ def test_suites_of_earlier_versions_have_no_licences_of_their_own(made, tmp_path
     (folder / "suite.json").write_text(json.dumps(header))
     suite = nooch.load_suite(folder)
     assert Content(suite, tuple(suite.keys)).licences == []
-    assert [entry["name"] for entry in Content(suite, tuple(suite.keys), made.data).licences] == ["CC BY"]
+    assert [entry["name"] for entry in Content(suite, tuple(suite.keys), made.data).licences] == [
+        "CC BY"
+    ]
 
 
 def test_licences_are_told_once_and_never_more_than_is_known():
-    recorded = [{"name": "A\n- B", "url": None}, {}, {"name": None}, {"name": "A - B"}, {"url": "u"}]
+    recorded = [
+        {"name": "A\n- B", "url": None},
+        {},
+        {"name": None},
+        {"name": "A - B"},
+        {"url": "u"},
+    ]
     found = all_licences(recorded, ["A - B", "mine\x00"])
     assert found == [
         {"name": "A - B", "source": "recorded"},
@@ -89,7 +111,12 @@ def test_licences_are_told_once_and_never_more_than_is_known():
         {"name": "mine", "source": "stated"},
     ]
     text = licences_text(found)
-    assert [line for line in text.splitlines() if line.startswith("- ")] == ["- A - B", "- u", "- A - B", "- mine"]
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- A - B",
+        "- u",
+        "- A - B",
+        "- mine",
+    ]
     assert "not recorded" not in text
     assert "not recorded" in licences_text([])
     assert one_line(" a\tb\u2028c ") == "a b c"
@@ -97,5 +124,7 @@ def test_licences_are_told_once_and_never_more_than_is_known():
 
 def test_an_empty_licence_is_refused(made, tmp_path):
     fails(
-        lambda: nooch.export(made.suite, "ids", tmp_path / "x", licences=[" "]), "licence is empty", kind=ParameterError
+        lambda: nooch.export(made.suite, "ids", tmp_path / "x", licences=[" "]),
+        "licence is empty",
+        kind=ParameterError,
     )

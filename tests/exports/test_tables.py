@@ -28,7 +28,9 @@ def test_ids_hold_the_suite(made, tmp_path):
     assert any(s["hard_positive"] for s in found["sets"])
     for one in found["sets"]:
         key = one["criterion"], one["task"], one["split"]
-        assert {side: one.pop(side) for side in SIDES} == {side: made.suite.set(*key).ids(side) for side in SIDES}
+        assert {side: one.pop(side) for side in SIDES} == {
+            side: made.suite.set(*key).ids(side) for side in SIDES
+        }
         assert one == msgspec.to_builtins(made.suite.record(*key))
     assert [cue for cue, _ in found["criteria"]["ce"]["cues"]["car"]] == ["road"]
     assert found["criteria"]["~ce"]["expression"] == "~ce"
@@ -50,7 +52,9 @@ def test_the_fingerprint_is_the_suites_wherever_it_lies(made, tmp_path, make_sui
         return json.loads((tmp_path / "ids.json").read_text())["suite"]["fingerprint"]
 
     first = make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="here")
-    assert fingerprint(first) == fingerprint(make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="there"))
+    assert fingerprint(first) == fingerprint(
+        make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="there")
+    )
     assert fingerprint(first) != fingerprint(make_suite({"ce": ["car"]}, [1, 2, 3, 5], path="here"))
 
 
@@ -58,20 +62,39 @@ def test_tasks_without_a_set_are_listed_with_the_reason(made, tmp_path):
     from nooch.criteria import CE
     from nooch.finding.suite_builder import find
 
-    suite = find(made.data, {"ce": CE(alpha=0.99), "hand": CE(cues={"car": ("road",)})}, tasks=["car"])
+    suite = find(
+        made.data, {"ce": CE(alpha=0.99), "hand": CE(cues={"car": ("road",)})}, tasks=["car"]
+    )
     export(suite, "ids", tmp_path / "ids.json", criteria=["hand"])
     skipped = json.loads((tmp_path / "ids.json").read_text())["skipped"]
     assert [(s["criterion"], s["task"]) for s in skipped] == [("ce", "car")]
     assert "no class has A(C, car) > 0.99" in skipped[0]["reason"]
-    fails(lambda: export(suite, "ids", tmp_path / "none", criteria=["ce"]), "ce car", "A(C, car)", kind=ParameterError)
+    fails(
+        lambda: export(suite, "ids", tmp_path / "none", criteria=["ce"]),
+        "ce car",
+        "A(C, car)",
+        kind=ParameterError,
+    )
 
 
 def test_ids_go_only_where_they_may(made, tmp_path):
     (tmp_path / "file").write_text("mine")
-    fails(lambda: export(made.suite, "ids", tmp_path / "file" / "ids.json"), "is a file", kind=OutputError)
-    fails(lambda: export(made.suite, "ids", tmp_path, overwrite=True), "not replaced", kind=OutputError)
+    fails(
+        lambda: export(made.suite, "ids", tmp_path / "file" / "ids.json"),
+        "is a file",
+        kind=OutputError,
+    )
+    fails(
+        lambda: export(made.suite, "ids", tmp_path, overwrite=True),
+        "not replaced",
+        kind=OutputError,
+    )
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    fails(lambda: export(made.suite, "ids", tmp_path / "link", overwrite=True), "exists already", kind=OutputError)
+    fails(
+        lambda: export(made.suite, "ids", tmp_path / "link", overwrite=True),
+        "exists already",
+        kind=OutputError,
+    )
 
 
 def test_npy_reads_back_as_the_published_sets_do(made, tmp_path):
@@ -87,7 +110,9 @@ def test_npy_reads_back_as_the_published_sets_do(made, tmp_path):
         split: [i for s, i in ids if s == split] for split in ("train", "valid", "test")
     }
     assert "nooch_ids_CE_fire_hydrant_hard_negative_valid.npy" in done.files
-    stored = np.load(tmp_path / "out" / "nooch_ids_CE_car_hard_positive_test.npy", allow_pickle=False)
+    stored = np.load(
+        tmp_path / "out" / "nooch_ids_CE_car_hard_positive_test.npy", allow_pickle=False
+    )
     assert stored.dtype == np.int64
 
 
@@ -97,7 +122,9 @@ def test_the_authors_files_go_in_and_come_out(shared_data, tmp_path):
     suite = published_suite(read_published(folder), labels)
     done = export(suite, "npy", tmp_path / "out")
     originals = sorted(folder.glob("nooch_ids_*.npy"))
-    assert [name for name in done.files if name.startswith("nooch_ids_")] == [p.name for p in originals]
+    assert [name for name in done.files if name.startswith("nooch_ids_")] == [
+        p.name for p in originals
+    ]
     assert len(originals) == 96
     for path in originals:
         ids = np.load(tmp_path / "out" / path.name, allow_pickle=False)
@@ -126,7 +153,9 @@ def test_npy_refuses_ids_that_are_text(make_suite, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("task", ["a/b", "..", "../../x", "C:\\x", "a\nb", ".hidden", "x" * 70 + "é", "*?[a]", "a+2Fb"])
+@pytest.mark.parametrize(
+    "task", ["a/b", "..", "../../x", "C:\\x", "a\nb", ".hidden", "x" * 70 + "é", "*?[a]", "a+2Fb"]
+)
 def test_names_of_tasks_never_lead_elsewhere(make_suite, tmp_path, task):
     suite = make_suite({"ce": [task]}, [1, 2, 3, 4])
     export(suite, "npy", tmp_path / "out")
@@ -140,14 +169,24 @@ def test_names_of_tasks_never_lead_elsewhere(make_suite, tmp_path, task):
 def test_safe_names_are_safe_and_can_be_undone(name):
     safe = safe_name(name.encode(errors="replace").decode())
     assert true_name(safe) == name.encode(errors="replace").decode()
-    assert not set(safe) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=-+")
+    assert not set(safe) - set(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=-+"
+    )
     assert not safe.startswith(".")
 
 
 def test_two_things_never_share_a_file(make_suite, tmp_path):
-    for names in ({"my_a": ["b"], "my": ["a_b"]}, {"ce": ["Car", "car"]}, {"ce": ["x"], "CE": ["x"]}):
+    for names in (
+        {"my_a": ["b"], "my": ["a_b"]},
+        {"ce": ["Car", "car"]},
+        {"ce": ["x"], "CE": ["x"]},
+    ):
         suite = make_suite(names, [1, 2, 3, 4])
-        fails(lambda suite=suite: export(suite, "npy", tmp_path / "out"), "would both be written", kind=ParameterError)
+        fails(
+            lambda suite=suite: export(suite, "npy", tmp_path / "out"),
+            "would both be written",
+            kind=ParameterError,
+        )
         assert list(tmp_path.iterdir()) == []
     names = Names()
     assert names.take("a", "one") == names.take("a", "one") == "a"
@@ -170,11 +209,26 @@ def test_csv_says_what_context_suggests(made, tmp_path):
                 for position, image_id in enumerate(one.image_ids):
                     y = int(one.labels[position])
                     subset = ("hard_positive", "hard_negative", "easy")[one.subset[position]]
-                    suggested = {("hard_positive", 1): 0, ("easy", 1): 1, ("hard_negative", 0): 1, ("easy", 0): 0}
+                    suggested = {
+                        ("hard_positive", 1): 0,
+                        ("easy", 1): 1,
+                        ("hard_negative", 0): 1,
+                        ("easy", 0): 0,
+                    }
                     expected.append(
-                        (split, f"{image_id:012d}.jpg", str(y), str(suggested[subset, y]), str(image_id), subset)
+                        (
+                            split,
+                            f"{image_id:012d}.jpg",
+                            str(y),
+                            str(suggested[subset, y]),
+                            str(image_id),
+                            subset,
+                        )
                     )
-            found = [tuple(row[k] for k in ("split", "filename", "y", "a", "image_id", "subset")) for row in rows]
+            found = [
+                tuple(row[k] for k in ("split", "filename", "y", "a", "image_id", "subset"))
+                for row in rows
+            ]
             assert found == expected
             assert len({(row["y"], row["a"]) for row in rows}) == 4
     supports = [row["support"] for row in rows_of(tmp_path / "out", "ce/car.csv")]
@@ -197,7 +251,11 @@ def test_csv_keeps_every_file_name(made, tmp_path):
 def test_csv_needs_a_file_name_for_each_image(made, tmp_path):
     names = [None, *made.data.images["file_name"].to_list()[1:]]
     data = replace(made.data, images=made.data.images.with_columns(file_name=names_series(names)))
-    fails(lambda: export(_refound(data), "csv", tmp_path / "out", data=data), "1 images", "no file name")
+    fails(
+        lambda: export(_refound(data), "csv", tmp_path / "out", data=data),
+        "1 images",
+        "no file name",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -211,4 +269,6 @@ def _refound(data):
     from nooch.criteria import CE
     from nooch.finding.suite_builder import find
 
-    return find(data, {"ce": CE(cues={"car": ("road",)})}, tasks=["car"], splits=["train", "valid", "test"])
+    return find(
+        data, {"ce": CE(cues={"car": ("road",)})}, tasks=["car"], splits=["train", "valid", "test"]
+    )

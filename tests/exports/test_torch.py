@@ -22,8 +22,14 @@ def test_items_are_the_set(made):
     assert isinstance(items, torch_data.Dataset)
     one = made.suite.set("ce", "car", "test")
     assert len(items) == len(one) > 0
-    for position, (image, label, subset, image_id) in enumerate(items[i] for i in range(len(items))):
-        assert (label, subset, image_id) == (one.labels[position], one.subset[position], one.image_ids[position])
+    for position, (image, label, subset, image_id) in enumerate(
+        items[i] for i in range(len(items))
+    ):
+        assert (label, subset, image_id) == (
+            one.labels[position],
+            one.subset[position],
+            one.image_ids[position],
+        )
         assert [type(value) for value in (label, subset, image_id)] == [int, int, int]
         assert (image.mode, image.size) == ("RGB", (10, 10))
         # the made images are of the colour of their number
@@ -43,7 +49,9 @@ def test_a_loader_takes_it_with_processes_too(made):
     items = nooch.torch_dataset(made.suite, made.data, **CHOICE, transform=_tensor)
     assert len(pickle.loads(pickle.dumps(items))) == len(items)
     batches = list(torch_data.DataLoader(items, batch_size=4))
-    assert [int(i) for batch in batches for i in batch[3]] == made.suite.set("ce", "car", "test").image_ids.to_list()
+    assert [int(i) for batch in batches for i in batch[3]] == made.suite.set(
+        "ce", "car", "test"
+    ).image_ids.to_list()
     assert batches[0][0].shape == (4,)
 
 
@@ -63,7 +71,10 @@ def test_images_that_are_missing_are_named_at_once(made, tmp_path):
         lambda: nooch.torch_dataset(made.suite, made.data, **CHOICE, image_root=tmp_path),
         f"1 of {len(made.suite.set('ce', 'car', 'test'))} images are not there: {first} ({first:012d}.jpg)", "image_root",
     )  # fmt: skip
-    fails(lambda: nooch.torch_dataset(made.suite, replace(made.data, image_root=None), **CHOICE), "no folder of images")
+    fails(
+        lambda: nooch.torch_dataset(made.suite, replace(made.data, image_root=None), **CHOICE),
+        "no folder of images",
+    )
     gone = replace(made.data, image_root=str(tmp_path / "gone"))
     fails(lambda: nooch.torch_dataset(made.suite, gone, **CHOICE), "no such folder", helps=False)
 
@@ -80,7 +91,9 @@ def test_no_file_outside_the_folder_is_opened(made, tmp_path):
     for entry in (made.folder / "images").iterdir():
         if f"{first:012d}" not in entry.name:
             os.link(entry, inside / entry.name)
-    (tmp_path / "secret.jpg").write_bytes((made.folder / "images" / f"{first:012d}.jpg").read_bytes())
+    (tmp_path / "secret.jpg").write_bytes(
+        (made.folder / "images" / f"{first:012d}.jpg").read_bytes()
+    )
     (inside / f"{first:012d}.jpg").symlink_to(tmp_path / "secret.jpg")
     fails(lambda: nooch.torch_dataset(made.suite, made.data, **CHOICE, image_root=inside), "1 of")
     names = made.data.images["file_name"].to_list()
@@ -88,7 +101,10 @@ def test_no_file_outside_the_folder_is_opened(made, tmp_path):
     from polars import Series
 
     climbing = replace(made.data, images=made.data.images.with_columns(Series("file_name", names)))
-    fails(lambda: nooch.torch_dataset(made.suite, climbing, **CHOICE, image_root=inside), "../secret.jpg")
+    fails(
+        lambda: nooch.torch_dataset(made.suite, climbing, **CHOICE, image_root=inside),
+        "../secret.jpg",
+    )
 
 
 def test_a_file_that_is_no_image_is_named(made, tmp_path):

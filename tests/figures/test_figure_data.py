@@ -57,7 +57,10 @@ def test_points_of_fig_3(suite):
     ]
     logit = {(i, t): v for i, t, v in logits(suite).rows()}
     for row in points.iter_rows(named=True):
-        challenge, sign = suite.set(row["criterion"], row["task"], "test"), row["side"] == "positive"
+        challenge, sign = (
+            suite.set(row["criterion"], row["task"], "test"),
+            row["side"] == "positive",
+        )
         hard = set(challenge.ids(f"hard_{row['side']}"))
         every = {
             i: math.log1p(math.exp(-(1 if y else -1) * logit[i, row["task"]]))
@@ -90,22 +93,33 @@ def test_points_of_figs_4_to_7_of_runs(suite, metric, tmp_path):
         )
         sd = math.sqrt(sum(s**2 for s in cells["std"])) / cells.height
         assert row["value"] == pytest.approx(cells["mean"].mean())
-        assert (row["low"], row["high"]) == (pytest.approx(row["value"] - sd), pytest.approx(row["value"] + sd))
+        assert (row["low"], row["high"]) == (
+            pytest.approx(row["value"] - sd),
+            pytest.approx(row["value"] + sd),
+        )
         assert (row["tasks"], row["seeds"], row["bar"]) == (2, 3, "sd over seeds")
 
 
 @pytest.mark.parametrize("tasks", [["car"], ["car", "fire_hydrant"]])
 def test_points_of_figs_4_to_7_of_scores(suite, tasks):
-    scores = nooch.evaluate(suite, {"a": logits(suite), "b": logits(suite, seed=3)}, tasks=tasks, bootstrap=20)
+    scores = nooch.evaluate(
+        suite, {"a": logits(suite), "b": logits(suite, seed=3)}, tasks=tasks, bootstrap=20
+    )
     points = points_of_scores(scores, "nll")
     assert points.height == 2 * 2 * 4
     for row in points.iter_rows(named=True):
         task = "average" if len(tasks) > 1 else tasks[0]
-        value = scores.value("nll", row["subset"], run=row["method"], criterion=row["criterion"], task=task)
+        value = scores.value(
+            "nll", row["subset"], run=row["method"], criterion=row["criterion"], task=task
+        )
         assert row["value"] == value
         # a few images that are alike have no interval
         assert row["low"] is None or row["low"] < value < row["high"]
-        assert (row["tasks"], row["of_tasks"], row["averaged_tasks"]) == (len(tasks), len(tasks), ", ".join(tasks))
+        assert (row["tasks"], row["of_tasks"], row["averaged_tasks"]) == (
+            len(tasks),
+            len(tasks),
+            ", ".join(tasks),
+        )
     assert points.drop_nulls("low").height
 
 
@@ -122,7 +136,9 @@ def test_fields_of_fig_12():
     points = share_points(sweep.grid, "test")
     assert points.height == 2 * len(ALPHAS) * len(BETAS)
     for row in points.iter_rows(named=True):
-        rows = sweep.grid.filter(pl.col("task") != POOLED, split="test", alpha=row["alpha"], beta=row["beta"])
+        rows = sweep.grid.filter(
+            pl.col("task") != POOLED, split="test", alpha=row["alpha"], beta=row["beta"]
+        )
         hard, n = (sum(rows[column]) for column in (f"hard_{row['side']}s", f"{row['side']}s"))
         assert (row["hard"], row["n"], row["share"]) == (hard, n, pytest.approx(hard / n))
 
@@ -133,7 +149,9 @@ def test_bands_of_fig_11():
     for row in bands.iter_rows(named=True):
         rows = sweep.tau.filter(pl.col("task") != POOLED, split="valid", tau=row["tau"])
         values = rows[f"hard_{row['side']}s"].to_list()
-        assert (row["low"], row["median"], row["high"]) == pytest.approx(np.percentile(values, [25, 50, 75]).tolist())
+        assert (row["low"], row["median"], row["high"]) == pytest.approx(
+            np.percentile(values, [25, 50, 75]).tolist()
+        )
         assert row["tasks"] == len(values)
 
 
@@ -141,10 +159,13 @@ _NUMBERS = st.sampled_from([0.0, 0.1, 0.25, 0.5, math.nan]) | st.floats(0, 1)
 
 
 @given(
-    st.lists(st.tuples(_NUMBERS, st.booleans(), st.floats(0, 9))), st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]))
+    st.lists(st.tuples(_NUMBERS, st.booleans(), st.floats(0, 9))),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0])),
 )
 def test_sums_over_thresholds_are_those_of_loops(rows, thresholds):
-    support, labels, losses = (np.array([row[i] for row in rows], kind) for i, kind in enumerate((float, bool, float)))
+    support, labels, losses = (
+        np.array([row[i] for row in rows], kind) for i, kind in enumerate((float, bool, float))
+    )
     found = hard_sums(support, labels, losses, np.array(thresholds, float))
     for t, one in zip(thresholds, found, strict=True):
         low = [loss for s, y, loss in rows if y and s < t]
@@ -157,7 +178,12 @@ def _mean_losses(data, runs, task, ids):
     y = dict(zip(data.image_ids.tolist(), data.labels(task).tolist(), strict=True))
     values = [
         statistics.fmean(
-            math.log1p(math.exp(-(1 if y[i] else -1) * run.values[run.tasks.index(task), run.image_ids.index_of(i)]))
+            math.log1p(
+                math.exp(
+                    -(1 if y[i] else -1)
+                    * run.values[run.tasks.index(task), run.image_ids.index_of(i)]
+                )
+            )
             for run in runs
         )
         for i in ids
@@ -173,10 +199,14 @@ def test_losses_over_alpha_and_beta_are_those_of_found_sets():
     n_hard = 0
     for alpha in ALPHAS:
         for beta in BETAS:
-            suite = nooch.find(data, {"ce": nooch.CE(alpha, beta)}, tasks=["fire_hydrant", "cow"], splits=["test"])
+            suite = nooch.find(
+                data, {"ce": nooch.CE(alpha, beta)}, tasks=["fire_hydrant", "cow"], splits=["test"]
+            )
             total = {"positive": [0, 0.0], "negative": [0, 0.0]}
             for task in ("fire_hydrant", "cow"):
-                row = grid.filter(task=task, alpha=alpha, beta=beta, split="test").row(0, named=True)
+                row = grid.filter(task=task, alpha=alpha, beta=beta, split="test").row(
+                    0, named=True
+                )
                 for side, sums in total.items():
                     there = ("ce", task, "test") in suite.keys
                     ids = suite.set("ce", task, "test").ids(f"hard_{side}") if there else []
@@ -197,11 +227,15 @@ def test_losses_over_tau_are_those_of_found_sets():
     run = outputs(data)
     tau = sweep_losses(data, run, tau=TAUS, embedding="e", split="valid").tau
     for value in TAUS:
-        suite = nooch.find(data, {"gist": nooch.Gist("e", value)}, tasks=["fire_hydrant", "cow"], splits=["valid"])
+        suite = nooch.find(
+            data, {"gist": nooch.Gist("e", value)}, tasks=["fire_hydrant", "cow"], splits=["valid"]
+        )
         for task in ("fire_hydrant", "cow"):
             row = tau.filter(task=task, tau=value).row(0, named=True)
             for side in ("positive", "negative"):
-                n, lost = _mean_losses(data, [run], task, suite.set("gist", task, "valid").ids(f"hard_{side}"))
+                n, lost = _mean_losses(
+                    data, [run], task, suite.set("gist", task, "valid").ids(f"hard_{side}")
+                )
                 assert (row[f"hard_{side}s"], row["split"]) == (n, "valid")
                 assert row[f"loss_{side}"] == (pytest.approx(lost / n) if n else None)
 
@@ -210,7 +244,11 @@ def test_what_losses_cannot_be_swept():
     data = embedded()
     run = outputs(data)
     fails(lambda: sweep_losses(data, run), "nothing to sweep", kind=ParameterError)
-    fails(lambda: sweep_losses(data, run, alpha=[0.1]), "alpha together with beta", kind=ParameterError)
+    fails(
+        lambda: sweep_losses(data, run, alpha=[0.1]),
+        "alpha together with beta",
+        kind=ParameterError,
+    )
     fails(lambda: sweep_losses(data, run, tau=[0.1]), "embedding", kind=ParameterError)
     fails(lambda: sweep_losses(data, run, tau=[0.1], embedding="f"), "'f'", kind=ParameterError)
     fails(
@@ -218,18 +256,27 @@ def test_what_losses_cannot_be_swept():
         "did you mean test",
         kind=ParameterError,
     )
-    fails(lambda: sweep_losses(data, run, alpha=[0.1], beta=[0.1], tasks=["road"]), "no predictions for road")
     fails(
-        lambda: sweep_losses(data, outputs(data, ("sky",)), alpha=[0.1], beta=[0.1]), "no class of the dataset", "sky"
+        lambda: sweep_losses(data, run, alpha=[0.1], beta=[0.1], tasks=["road"]),
+        "no predictions for road",
+    )
+    fails(
+        lambda: sweep_losses(data, outputs(data, ("sky",)), alpha=[0.1], beta=[0.1]),
+        "no class of the dataset",
+        "sky",
     )
     few = outputs(data.select("train"))
-    fails(lambda: sweep_losses(data, few, alpha=[0.1], beta=[0.1]), "have no prediction", "split test")
+    fails(
+        lambda: sweep_losses(data, few, alpha=[0.1], beta=[0.1]), "have no prediction", "split test"
+    )
 
 
 def drawings(suite):
     """A drawing on axes by each function of nooch.plot."""
     data = embedded()
-    sweep = nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e", splits=["test"])
+    sweep = nooch.sweep_thresholds(
+        data, alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e", splits=["test"]
+    )
     swept = sweep_losses(data, outputs(data), alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e")
     losses = class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test")
     scores = nooch.evaluate(suite, logits(suite), bootstrap=5)
@@ -274,7 +321,10 @@ def test_lines_say_what_the_data_say(suite):
     challenge = suite.set("ce", "car", "test")
     _, (ax,) = canvas(1)
     plot.support(challenge, ax=ax)
-    assert [line.get_xdata()[0] for line in ax.lines] == [challenge.positive.threshold, challenge.negative.threshold]
+    assert [line.get_xdata()[0] for line in ax.lines] == [
+        challenge.positive.threshold,
+        challenge.negative.threshold,
+    ]
     # either side adds up to one
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(2)
 
@@ -282,7 +332,11 @@ def test_lines_say_what_the_data_say(suite):
 def test_what_cannot_be_plotted(suite):
     sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
     scores = nooch.evaluate(suite, logits(suite))
-    fails(lambda: plot.support(suite.set("~ce", "car", "test")), "gives no support", kind=UndefinedError)
+    fails(
+        lambda: plot.support(suite.set("~ce", "car", "test")),
+        "gives no support",
+        kind=UndefinedError,
+    )
     fails(lambda: plot.levels(scores, "ap"), "'ap' is no metric", kind=ParameterError)
     fails(lambda: plot.levels(scores), "which criterion", "ce, ~ce", kind=ParameterError)
     fails(lambda: plot.levels(scores, "auc", "gist"), "'gist'", kind=ParameterError)
@@ -293,14 +347,20 @@ def test_what_cannot_be_plotted(suite):
     )
     fails(lambda: plot.shares(sweep), "which split", "valid, test", kind=ParameterError)
     fails(lambda: plot.shares(sweep, "both", "test"), "'both' is no side", kind=ParameterError)
-    fails(lambda: plot.shares(sweep, split="test", task="cra"), "did you mean car", kind=ParameterError)
+    fails(
+        lambda: plot.shares(sweep, split="test", task="cra"),
+        "did you mean car",
+        kind=ParameterError,
+    )
     fails(lambda: plot.hard_by_tau(sweep), "tau was not swept", kind=UndefinedError)
     swept = sweep_losses(small_data(), outputs(small_data()), alpha=ALPHAS, beta=BETAS)
     fails(lambda: plot.losses_by_tau(swept), "tau was not swept", kind=UndefinedError)
     fails(lambda: plot.losses_by_area(swept, task="dog"), "'dog'", kind=ParameterError)
 
 
-@pytest.mark.parametrize("name", ["$x_1$ $", "<script>&\"'", "a\x00b\nc", "\u202eright to left", "字字", "y" * 10_000])
+@pytest.mark.parametrize(
+    "name", ["$x_1$ $", "<script>&\"'", "a\x00b\nc", "\u202eright to left", "字字", "y" * 10_000]
+)
 def test_hostile_names_are_drawn_as_text(name):
     points = pl.DataFrame(
         {
@@ -316,10 +376,16 @@ def test_hostile_names_are_drawn_as_text(name):
 
 
 def test_the_same_figure_gives_the_same_bytes_in_every_format(suite):
-    losses = loss_points(class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test"))
+    losses = loss_points(
+        class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test")
+    )
     for ending in FORMATS:
         assert encoded(draw_losses(losses), ending) == encoded(draw_losses(losses), ending)
-    fails(lambda: encoded(draw_losses(losses), "gif"), "'gif' is no figure format", kind=ParameterError)
+    fails(
+        lambda: encoded(draw_losses(losses), "gif"),
+        "'gif' is no figure format",
+        kind=ParameterError,
+    )
 
 
 def test_png_has_the_size_that_dpi_says():

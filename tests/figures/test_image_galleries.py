@@ -45,7 +45,11 @@ def sources(world):
     random = np.random.default_rng(1)
     runs = [
         Predictions.of(
-            random.normal(size=(len(part), len(suite.tasks))), part.image_ids, suite.tasks, scale="logit", run=run
+            random.normal(size=(len(part), len(suite.tasks))),
+            part.image_ids,
+            suite.tasks,
+            scale="logit",
+            run=run,
         )
         for run in ("erm", "gdro")
     ]
@@ -58,9 +62,13 @@ def _hard(suite, criterion, task, subset, split="test"):
 
 
 def _nll(sources, run, task):
-    labels = dict(zip(sources.data.images["image_id"].to_list(), sources.data.labels(task), strict=True))
+    labels = dict(
+        zip(sources.data.images["image_id"].to_list(), sources.data.labels(task), strict=True)
+    )
     found = {}
-    for image_id, logit in zip(run.image_ids.to_list(), run.values[run.tasks.index(task)], strict=True):
+    for image_id, logit in zip(
+        run.image_ids.to_list(), run.values[run.tasks.index(task)], strict=True
+    ):
         found[image_id] = float(np.logaddexp(0, -logit if labels[image_id] else logit))
     return found
 
@@ -75,7 +83,9 @@ def _larger(data, task, ids):
 
 def test_a_gallery_shows_the_hardest_images_with_their_cues_shaded(world, sources, tmp_path):
     data, suite = world
-    made = save_gallery(["car"], sources, tmp_path / "sheet.png", criterion="ce", per_side=3, dpi=_DPI)
+    made = save_gallery(
+        ["car"], sources, tmp_path / "sheet.png", criterion="ce", per_side=3, dpi=_DPI
+    )
     assert made.notes == []
     losses = _nll(sources, sources.predictions[0], "car")
     other = _nll(sources, sources.predictions[1], "car")
@@ -86,8 +96,12 @@ def test_a_gallery_shows_the_hardest_images_with_their_cues_shaded(world, source
         shown = made.table.filter(panel=panel)
         assert shown.filter(method="erm")["image_id"].to_list() == expected
         assert set(shown["subset"]) == {subset}
-        assert np.allclose(shown.filter(method="erm")["nll"].to_list(), [losses[i] for i in expected])
-        assert np.allclose(shown.filter(method="gdro")["nll"].to_list(), [other[i] for i in expected])
+        assert np.allclose(
+            shown.filter(method="erm")["nll"].to_list(), [losses[i] for i in expected]
+        )
+        assert np.allclose(
+            shown.filter(method="gdro")["nll"].to_list(), [other[i] for i in expected]
+        )
 
 
 def test_shades_lie_where_the_cues_are_and_nowhere_else(world, tmp_path):
@@ -95,7 +109,11 @@ def test_shades_lie_where_the_cues_are_and_nowhere_else(world, tmp_path):
     source = SheetSource(Sources(suite=suite, data=data))
     from nooch.figures.image_galleries import Group
 
-    (chosen,) = [c for c in source.groups("car", "ce", 1) if (c.criterion, c.subset) == ("ce", "hard_negative")][:1]
+    (chosen,) = [
+        c
+        for c in source.groups("car", "ce", 1)
+        if (c.criterion, c.subset) == ("ce", "hard_negative")
+    ][:1]
     group = Group(source.view("car"), chosen)
     (panel,) = source.panels([group])
     (tile,) = panel.tiles
@@ -109,7 +127,9 @@ def test_shades_lie_where_the_cues_are_and_nowhere_else(world, tmp_path):
         assert mask.mean() == pytest.approx(data.area(name)[row], abs=0.02)
     # the drawn image: what is no cue is as in the file, what is one has the colour of its cue
     size = mask.shape[1]
-    drawing = draw_sheet([Panel("a", [Tile(tile.path, (), tile.masks)])], Layout(1, 1, size / _DPI), dpi=_DPI)
+    drawing = draw_sheet(
+        [Panel("a", [Tile(tile.path, (), tile.masks)])], Layout(1, 1, size / _DPI), dpi=_DPI
+    )
     (pixels,) = [np.asarray(ax.images[0].get_array(), dtype=float) for ax in drawing.axes]
     original = np.asarray(Image.open(tile.path).convert("RGB"), dtype=float)
     outside = ~np.logical_or.reduce([m for _, m in tile.masks])
@@ -135,13 +155,17 @@ def test_without_annotations_nothing_is_shaded_and_the_gallery_says_so(world, tm
         image_root=str(images), provenance={**data.provenance, "sources": sources},
     )  # fmt: skip
     (images / "passwd").write_text("{}")
-    source = SheetSource(Sources(suite=find(lying, {"ce": CE()}, tasks=["car"], splits=["test"]), data=lying))
+    source = SheetSource(
+        Sources(suite=find(lying, {"ce": CE()}, tasks=["car"], splits=["test"]), data=lying)
+    )
     assert source.annotations == [images / "passwd"]
 
 
 def test_a_criterion_without_support_has_a_gallery_by_id(world, tmp_path):
     data, suite = world
-    made = save_gallery(["car"], Sources(suite=suite, data=data), tmp_path / "a.svg", criterion="~ce", per_side=2)
+    made = save_gallery(
+        ["car"], Sources(suite=suite, data=data), tmp_path / "a.svg", criterion="~ce", per_side=2
+    )
     for panel, subset in ((1, "hard_positive"), (2, "hard_negative")):
         ids = suite.set("~ce", "car", "test").ids(subset)
         ids = _larger(data, "car", ids) if subset == "hard_positive" else ids
@@ -151,11 +175,17 @@ def test_a_criterion_without_support_has_a_gallery_by_id(world, tmp_path):
 
 def test_the_contact_sheet_is_a_gallery_in_pixels(world, tmp_path):
     data, suite = world
-    out = contact_sheet(suite, data, ["car", "boat"], tmp_path / "sheet.jpg", split="train", per_row=6, cell=40)
+    out = contact_sheet(
+        suite, data, ["car", "boat"], tmp_path / "sheet.jpg", split="train", per_row=6, cell=40
+    )
     with Image.open(out) as sheet:
         assert sheet.format == "JPEG"
-        assert sheet.size[0] == pytest.approx(100 * (2 * 0.16 + 2 * (3 * 0.4 + 2 * 0.06) + 0.24), abs=1)
-    again = contact_sheet(suite, data, ["car", "boat"], tmp_path / "two.jpg", split="train", per_row=6, cell=40)
+        assert sheet.size[0] == pytest.approx(
+            100 * (2 * 0.16 + 2 * (3 * 0.4 + 2 * 0.06) + 0.24), abs=1
+        )
+    again = contact_sheet(
+        suite, data, ["car", "boat"], tmp_path / "two.jpg", split="train", per_row=6, cell=40
+    )
     assert again.read_bytes() == out.read_bytes()
 
 
@@ -169,9 +199,13 @@ def test_figures_of_images_have_the_numbers_of_the_caption(name, sources, tmp_pa
         (run,) = [run for run in sources.predictions if run.run == row["method"]]
         assert row["nll"] == pytest.approx(_nll(sources, run, row["task"])[row["image_id"]])
         mark = of.suite.set(row["criterion"], row["task"], "test")
-        assert row["image_id"] in mark.ids("easy" if row["subset"] == "easy_positive" else row["subset"])
+        assert row["image_id"] in mark.ids(
+            "easy" if row["subset"] == "easy_positive" else row["subset"]
+        )
     files = save_figures([name], of, tmp_path, dpi=50)
-    assert [file.name for file in files] == [f"{name}.{ending}" for ending in ("svg", "pdf", "png", "csv")]
+    assert [file.name for file in files] == [
+        f"{name}.{ending}" for ending in ("svg", "pdf", "png", "csv")
+    ]
     assert pl.read_csv(files[3], schema=table.schema).equals(table)
     assert Image.open(io.BytesIO(files[2].read_bytes())).format == "PNG"
 
@@ -195,10 +229,15 @@ def test_what_each_figure_of_images_picks(world, sources):
         assert image("fig26", panel) == furthest(ids, one, two)
     assert image("fig8", 1) is not None
     swapped = replace(sources, methods=["gdro", "erm"])
-    assert figure_data("fig8", swapped)["image_id"].to_list() == figure_data("fig26", sources)["image_id"].to_list()
+    assert (
+        figure_data("fig8", swapped)["image_id"].to_list()
+        == figure_data("fig26", sources)["image_id"].to_list()
+    )
     # Appendix D.1: targets larger than average among hard positives, and no such filter on easy positives
     positives = suite.set("ce", "cow", "test")
-    assert image("fig19", 1) == max(_larger(data, "cow", positives.ids("hard_positive")), key=lambda i: one["cow"][i])
+    assert image("fig19", 1) == max(
+        _larger(data, "cow", positives.ids("hard_positive")), key=lambda i: one["cow"][i]
+    )
     easy = [i for i, y in zip(positives.image_ids.to_list(), positives.labels, strict=True) if y]
     easy = [i for i in easy if i in set(positives.ids("easy"))]
     assert image("fig19", 3) == min(easy, key=lambda i: one["cow"][i])
@@ -206,7 +245,9 @@ def test_what_each_figure_of_images_picks(world, sources):
     assert image("fig9", 1) in set(ce.ids("hard_positive")) & set(gist.ids("easy"))
     assert image("fig9", 2) in set(gist.ids("hard_positive")) & set(ce.ids("easy"))
     assert set(figure_data("fig1", sources)["task"]) == {"kite", "sports_ball", "surfboard"}
-    assert figure_data("fig1", replace(sources, tasks=["car"]))["task"].unique().to_list() == ["car"]
+    assert figure_data("fig1", replace(sources, tasks=["car"]))["task"].unique().to_list() == [
+        "car"
+    ]
 
 
 def test_all_draws_sheets_where_there_are_images(sources):
@@ -231,12 +272,17 @@ def test_text_stays_within_its_image_on_the_longest_names(sources):
         "image 000000581929",
         "resnet50_supervised_imagenet1k_v2_finetuned_321px 12.34, environment-undersample 0.56 $x_1$",
     ]
-    panels = [Panel(f"fire_hydrant: {'Hard positives ' * 6}", [Tile(file, words)] * 5, "note " * 40) for _ in range(4)]
+    panels = [
+        Panel(f"fire_hydrant: {'Hard positives ' * 6}", [Tile(file, words)] * 5, "note " * 40)
+        for _ in range(4)
+    ]
     panels.append(Panel("empty", (), "There is no such image."))
     drawing = draw_sheet(panels, Layout(2, 3, 1.0), dpi=50)
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
-    boxes = [text.get_window_extent() for text in drawing.texts] + [ax.get_window_extent() for ax in drawing.axes]
+    boxes = [text.get_window_extent() for text in drawing.texts] + [
+        ax.get_window_extent() for ax in drawing.axes
+    ]
     width, height = canvas.get_width_height()
     for number, box in enumerate(boxes):
         assert box.x0 > -1 and box.y0 > -1 and box.x1 < width + 1 and box.y1 < height + 1  # noqa: PT018 - one box
@@ -250,13 +296,31 @@ def test_text_stays_within_its_image_on_the_longest_names(sources):
 def test_sheets_that_are_refused(world, sources, tmp_path):
     data, suite = world
     sheet = tmp_path / "sheet.png"
-    fails(lambda: save_gallery(["car"], sources, tmp_path / "a.gif"), "is no ending", kind=ParameterError)
+    fails(
+        lambda: save_gallery(["car"], sources, tmp_path / "a.gif"),
+        "is no ending",
+        kind=ParameterError,
+    )
     fails(lambda: save_gallery([], sources, sheet), "of nothing", kind=ParameterError)
-    fails(lambda: save_gallery(["car"], sources, sheet, per_side=0), "of nothing", kind=ParameterError)
-    fails(lambda: contact_sheet(suite, data, ["car"], sheet, rows=0), "of nothing", kind=ParameterError)
-    fails(lambda: contact_sheet(suite, data, ["car"], sheet, cell=5), "of nothing", kind=ParameterError)
+    fails(
+        lambda: save_gallery(["car"], sources, sheet, per_side=0), "of nothing", kind=ParameterError
+    )
+    fails(
+        lambda: contact_sheet(suite, data, ["car"], sheet, rows=0),
+        "of nothing",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: contact_sheet(suite, data, ["car"], sheet, cell=5),
+        "of nothing",
+        kind=ParameterError,
+    )
     fails(lambda: save_gallery(["cat"], sources, sheet), "'cat' is no task", kind=ParameterError)
-    fails(lambda: save_gallery(["car"], sources, sheet, criterion="cee"), "'cee' is no criterion", kind=ParameterError)
+    fails(
+        lambda: save_gallery(["car"], sources, sheet, criterion="cee"),
+        "'cee' is no criterion",
+        kind=ParameterError,
+    )
     fails(
         lambda: save_gallery(["car"], replace(sources, split="valid"), sheet),
         "'valid' is no split",
@@ -266,14 +330,34 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
           kind=ParameterError, helps=False)  # fmt: skip
     fails(lambda: save_gallery(["car"], replace(sources, data=data.select("test")), sheet), "not the one",
           kind=ParameterError)  # fmt: skip
-    fails(lambda: save_gallery(["car"], replace(sources, images=tmp_path), sheet), "are not there", kind=InputError)
-    fails(lambda: save_gallery(["car"], replace(sources, methods=["erm", "irm"]), sheet), "irm", kind=ParameterError)
-    fails(lambda: figure_data("fig8", replace(sources, tasks=["car", "cow"])), "2 tasks", kind=ParameterError)
-    fails(lambda: figure_data("fig15", replace(sources, predictions=None)), "`predictions`", kind=ParameterError)
+    fails(
+        lambda: save_gallery(["car"], replace(sources, images=tmp_path), sheet),
+        "are not there",
+        kind=InputError,
+    )
+    fails(
+        lambda: save_gallery(["car"], replace(sources, methods=["erm", "irm"]), sheet),
+        "irm",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: figure_data("fig8", replace(sources, tasks=["car", "cow"])),
+        "2 tasks",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: figure_data("fig15", replace(sources, predictions=None)),
+        "`predictions`",
+        kind=ParameterError,
+    )
     fails(lambda: figure_data("fig8", replace(sources, predictions=sources.predictions[:1])), "two methods",
           kind=ParameterError)  # fmt: skip
     only = find(data, {"ce": CE()}, tasks=["car", "airplane", "bowl"], splits=["test"])
-    fails(lambda: figure_data("fig2", Sources(suite=only, data=data)), "CE and gist", kind=ParameterError)
+    fails(
+        lambda: figure_data("fig2", Sources(suite=only, data=data)),
+        "CE and gist",
+        kind=ParameterError,
+    )
     fails(lambda: figure_data("fig1", Sources(suite=only, data=data)), "kite", kind=ParameterError)
     assert not sheet.exists()
     sheet.write_text("mine")
@@ -283,7 +367,9 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     for name in data.images["file_name"]:
         (broken / name).write_text("no image")
     fails(
-        lambda: save_gallery(["car"], replace(sources, images=broken), tmp_path / "b.jpg"), "is no image", helps=False
+        lambda: save_gallery(["car"], replace(sources, images=broken), tmp_path / "b.jpg"),
+        "is no image",
+        helps=False,
     )
 
 
@@ -308,13 +394,35 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
         assert image.format == "PNG"
     assert run_cli("gallery", "suite", "--task", "car", "--dataset", "data").code == 2
     done = run_cli(
-        "gallery", "suite", "--task", "car", "--task", "cow", "--dataset", "data", "--out", "a.pdf", "--format", "json"
+        "gallery",
+        "suite",
+        "--task",
+        "car",
+        "--task",
+        "cow",
+        "--dataset",
+        "data",
+        "--out",
+        "a.pdf",
+        "--format",
+        "json",
     )
     assert {row["task"] for row in done.json["images"]} == {"car", "cow"}
     lost = run_cli("gallery", "suite", "--task", "car")
     assert lost.code == 2
     assert "--dataset" in lost.err
-    done = run_cli("figure", "fig1", "--suite", "suite", "--dataset", "data", "--out", "figures", "--format", "json")
+    done = run_cli(
+        "figure",
+        "fig1",
+        "--suite",
+        "suite",
+        "--dataset",
+        "data",
+        "--out",
+        "figures",
+        "--format",
+        "json",
+    )
     assert done.code == 0, done.err
     assert json.loads(done.out)["files"] == ["fig1.svg", "fig1.pdf", "fig1.png", "fig1.csv"]
     bad = run_cli("figure", "fig8", "--suite", "suite", "--dataset", "data", "--out", "f")
@@ -324,7 +432,9 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
 
 def test_a_sheet_is_as_wide_as_its_images_and_never_too_large(sources, tmp_path):
     def size(name, **options):
-        with Image.open(save_gallery(["car"], sources, tmp_path / name, dpi=20, **options).path) as image:
+        with Image.open(
+            save_gallery(["car"], sources, tmp_path / name, dpi=20, **options).path
+        ) as image:
             return image.size
 
     table = save_gallery(["car"], sources, tmp_path / "all.png", per_side=10_000, dpi=10).table

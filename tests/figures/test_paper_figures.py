@@ -17,7 +17,14 @@ import nooch
 from nooch.errors import FormatError, InputError, OutputError, ParameterError, UndefinedError
 from nooch.evaluation import CELLS, Predictions
 from nooch.figures.figure_sources import NEEDS
-from nooch.figures.paper_figures import ALL_FIGURES, FIGURES, Sources, check_figures, figure_data, save_figures
+from nooch.figures.paper_figures import (
+    ALL_FIGURES,
+    FIGURES,
+    Sources,
+    check_figures,
+    figure_data,
+    save_figures,
+)
 from nooch.published.published_results import paper_results
 from nooch.report import save_sweep
 from nooch.report.sweep_files import load_sweep
@@ -112,7 +119,9 @@ def test_what_a_figure_needs_is_named_with_the_option_that_gives_it(name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_files_hold_the_figure_and_its_data_the_same_bytes_every_time(name, sources, tmp_path):
     files = save_figures([name], sources, tmp_path / "a", dpi=50)
-    assert [file.name for file in files] == [f"{name}.{ending}" for ending in ("svg", "pdf", "png", "csv")]
+    assert [file.name for file in files] == [
+        f"{name}.{ending}" for ending in ("svg", "pdf", "png", "csv")
+    ]
     assert sorted(files) == sorted((tmp_path / "a").iterdir())
     again = save_figures([name], replace(sources), tmp_path / "b", dpi=50)
     for one, two in zip(files, again, strict=True):
@@ -129,14 +138,24 @@ def test_all_draws_what_can_be_drawn(sources, tmp_path):
     assert check_figures(["all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
     assert check_figures(["fig4", "all"], Sources(paper=True)) == ["fig4", "fig5", "fig6", "fig7"]
     assert check_figures(["all"], Sources(data=small_data())) == ["fig10", "fig12"]
-    fails(lambda: check_figures(["all"], Sources()), "no figure can be drawn", "`suite`", kind=ParameterError)
+    fails(
+        lambda: check_figures(["all"], Sources()),
+        "no figure can be drawn",
+        "`suite`",
+        kind=ParameterError,
+    )
     fails(lambda: check_figures([], sources), "no figure", kind=ParameterError)
     fails(lambda: check_figures(["fig33"], sources), "did you mean", kind=ParameterError)
 
 
 def test_the_papers_own_numbers():
     paper = paper_results()
-    for name, metric in (("fig4", "auc"), ("fig5", "error"), ("fig6", "nll"), ("fig7", "ece_paper")):
+    for name, metric in (
+        ("fig4", "auc"),
+        ("fig5", "error"),
+        ("fig6", "nll"),
+        ("fig7", "ece_paper"),
+    ):
         data = figure_data(name, Sources(paper=True))
         assert set(data["criterion"]) == {"ce", "gist"}
         assert data.height == 2 * 9 * data["subset"].n_unique()
@@ -161,7 +180,9 @@ def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
     assert set(beside["source"]) == {"here", "paper"}
     assert "the paper's ECE" in FIGURES["fig7"].draw(beside).get_suptitle()
     # scores from before there was such a metric are not drawn as another one
-    earlier = replace(both.results, cells=both.results.cells.filter(pl.col("metric") != "ece_paper"))
+    earlier = replace(
+        both.results, cells=both.results.cells.filter(pl.col("metric") != "ece_paper")
+    )
     object.__setattr__(both, "results", earlier)
     fails(lambda: figure_data("fig7", both), "no ece_paper", "collect again", kind=UndefinedError)
 
@@ -185,7 +206,13 @@ def test_runs_beside_the_paper(tmp_path):
         ("here", "ce"), ("here", "~ce"), ("paper", "ce"),
     ]  # fmt: skip
     methods = data.filter(source="paper")["method"].unique(maintain_order=True).to_list()
-    assert methods == paper_cells().cells.filter(criterion="ce")["method"].unique(maintain_order=True).to_list()
+    assert (
+        methods
+        == paper_cells()
+        .cells.filter(criterion="ce")["method"]
+        .unique(maintain_order=True)
+        .to_list()
+    )
     assert data.filter(source="here", criterion="ce")["method"].unique(maintain_order=True).to_list() == [
         "erm", "label-reweight", "gdro",
     ]  # fmt: skip
@@ -197,7 +224,11 @@ def test_runs_beside_the_paper(tmp_path):
     assert_within(alone)
     # Fig. 3 of runs: their ERM
     assert figure_data("fig3", sources)["runs"].unique().to_list() == [3]
-    fails(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method", kind=ParameterError)
+    fails(
+        lambda: figure_data("fig3", replace(sources, method="irm")),
+        "'irm' is no method",
+        kind=ParameterError,
+    )
     one = figure_data("fig4", replace(sources, paper=False, tasks=["car"]))
     assert one["tasks"].unique().to_list() == [1]
     fails(lambda: figure_data("fig13", sources), "`predictions`", "`dataset`", kind=ParameterError)
@@ -208,22 +239,31 @@ def test_predictions_for_other_classes_are_left_alone(sources):
     values = sources.predictions
     rows = [values.tasks.index(task) for task in ("car", "fire_hydrant")]
     frame = pl.concat(
-        pl.DataFrame({"image_id": values.image_ids, "task": values.tasks[row], "logit": values.values[row]})
+        pl.DataFrame(
+            {"image_id": values.image_ids, "task": values.tasks[row], "logit": values.values[row]}
+        )
         for row in rows
     )
     scores = nooch.evaluate(sources.suite, frame, ignore_unknown=True)
     for row in data.iter_rows(named=True):
-        assert row["value"] == scores.value("auc", row["subset"], criterion=row["criterion"], task="average")
+        assert row["value"] == scores.value(
+            "auc", row["subset"], criterion=row["criterion"], task="average"
+        )
     strange = Predictions.of(values.values[:1].T, values.image_ids, ["dog"], scale="logit")
     fails(
-        lambda: figure_data("fig4", replace(sources, predictions=strange)), "no predictions for", "dog", kind=InputError
+        lambda: figure_data("fig4", replace(sources, predictions=strange)),
+        "no predictions for",
+        "dog",
+        kind=InputError,
     )
     one = figure_data("fig6", replace(sources, tasks=["car"]))
     assert one["tasks"].unique().to_list() == [1]
 
 
 def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
-    sweep = nooch.sweep_thresholds(sources.data, alpha=[0.0], beta=[0.05, 0.1], splits=["valid", "test"])
+    sweep = nooch.sweep_thresholds(
+        sources.data, alpha=[0.0], beta=[0.05, 0.1], splits=["valid", "test"]
+    )
     loaded = load_sweep(save_sweep(sweep, tmp_path / "s"))
     for name in ("cues", "grid", "tau", "equal"):
         assert getattr(loaded, name).equals(getattr(sweep, name)), name
@@ -231,7 +271,9 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     data = figure_data("fig12", replace(sources, sweep=loaded))
     assert data["alpha"].unique().to_list() == [0.0]
     assert data["split"].unique().to_list() == ["test"]
-    assert figure_data("fig12", Sources(sweep=loaded, split="valid"))["split"].unique().to_list() == ["valid"]
+    assert figure_data("fig12", Sources(sweep=loaded, split="valid"))[
+        "split"
+    ].unique().to_list() == ["valid"]
     fails(
         lambda: figure_data("fig12", Sources(sweep=loaded, split="train")),
         "'train' is no split of the sweep",
@@ -239,7 +281,9 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     )
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
-    fails(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`tau`", kind=ParameterError)
+    fails(
+        lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`tau`", kind=ParameterError
+    )
 
 
 def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):
@@ -264,7 +308,9 @@ def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(so
     few = pl.Series(np.arange(len(data)) % 4 == 0)
     known = data.images.with_columns(annotated_things=few)
     data = replace(data, images=known, kinds=dict.fromkeys(data.classes, "thing"))
-    with_suite, without = (replace(sources, data=data, suite=suite) for suite in (sources.suite, None))
+    with_suite, without = (
+        replace(sources, data=data, suite=suite) for suite in (sources.suite, None)
+    )
     for name in ("fig12", "fig13"):
         assert figure_data(name, with_suite).height > 0
         fails(lambda name=name: figure_data(name, without), "would be left out", kind=InputError)
@@ -273,26 +319,45 @@ def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(so
 def test_embeddings_are_named_where_there_are_several(sources):
     two = replace(sources, data=sources.data.with_embedding("f", np.ones((len(sources.data), 2))))
     fails(lambda: figure_data("fig14", two), "2 embeddings", "`embedding`", kind=ParameterError)
-    fails(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is no embedding", kind=ParameterError)
+    fails(
+        lambda: figure_data("fig11", replace(two, embedding="g")),
+        "'g' is no embedding",
+        kind=ParameterError,
+    )
     assert figure_data("fig14", replace(two, embedding="e")).equals(figure_data("fig14", sources))
-    fails(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch embed", kind=ParameterError)
+    fails(
+        lambda: figure_data("fig14", replace(sources, data=small_data())),
+        "nooch embed",
+        kind=ParameterError,
+    )
 
 
 def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     out = tmp_path / "out"
     fails(
-        lambda: save_figures(["fig10"], sources, out, formats=["gif"]), "'gif' is no figure format", kind=ParameterError
+        lambda: save_figures(["fig10"], sources, out, formats=["gif"]),
+        "'gif' is no figure format",
+        kind=ParameterError,
     )
     fails(lambda: save_figures(["fig10"], sources, out, dpi=5), "dpi is 5", kind=ParameterError)
-    fails(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3", kind=ParameterError)
+    fails(
+        lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out),
+        "fig3",
+        kind=ParameterError,
+    )
     none = replace(
-        sources, predictions=Predictions.of(np.ones((60, 1)), sources.data.image_ids, ["cow"], scale="logit")
+        sources,
+        predictions=Predictions.of(
+            np.ones((60, 1)), sources.data.image_ids, ["cow"], scale="logit"
+        ),
     )
     fails(lambda: save_figures(["fig10", "fig3"], none, out), "no task has both", kind=InputError)
     assert not out.exists()
     (file,) = [f for f in save_figures(["fig10"], sources, out, formats=[]) if f.suffix == ".csv"]
     before = file.read_bytes()
-    fails(lambda: save_figures(["fig12", "fig10"], sources, out), "exists already", kind=OutputError)
+    fails(
+        lambda: save_figures(["fig12", "fig10"], sources, out), "exists already", kind=OutputError
+    )
     assert list(out.iterdir()) == [file]
     save_figures(["fig10"], sources, out, formats=["png"], overwrite=True)
     assert file.read_bytes() == before
@@ -302,7 +367,9 @@ def test_results_without_a_value_are_nothing_to_draw(tmp_path):
     suite = small_suite()
     runs = made_runs(tmp_path / "runs", suite, lost=lambda job: job.method == "gdro")
     assert "gdro" not in set(figure_data("fig4", Sources(suite=suite, runs=runs.path))["method"])
-    found = Sources(suite=suite, predictions=logits(suite).with_columns(logit=pl.lit(0.0)), bootstrap=0)
+    found = Sources(
+        suite=suite, predictions=logits(suite).with_columns(logit=pl.lit(0.0)), bootstrap=0
+    )
     assert figure_data("fig4", found)["low"].null_count() > 0
     empty = Sources(sweep=nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1]))
     object.__setattr__(empty.sweep, "cues", empty.sweep.cues.clear())
@@ -319,6 +386,6 @@ def test_any_level_can_be_drawn(value, other):
         }
     )  # fmt: skip
     (ax,) = FIGURES["fig5"].draw(points).axes
-    assert sorted(x for line in ax.lines if line.get_marker() != "None" for x in line.get_xdata()) == sorted(
-        [value, other]
-    )
+    assert sorted(
+        x for line in ax.lines if line.get_marker() != "None" for x in line.get_xdata()
+    ) == sorted([value, other])

@@ -36,7 +36,13 @@ def fails(act, kind, *parts):
 def partly_annotated(draw):
     images, classes, splits = draw(collections(max_images=20, splits=True))
     coverage = draw(coverages(classes, len(images)))
-    return images, classes, splits, coverage, coverage.applied(dataset_of(images, classes, splits), classes)
+    return (
+        images,
+        classes,
+        splits,
+        coverage,
+        coverage.applied(dataset_of(images, classes, splits), classes),
+    )
 
 
 @given(partly_annotated(), st.sampled_from(ALPHAS), st.sampled_from(BETAS))
@@ -50,7 +56,9 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
     suite = find(data, {"ce": CE(alpha, beta)}, allow_unannotated=True)
     fitted = CE(alpha, beta).fit(data.select("train"))
     for task in classes:
-        strengths = {c: naive_known_A(images, coverage, train, c, task) for c in classes if c != task}
+        strengths = {
+            c: naive_known_A(images, coverage, train, c, task) for c in classes if c != task
+        }
         for cue, expected in strengths.items():
             assert fitted.strength(cue, task) == pytest.approx(expected, abs=1e-12, nan_ok=True)
         if any(abs(a - alpha) < 1e-12 for a in strengths.values()):
@@ -59,12 +67,16 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
         assert set(fitted.cues(task)) == set(cues)
         for split in searched if cues else []:
             rule = {
-                i + 1: naive_known_subset(images[i], {c for c in classes if coverage.unknown(i, c)}, cues, task, beta)
+                i + 1: naive_known_subset(
+                    images[i], {c for c in classes if coverage.unknown(i, c)}, cues, task, beta
+                )
                 for i, own in enumerate(splits)
                 if own == split
             }
             challenge = suite.set("ce", task, split)
-            found = dict(zip(challenge.image_ids, (SUBSETS[code] for code in challenge.subset), strict=True))
+            found = dict(
+                zip(challenge.image_ids, (SUBSETS[code] for code in challenge.subset), strict=True)
+            )
             assert found == {i: subset for i, subset in rule.items() if subset in SUBSETS}
             out = [i for i, subset in rule.items() if subset == "excluded"]
             positives = sum(task in images[i - 1] for i in out)
@@ -73,7 +85,9 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
 
 
 @given(sample=partly_annotated(), parts=st.integers(1, 20))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
 def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_factory):
     *_, data = sample
     if not {"train"} < set(data.splits):
@@ -93,7 +107,13 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
     again = load_dataset(folder / "parts")
     assert again.fingerprint == data.fingerprint
     assert again.kinds == data.kinds
-    found = find(open_dataset(folder / "parts"), criteria, match="ce", allow_unannotated=True, out=folder / "suite")
+    found = find(
+        open_dataset(folder / "parts"),
+        criteria,
+        match="ce",
+        allow_unannotated=True,
+        out=folder / "suite",
+    )
     table = "challenge_sets.parquet"
     assert (folder / "suite" / table).read_bytes() == (folder / "whole" / table).read_bytes()
     assert found.header == load_suite(folder / "whole").header
@@ -120,10 +140,14 @@ def test_every_point_of_a_sweep_equals_finding_there(sample):
         suite = find(data, {"ce": CE(alpha, BETAS[1])}, allow_unannotated=True)
         for task in classes:
             for split in searched:
-                row = sweep.grid.filter(alpha=alpha, beta=BETAS[1], task=task, split=split).row(0, named=True)
+                row = sweep.grid.filter(alpha=alpha, beta=BETAS[1], task=task, split=split).row(
+                    0, named=True
+                )
                 if ("ce", task, split) in suite.keys:
                     record = suite.record("ce", task, split)
-                    assert [row[side] for side in sides] == [getattr(record, side) for side in sides]
+                    assert [row[side] for side in sides] == [
+                        getattr(record, side) for side in sides
+                    ]
 
 
 BOAT_SEA = {
@@ -139,11 +163,19 @@ def _boats(n_train: int, n_test: int, **more) -> Dataset:
     for split, n in (("train", n_train), ("test", n_test)):
         for number in range(20):
             seen = number % 10 < n
-            rows.append(([0.1] if number < 10 else [0.0]) + ([0.6] if seen and number < 13 else [0.0]) + [0.0])
+            rows.append(
+                ([0.1] if number < 10 else [0.0])
+                + ([0.6] if seen and number < 13 else [0.0])
+                + [0.0]
+            )
             splits.append(split)
             annotated.append(seen)
-    frame = pl.DataFrame({"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more})
-    return Dataset.build(frame, BOAT_SEA["classes"], csr_array(np.array(rows)), kinds=BOAT_SEA["kinds"])
+    frame = pl.DataFrame(
+        {"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more}
+    )
+    return Dataset.build(
+        frame, BOAT_SEA["classes"], csr_array(np.array(rows)), kinds=BOAT_SEA["kinds"]
+    )
 
 
 def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
@@ -155,7 +187,11 @@ def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
     suite = find(data, {"ce": CE()}, tasks="boat")
     record = suite.record("ce", "boat", "test")
     assert (record.positives, record.negatives) == (6, 6)
-    assert (record.excluded_positives, record.excluded_negatives, record.excluded_unknown) == (4, 4, 0)
+    assert (record.excluded_positives, record.excluded_negatives, record.excluded_unknown) == (
+        4,
+        4,
+        0,
+    )
     # the sea itself: known in 12 images
     sea = find(data, {"ce": CE(cues={"sea": ["boat"]})}, tasks="sea").record("ce", "sea", "test")
     assert (sea.positives + sea.negatives, sea.excluded_unknown) == (12, 8)
@@ -178,7 +214,12 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
         "ce: boat (6 of 10)",
     )
     assert not (tmp_path / "s").exists()
-    assert find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True).record("ce", "boat", "test").positives == 10
+    assert (
+        find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True)
+        .record("ce", "boat", "test")
+        .positives
+        == 10
+    )
     bad = _boats(10, 4)
     fails(
         lambda: find(bad, {"ce": CE()}, tasks="boat"),
@@ -188,19 +229,35 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
     )
     save_dataset(bad, tmp_path / "bad")
     fails(
-        lambda: find(open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
+        lambda: find(
+            open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"
+        ),
         InputError,
         "(12 of 20)",
     )
     # a sweep refuses the same
     for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):
-        fails(lambda data=data: sweep_thresholds(data, alpha=[0.05], beta=[0.1], tasks="boat"), InputError, text)
+        fails(
+            lambda data=data: sweep_thresholds(data, alpha=[0.05], beta=[0.1], tasks="boat"),
+            InputError,
+            text,
+        )
     # nor does a sweep of the gist count where the class itself is unknown in most images; here 14 of 20
     gist = _boats(10, 3).with_embedding("e", np.random.default_rng(0).normal(size=(40, 3)))
-    fails(lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"), InputError, "gist: sea, test (14 of 20)")
-    fails(lambda: sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea"), InputError, "sea (14 of 20)")
+    fails(
+        lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"),
+        InputError,
+        "gist: sea, test (14 of 20)",
+    )
+    fails(
+        lambda: sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea"),
+        InputError,
+        "sea (14 of 20)",
+    )
     swept = sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea", allow_unannotated=True)
-    assert swept.tau.filter(task="sea").select(pl.sum_horizontal("positives", "negatives")).item() == 6
+    assert (
+        swept.tau.filter(task="sea").select(pl.sum_horizontal("positives", "negatives")).item() == 6
+    )
     # also without a cue: the kind that was not annotated could have been one
     none = _boats(0, 10)
     fails(lambda: find(none, {"ce": CE()}, tasks="car,boat"), InputError, "ce: boat (10 of 10)")
@@ -211,7 +268,12 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
 
 def test_a_label_that_is_unknown_is_never_read_as_absent():
     data = _boats(5, 6)
-    fails(lambda: data.labels("sea"), InputError, "whether sea is present is unknown in 18 of 40 images", "1")
+    fails(
+        lambda: data.labels("sea"),
+        InputError,
+        "whether sea is present is unknown in 18 of 40 images",
+        "1",
+    )
     fails(lambda: data.area("sea"), InputError, "the area of sea is unknown")
     assert data.labels("sea", unknown=True).sum() == 11 + 6 + 18
     assert np.isnan(data.area("sea", unknown=np.nan)).sum() == 18
@@ -219,13 +281,17 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
     assert data.labels("boat").sum() == 20
     # phi that asks for another class has no value there; one that asks for the label leaves the images out
     phi = Attribute("sea = 0").fit(data)
-    fails(lambda: phi.phi(data, "boat"), InputError, "has no value for 18 of 40 images", "sea is null")
+    fails(
+        lambda: phi.phi(data, "boat"), InputError, "has no value for 18 of 40 images", "sea is null"
+    )
     suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
     assert suite.record("phi", "sea", "test").excluded_unknown == 8
     # environments by a cue that is unknown
     cue = Environments(CE().fit(data.select("train")))
     data = data.select(rows=(data.images["split"] == "train").to_numpy())
-    fails(lambda: cue.of(data, "boat"), UndefinedError, "its cue sea was not annotated in all images")
+    fails(
+        lambda: cue.of(data, "boat"), UndefinedError, "its cue sea was not annotated in all images"
+    )
 
 
 def test_pairs_are_stated_one_by_one():
@@ -242,13 +308,25 @@ def test_pairs_are_stated_one_by_one():
     assert data.unknown("b").tolist() == [True, True, False]
     assert data.labels("a").tolist() == [False, False, True]
     fails(
-        lambda: Dataset.build(frame, ["a", "b"], areas, unknown=pairs["unknown"], verified=pairs["unknown"]),
+        lambda: Dataset.build(
+            frame, ["a", "b"], areas, unknown=pairs["unknown"], verified=pairs["unknown"]
+        ),
         ParameterError,
         "unknown and verified name the same pairs",
     )
-    fails(lambda: Dataset.build(frame, ["a", "b"], areas, unknown=np.ones((2, 2))), ParameterError, "shape (2, 2)")
-    fails(lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"a": "animal"}), ParameterError, "animal")
-    fails(lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"c": "thing"}), ParameterError, "c")
+    fails(
+        lambda: Dataset.build(frame, ["a", "b"], areas, unknown=np.ones((2, 2))),
+        ParameterError,
+        "shape (2, 2)",
+    )
+    fails(
+        lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"a": "animal"}),
+        ParameterError,
+        "animal",
+    )
+    fails(
+        lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"c": "thing"}), ParameterError, "c"
+    )
     fails(
         lambda: Dataset.build(frame.with_columns(annotated_things=pl.lit(1)), ["a", "b"], areas),
         InputError,
@@ -264,12 +342,21 @@ def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_pa
     assert everything.gaps is None
     partly = [
         Dataset.build(
-            frame.with_columns(annotated_stuff=pl.Series(given)), ["a", "b"], plain.areas, kinds={"a": a, "b": "stuff"}
+            frame.with_columns(annotated_stuff=pl.Series(given)),
+            ["a", "b"],
+            plain.areas,
+            kinds={"a": a, "b": "stuff"},
         )
-        for given, a in (([True, True, False], "thing"), ([True, False, True], "thing"), ([True, True, False], "stuff"))
+        for given, a in (
+            ([True, True, False], "thing"),
+            ([True, False, True], "thing"),
+            ([True, True, False], "stuff"),
+        )
     ]
     stated = [
-        Dataset.build(plain.images, ["a", "b"], plain.areas, **{name: np.array([[0, 0], [0, 0], [1, 0]])})
+        Dataset.build(
+            plain.images, ["a", "b"], plain.areas, **{name: np.array([[0, 0], [0, 0], [1, 0]])}
+        )
         for name in ("unknown", "verified")
     ]
     marks = {data.fingerprint for data in (plain, *partly, *stated)}
@@ -302,18 +389,33 @@ def test_losses_are_swept_over_known_labels_alone():
         {"image_id": part.image_ids, "sea": random.normal(size=20), "boat": random.normal(size=20)}
     )
     swept = sweep_losses(
-        data, predictions, alpha=[0.05], beta=[0.1], tasks=["boat", "sea"], scale="logit", allow_unannotated=True
+        data,
+        predictions,
+        alpha=[0.05],
+        beta=[0.1],
+        tasks=["boat", "sea"],
+        scale="logit",
+        allow_unannotated=True,
     )
     suite = find(data, {"ce": CE()}, tasks="boat")
     row = swept.grid.filter(task="boat").row(0, named=True)
     record = suite.record("ce", "boat", "test")
-    assert (row["hard_positives"], row["hard_negatives"]) == (record.hard_positives, record.hard_negatives)
+    assert (row["hard_positives"], row["hard_negatives"]) == (
+        record.hard_positives,
+        record.hard_negatives,
+    )
     nll = np.logaddexp(0, predictions["boat"].to_numpy())
-    hard = part.images["image_id"].is_in(suite.set("ce", "boat", "test").ids("hard_negative")).to_numpy()
+    hard = (
+        part.images["image_id"]
+        .is_in(suite.set("ce", "boat", "test").ids("hard_negative"))
+        .to_numpy()
+    )
     assert hard.sum() == 3
     assert row["loss_negative"] == pytest.approx(nll[hard].mean())
     fails(
-        lambda: sweep_losses(_boats(4, 6), predictions, alpha=[0.05], beta=[0.1], tasks=["boat"], scale="logit"),
+        lambda: sweep_losses(
+            _boats(4, 6), predictions, alpha=[0.05], beta=[0.1], tasks=["boat"], scale="logit"
+        ),
         InputError,
         "ce: boat (6 of 10)",
     )

@@ -35,7 +35,9 @@ class Counting:
 def data(monkeypatch):
     monkeypatch.setattr(captions, "_PART", 3)
     images = pl.DataFrame({"image_id": range(10)})
-    texts = pl.DataFrame({"image_id": range(10), "caption": [chr(97 + i) * (i + 1) for i in range(10)]})
+    texts = pl.DataFrame(
+        {"image_id": range(10), "caption": [chr(97 + i) * (i + 1) for i in range(10)]}
+    )
     return Dataset.build(images, ["Y"], csr_array((10, 1)), texts)
 
 
@@ -45,7 +47,9 @@ def test_work_goes_on_where_it_was(data, tmp_path):
         embed_captions(data, broken, keep=tmp_path / "keep")
     assert len(broken.seen) == 6
     again, progress = Counting(), []
-    result = embed_captions(data, again, lambda done, total: progress.append((done, total)), keep=tmp_path / "keep")
+    result = embed_captions(
+        data, again, lambda done, total: progress.append((done, total)), keep=tmp_path / "keep"
+    )
     assert len(again.seen) == 4
     assert progress[-1] == (10, 10)
     assert np.array_equal(result, embed_captions(data, Counting()))

@@ -77,16 +77,26 @@ def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
     folder = _parts(tmp_path, parts)
     progress = []
     more = {} if make_map is None else {"map": make_map(), "threads": 1}
-    opened, name = embed(open_dataset(folder), "lexical", progress=lambda *counts: progress.append(counts), **more)
+    opened, name = embed(
+        open_dataset(folder), "lexical", progress=lambda *counts: progress.append(counts), **more
+    )
     expected = embed_captions(_data(), encoder("lexical"))
     assert name == "lexical-256"
     assert opened.embedding_names == (name,)
     assert np.array_equal(load_dataset(folder).embeddings[name], expected, equal_nan=True)
-    assert np.array_equal(np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected, equal_nan=True)
+    assert np.array_equal(
+        np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected, equal_nan=True
+    )
     # parts, or sentences where there is one part
-    assert progress[-1] == ((parts, parts) if parts > 1 else (_data().captions["caption"].n_unique(),) * 2)
-    files = sorted(file.relative_to(folder / "embeddings").as_posix() for file in folder.rglob("*.npy"))
-    assert files == ([f"{name}/part-{k:07d}.npy" for k in range(parts)] if parts > 1 else [f"{name}.npy"])
+    assert progress[-1] == (
+        (parts, parts) if parts > 1 else (_data().captions["caption"].n_unique(),) * 2
+    )
+    files = sorted(
+        file.relative_to(folder / "embeddings").as_posix() for file in folder.rglob("*.npy")
+    )
+    assert files == (
+        [f"{name}/part-{k:07d}.npy" for k in range(parts)] if parts > 1 else [f"{name}.npy"]
+    )
     # nothing else is left, and nothing is done again
     assert not list(folder.glob(".*"))
     before = (folder / "dataset.json").stat().st_mtime_ns
@@ -99,7 +109,9 @@ def test_a_dataset_in_memory_is_embedded_there(tmp_path):
     folder = _parts(tmp_path, 2)
     before = (folder / "dataset.json").read_bytes()
     data, name = embed(load_dataset(folder), "lexical")
-    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    assert np.array_equal(
+        data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True
+    )
     np.savez(tmp_path / "clip.npz", image_ids=data.image_ids, embeddings=np.eye(60)[:, :5])
     data, other = embed(data, str(tmp_path / "clip.npz"))
     assert set(data.embedding_names) == {name, other} == {"lexical-256", "file-clip"}
@@ -111,9 +123,15 @@ def test_a_dataset_in_memory_is_embedded_there(tmp_path):
 def test_a_folder_that_cannot_be_written_gives_a_note(tmp_path, parts, monkeypatch):
     folder, notes = _parts(tmp_path, parts), []
     monkeypatch.setattr(os, "access", lambda *_: False)
-    fails(lambda: embed(open_dataset(folder), "lexical"), "nothing can be written there", kind=OutputError)
+    fails(
+        lambda: embed(open_dataset(folder), "lexical"),
+        "nothing can be written there",
+        kind=OutputError,
+    )
     data, name = embed(open_dataset(folder), "lexical", note=notes.append)
-    assert np.array_equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True)
+    assert np.array_equal(
+        data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True
+    )
     assert len(notes) == 1
     assert notes[0].startswith("the embedding is not kept: ")
     assert open_dataset(folder).embedding_names == ()
@@ -127,7 +145,11 @@ def test_sentence_vectors_differ_in_their_last_bits_alone(tmp_path):
     expected = embed_captions(_data(), encoder("all-MiniLM-L6-v2"))
     known = ~np.isnan(expected).any(axis=1)
     assert np.array_equal(known, ~np.isnan(found).any(axis=1))
-    cosines = (found * expected).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    cosines = (
+        (found * expected).sum(axis=1)
+        / np.linalg.norm(found, axis=1)
+        / np.linalg.norm(expected, axis=1)
+    )
     assert cosines[known].min() > 1 - 1e-6
 
 
@@ -136,7 +158,9 @@ def test_parts_without_captions_have_rows_of_nan(tmp_path):
     folder = _parts(tmp_path, 4, data)
     _, name = embed(open_dataset(folder), "lexical")
     assert np.array_equal(
-        load_dataset(folder).embeddings[name], embed_captions(data, encoder("lexical")), equal_nan=True
+        load_dataset(folder).embeddings[name],
+        embed_captions(data, encoder("lexical")),
+        equal_nan=True,
     )
     assert np.isnan(open_dataset(folder).part(0).embeddings[name]).all()
 
@@ -154,7 +178,10 @@ def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
     assert embed(open_dataset(folder), str(tmp_path / "clip.npz"))[1] == name == "file-clip"
     assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
     np.savez(tmp_path / "other.npz", image_ids=ids + 1000, embeddings=values)
-    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "names none of the dataset's images")
+    fails(
+        lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")),
+        "names none of the dataset's images",
+    )
     assert not list(folder.glob(".*"))
     values[7, 1] = np.inf
     np.savez(tmp_path / "other.npz", image_ids=ids, embeddings=values)
@@ -167,7 +194,12 @@ def test_gist_is_found_in_parts_as_in_one_piece(tmp_path):
     _, name = embed(open_dataset(folder), "lexical")
     find(open_dataset(folder), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=out)
     whole = save_dataset(load_dataset(folder), tmp_path / "whole")
-    find(open_dataset(whole), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=tmp_path / "other")
+    find(
+        open_dataset(whole),
+        {"ce": CE(0.01), "gist": Gist(name)},
+        match="ce",
+        out=tmp_path / "other",
+    )
     for file in ("challenge_sets.parquet", "suite.json"):
         assert (out / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
@@ -221,11 +253,18 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
     killed = 0
     for pause in ("0.4", "0.4", "0"):
         process = subprocess.Popen(
-            words, env={**os.environ, "PAUSE": pause}, stderr=subprocess.PIPE, start_new_session=True, text=True
+            words,
+            env={**os.environ, "PAUSE": pause},
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
         )
         if pause != "0":
             wanted = len(list(_done(folder))) + 2
-            until(lambda wanted=wanted: len(list(_done(folder))) >= wanted, while_=lambda p=process: p.poll() is None)
+            until(
+                lambda wanted=wanted: len(list(_done(folder))) >= wanted,
+                while_=lambda p=process: p.poll() is None,
+            )
             assert process.poll() is None, process.stderr.read()
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
@@ -237,7 +276,9 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
     assert 10 <= len(lines) <= 10 + 2 * killed * 2
     finished = {line.split()[0] for line in lines}
     assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
-    assert {line.split()[1] for line in lines} <= {"1", "2"}, "two jobs side by side share the processors"
+    assert {line.split()[1] for line in lines} <= {"1", "2"}, (
+        "two jobs side by side share the processors"
+    )
     assert np.array_equal(
         load_dataset(folder).embeddings["slow"],
         np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),
@@ -273,7 +314,9 @@ def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
     # ... and before the last of them is put in its place
     last = list((folder / "embeddings").rglob("*.npy"))[-1]
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", lambda path, to: broken() if to == last else replace(path, to))
+        patch.setattr(
+            Path, "replace", lambda path, to: broken() if to == last else replace(path, to)
+        )
         with pytest.raises(KeyboardInterrupt):
             embed(open_dataset(folder), "own_encoders:Slow")
     assert open_dataset(folder).embedding_names == ()
@@ -300,14 +343,26 @@ def test_memory_holds_one_part(tmp_path, own, monkeypatch):
 def test_what_cannot_be_embedded_is_refused(tmp_path, own):
     folder = _parts(tmp_path, 3)
     fails(lambda: embed(open_dataset(folder), None), "needs an encoder", kind=ParameterError)
-    fails(lambda: embed(open_dataset(folder), "own_encoders:Uneven"), "of embedding uneven has shape", kind=InputError)
+    fails(
+        lambda: embed(open_dataset(folder), "own_encoders:Uneven"),
+        "of embedding uneven has shape",
+        kind=InputError,
+    )
     assert open_dataset(folder).embedding_names == ()
     empty = _parts(tmp_path / "empty", 2, _data(captioned=lambda _: False))
-    fails(lambda: embed(open_dataset(empty), "own_encoders:Slow"), "has no captions", kind=UndefinedError)
+    fails(
+        lambda: embed(open_dataset(empty), "own_encoders:Slow"),
+        "has no captions",
+        kind=UndefinedError,
+    )
     fails(lambda: embed(open_dataset(empty), "lexical"), "has no captions", kind=UndefinedError)
     bare = dataset_of([{"Y": 0.1}, {"A": 0.2}], ["Y", "A"])
     save_dataset(divide(bare, 2), tmp_path / "bare")
-    fails(lambda: embed(open_dataset(tmp_path / "bare"), "lexical"), "has no captions", kind=InputError)
+    fails(
+        lambda: embed(open_dataset(tmp_path / "bare"), "lexical"),
+        "has no captions",
+        kind=InputError,
+    )
     for path in (folder, empty, tmp_path / "bare"):
         assert not list(path.glob(".*"))
 
@@ -369,7 +424,9 @@ def test_two_processes_do_not_embed_the_same_captions(tmp_path, own):
 
     def mapping(function, items):
         fails(
-            lambda: embed(open_dataset(folder), "own_encoders:Slow"), "another process is embedding", kind=OutputError
+            lambda: embed(open_dataset(folder), "own_encoders:Slow"),
+            "another process is embedding",
+            kind=OutputError,
         )
         return map(function, items)
 

@@ -31,7 +31,9 @@ from nooch.finding.measure_files import MeasureFiles
 from nooch.finding.suite_builder import find
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
-VECTORS = st.sampled_from([(1.0, 0.5, 0.1), (0.3, 0.3, 0.9), (-0.1, 0.7, 0.2), (0.0,) * 3, (float("nan"),) * 3])
+VECTORS = st.sampled_from(
+    [(1.0, 0.5, 0.1), (0.3, 0.3, 0.9), (-0.1, 0.7, 0.2), (0.0,) * 3, (float("nan"),) * 3]
+)
 
 
 def elsewhere(function, items):
@@ -53,7 +55,9 @@ def datasets(draw):
 
 
 def _same(folder: Path, other: Path) -> None:
-    assert (folder / "challenge_sets.parquet").read_bytes() == (other / "challenge_sets.parquet").read_bytes()
+    assert (folder / "challenge_sets.parquet").read_bytes() == (
+        other / "challenge_sets.parquet"
+    ).read_bytes()
     assert (folder / "suite.json").read_bytes() == (other / "suite.json").read_bytes()
 
 
@@ -62,7 +66,12 @@ def _holds(folder: Path, *names: str) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
 
 
-CRITERIA = {"ce": CE(0.05, 0.1), "gist": Gist("e"), "cosine": Gist("e", 0.4), "c": Combination("ce & ~cosine")}
+CRITERIA = {
+    "ce": CE(0.05, 0.1),
+    "gist": Gist("e"),
+    "cosine": Gist("e", 0.4),
+    "c": Combination("ce & ~cosine"),
+}
 
 
 def _check_obvious(suite, collection, data):
@@ -75,16 +84,18 @@ def _check_obvious(suite, collection, data):
             continue
         cues = naive_cues(train, classes, task, 0.05)
         known = [
-            v for i, s, v in zip(images, splits, vectors, strict=True) if s == "train" and task in i and v[0] == v[0]
+            v
+            for i, s, v in zip(images, splits, vectors, strict=True)
+            if s == "train" and task in i and v[0] == v[0]
         ]
         prototype = [sum(column) / len(known) for column in zip(*known, strict=True)]
         for split in suite.splits:
             rows = [row for row, name in enumerate(splits) if name == split]
             ce = {ids[row]: naive_ce_subset(images[row], cues, task, 0.1) for row in rows}
             there = {name for name in CRITERIA if (name, task, split) in suite.keys}
-            assert there == ({"ce"} if cues else set()) | ({"cosine"} if any(prototype) else set()) | (
-                {"gist", "c"} if cues and any(prototype) else set()
-            )
+            assert there == ({"ce"} if cues else set()) | (
+                {"cosine"} if any(prototype) else set()
+            ) | ({"gist", "c"} if cues and any(prototype) else set())
             found = {name: _subsets(suite.set(name, task, split)) for name in there}
             if cues:
                 assert found["ce"] == ce
@@ -94,9 +105,13 @@ def _check_obvious(suite, collection, data):
             expected = {ids[row]: naive_cosine(vectors[row], prototype) for row in rows}
             expected = {i: value for i, value in expected.items() if not math.isnan(value)}
             assert support == pytest.approx(expected, abs=1e-12)
-            sides = [(ids[row], task in images[row], support.get(ids[row], math.nan)) for row in rows]
+            sides = [
+                (ids[row], task in images[row], support.get(ids[row], math.nan)) for row in rows
+            ]
             by_tau = {
-                i: ("hard_positive" if y else "hard_negative") if (s < 0.4 if y else s > 0.4) else "easy"
+                i: ("hard_positive" if y else "hard_negative")
+                if (s < 0.4 if y else s > 0.4)
+                else "easy"
                 for i, y, s in sides
                 if i in support
             }
@@ -105,7 +120,11 @@ def _check_obvious(suite, collection, data):
                 counts = [list(ce.values()).count(subset) for subset in SUBSETS[:2]]
                 assert found["gist"] == naive_matching(sides, *counts)
                 # without a vector, only what is easy by CE has a verdict
-                both = {i: ce[i] if by_tau.get(i) == "easy" else "easy" for i in ce if i in by_tau or ce[i] == "easy"}
+                both = {
+                    i: ce[i] if by_tau.get(i) == "easy" else "easy"
+                    for i in ce
+                    if i in by_tau or ce[i] == "easy"
+                }
                 assert found["c"] == both
 
 
@@ -117,9 +136,13 @@ def _supports(challenge):
     return challenge.image_ids, challenge.support.tolist()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+)
 @given(sample=datasets(), mapping=st.sampled_from([map, elsewhere]))
-def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(sample, mapping, tmp_path_factory):
+def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(
+    sample, mapping, tmp_path_factory
+):
     collection, data, parts = sample
     if not {"train"} < set(data.splits):
         return
@@ -128,7 +151,14 @@ def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(sample, mapp
     _check_obvious(suite, collection, data)
     save_suite(suite, folder / "memory")
     save_dataset(parts, folder / "data")
-    found = find(open_dataset(folder / "data"), CRITERIA, match="ce", path="d", out=folder / "suite", map=mapping)
+    found = find(
+        open_dataset(folder / "data"),
+        CRITERIA,
+        match="ce",
+        path="d",
+        out=folder / "suite",
+        map=mapping,
+    )
     _same(folder / "suite", folder / "memory")
     assert found.header == load_suite(folder / "memory").header
     # nothing is left beside the suite
@@ -139,7 +169,9 @@ def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(sample, mapp
 CONFORMING = {
     "ce": CE(0.05, 0.1),
     "gist": Gist("e", 0.4),
-    "attribute": Attribute("(camera IS NOT NULL AND unseen(camera)) OR unseen(day) OR NOT unseen(size) AND A = y"),
+    "attribute": Attribute(
+        "(camera IS NOT NULL AND unseen(camera)) OR unseen(day) OR NOT unseen(size) AND A = y"
+    ),
     "scores": ContextScores("score", 0.5),
 }
 COLUMNS = {
@@ -159,13 +191,18 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
     criterion = CONFORMING[kind]
     assert isinstance(criterion, Summable)
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
+    @settings(
+        suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15
+    )
     @given(sample=datasets(), draw=st.data())
     def holds(sample, draw):
         _, data, parts = sample
         if not {"train"} < set(data.splits):
             return
-        columns = {n: pl.Series([draw.draw(v) for _ in range(len(data))], dtype=t) for n, (v, t) in COLUMNS.items()}
+        columns = {
+            n: pl.Series([draw.draw(v) for _ in range(len(data))], dtype=t)
+            for n, (v, t) in COLUMNS.items()
+        }
         images = data.images.with_columns(**columns)
         data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
         folder = tmp_path_factory.mktemp("sharded")
@@ -182,7 +219,11 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
 
         refused = result(lambda: save_suite(find(data, criteria), folder / "whole"))
         assert (
-            result(lambda: find(open_dataset(folder / "parts"), criteria, out=folder / "suite", map=elsewhere))
+            result(
+                lambda: find(
+                    open_dataset(folder / "parts"), criteria, out=folder / "suite", map=elsewhere
+                )
+            )
             == refused
         )
         if refused is None:
@@ -194,8 +235,12 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
 def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
     data, random = _data(), np.random.default_rng(4)
     # a camera trap that training lacks, in some parts only
-    cameras = np.where(data.images["split"].to_numpy() == "test", random.integers(0, 9, len(data)), 4)
-    images = data.images.with_columns(location_remapped=pl.Series(cameras), place=pl.Series(cameras % 2))
+    cameras = np.where(
+        data.images["split"].to_numpy() == "test", random.integers(0, 9, len(data)), 4
+    )
+    images = data.images.with_columns(
+        location_remapped=pl.Series(cameras), place=pl.Series(cameras % 2)
+    )
     data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
     criteria = {
         "trap": Attribute(preset("iwildcam")),
@@ -205,7 +250,9 @@ def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
     }
     save_suite(find(data, criteria), tmp_path / "whole")
     save_dataset(divide(data, 6), tmp_path / "parts")
-    found = find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite", map=LocalEngine(2).map)
+    found = find(
+        open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite", map=LocalEngine(2).map
+    )
     _same(tmp_path / "suite", tmp_path / "whole")
     assert found.header.criteria["trap"].fitted["seen"] == {"location_remapped": [4]}
 
@@ -215,7 +262,9 @@ def test_types_that_do_not_fit_are_found_in_a_part(tmp_path):
     data = Dataset.build(data.images.with_columns(hour=pl.lit("late")), data.classes, data.areas)
     save_dataset(divide(data, 2), tmp_path / "parts")
     fails(
-        lambda: find(open_dataset(tmp_path / "parts"), {"a": Attribute("hour > 20")}, out=tmp_path / "suite"),
+        lambda: find(
+            open_dataset(tmp_path / "parts"), {"a": Attribute("hour > 20")}, out=tmp_path / "suite"
+        ),
         "cannot be compared",
         kind=ParameterError,
     )
@@ -226,10 +275,16 @@ def _data(n=300):
     classes = ["Y", "A", "B", "C"]
     chances = random.random((n, 4)) < [0.4, 0.5, 0.3, 0.2]
     images = [
-        {c: float(area) for c, area, there in zip(classes, random.random(4) / 3, row, strict=True) if there}
+        {
+            c: float(area)
+            for c, area, there in zip(classes, random.random(4) / 3, row, strict=True)
+            if there
+        }
         for row in chances
     ]
-    data = dataset_of(images, classes, random.choice(["train", "valid", "test"], n, p=[0.6, 0.2, 0.2]).tolist())
+    data = dataset_of(
+        images, classes, random.choice(["train", "valid", "test"], n, p=[0.6, 0.2, 0.2]).tolist()
+    )
     return data.with_embedding("e", random.normal(size=(n, 7)))
 
 
@@ -237,16 +292,27 @@ def test_processes_do_not_matter_either(tmp_path):
     data, criteria = _data(), {"ce": CE(0.01, 0.1), "gist": Gist("e")}
     save_suite(find(data, criteria, match="ce"), tmp_path / "whole")
     save_dataset(divide(data, 5), tmp_path / "parts")
-    find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite", match="ce", map=LocalEngine(2).map)
+    find(
+        open_dataset(tmp_path / "parts"),
+        criteria,
+        out=tmp_path / "suite",
+        match="ce",
+        map=LocalEngine(2).map,
+    )
     _same(tmp_path / "suite", tmp_path / "whole")
 
 
 def test_criteria_fitted_elsewhere_work_on_parts(tmp_path):
     data = _data()
     data = type(data).build(
-        data.images.with_columns(hour=pl.Series(np.arange(len(data)) % 24)), data.classes, data.areas
+        data.images.with_columns(hour=pl.Series(np.arange(len(data)) % 24)),
+        data.classes,
+        data.areas,
     )
-    fitted = {"attribute": Attribute("hour > 20").fit(data.select("train"), ["Y"]), "ce": CE(0.01).fit(data)}
+    fitted = {
+        "attribute": Attribute("hour > 20").fit(data.select("train"), ["Y"]),
+        "ce": CE(0.01).fit(data),
+    }
     save_suite(find(data, fitted, tasks=["Y", "A"]), tmp_path / "whole")
     save_dataset(divide(data, 7), tmp_path / "parts")
     find(open_dataset(tmp_path / "parts"), fitted, out=tmp_path / "suite", tasks=["Y", "A"])
@@ -314,7 +380,12 @@ def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(criterion), "partial", counted)
     with pytest.raises(KeyboardInterrupt):
-        find(open_dataset(tmp_path / "parts"), {"one": criterion}, out=tmp_path / "suite", map=stopped)
+        find(
+            open_dataset(tmp_path / "parts"),
+            {"one": criterion},
+            out=tmp_path / "suite",
+            map=stopped,
+        )
     assert len(summed) == 3
     find(open_dataset(tmp_path / "parts"), {"one": criterion}, out=tmp_path / "suite")
     assert len(summed) == len(set(summed)) == 5
@@ -335,7 +406,11 @@ def test_other_words_take_no_sums_of_others(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         find(
-            open_dataset(tmp_path / "parts"), {"one": Gist("e", 0.2)}, out=tmp_path / "suite", tasks=["A"], map=stopped
+            open_dataset(tmp_path / "parts"),
+            {"one": Gist("e", 0.2)},
+            out=tmp_path / "suite",
+            tasks=["A"],
+            map=stopped,
         )
     assert len(list(tmp_path.glob(".suite.*"))) == 2
     save_suite(find(data, {"one": CE(0.01)}), tmp_path / "whole")
@@ -397,7 +472,13 @@ def test_a_criterion_that_is_only_fitted_needs_a_dataset_of_one_part(tmp_path):
     save_dataset(data, tmp_path / "one")
     save_suite(find(data, criteria), tmp_path / "memory")
     for mapping in (map, elsewhere):
-        find(open_dataset(tmp_path / "one"), criteria, out=tmp_path / "suite", overwrite=True, map=mapping)
+        find(
+            open_dataset(tmp_path / "one"),
+            criteria,
+            out=tmp_path / "suite",
+            overwrite=True,
+            map=mapping,
+        )
         _same(tmp_path / "suite", tmp_path / "memory")
     # ... or to be fitted already
     save_dataset(divide(data, 2), tmp_path / "parts")
@@ -425,7 +506,11 @@ def test_what_is_not_read_is_not_loaded(tmp_path):
     (tmp_path / "data" / "embeddings" / "e.npy").write_bytes(b"altered")
     data = open_dataset(tmp_path / "data")
     find(data, {"ce": CE(0.01)}, out=tmp_path / "suite")
-    fails(lambda: find(data, {"gist": Gist("e", 0.1)}), "e.npy is missing or has another size", kind=FormatError)
+    fails(
+        lambda: find(data, {"gist": Gist("e", 0.1)}),
+        "e.npy is missing or has another size",
+        kind=FormatError,
+    )
 
 
 def test_an_engine_needs_folders(tmp_path):
@@ -451,13 +536,25 @@ def test_what_cannot_be_done_is_refused_before_any_work(tmp_path):
 
     def refuses(kind, *words, criteria=None, **more):
         fails(
-            lambda: find(open_dataset(tmp_path / "parts"), criteria or {"ce": CE()}, out=tmp_path / "suite", **more),
+            lambda: find(
+                open_dataset(tmp_path / "parts"),
+                criteria or {"ce": CE()},
+                out=tmp_path / "suite",
+                **more,
+            ),
             *words,
             kind=kind,
         )
         assert not (tmp_path / "suite").exists()
 
-    refuses(ParameterError, "own", "partial, merge and finish", "three methods", "`fitted`", criteria={"own": _Own()})
+    refuses(
+        ParameterError,
+        "own",
+        "partial, merge and finish",
+        "three methods",
+        "`fitted`",
+        criteria={"own": _Own()},
+    )
     refuses(ParameterError, "gist has no thresholds", criteria={"gist": Gist("e")})
     refuses(ParameterError, "'Z' is no class", tasks=["Z"])
     refuses(ParameterError, "'all' is no split", splits=["all"])

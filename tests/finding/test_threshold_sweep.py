@@ -33,7 +33,9 @@ def test_every_point_equals_finding_there(collection, alphas, betas):
         return
     data = dataset_of(images, classes, splits)
     sweep = sweep_thresholds(data, alpha=alphas, beta=betas)
-    assert sweep.grid.height == (len(classes) + 1) * len(searched) * len(set(alphas)) * len(set(betas))
+    assert sweep.grid.height == (len(classes) + 1) * len(searched) * len(set(alphas)) * len(
+        set(betas)
+    )
     for alpha in set(alphas):
         for beta in set(betas):
             suite = find(data, {"ce": CE(alpha, beta)})
@@ -66,7 +68,9 @@ def test_the_most_equal_point_is_the_one_that_looking_through_all_gives(collecti
     images, classes, splits = collection
     if "train" not in splits or "test" not in splits:
         return
-    sweep = sweep_thresholds(dataset_of(images, classes, splits), alpha=ALPHAS, beta=BETAS, splits=["test"])
+    sweep = sweep_thresholds(
+        dataset_of(images, classes, splits), alpha=ALPHAS, beta=BETAS, splits=["test"]
+    )
     found = {task: row for task, *row in sweep.equal.drop("split").rows()}
     for task in (*classes, POOLED):
         points = sweep.grid.filter(task=task).rows(named=True)
@@ -87,7 +91,9 @@ def _with_gist(n=90):
     images = [{c: 0.2 for c in "YAB" if random.random() < 0.5} for _ in range(n)]
     vectors = random.normal(size=(n, 5)).round(1)
     vectors[::9] = np.nan
-    data = dataset_of(images, ["Y", "A", "B", "never"], [["train", "valid", "test"][i % 3] for i in range(n)])
+    data = dataset_of(
+        images, ["Y", "A", "B", "never"], [["train", "valid", "test"][i % 3] for i in range(n)]
+    )
     return data.with_embedding("e", vectors)
 
 
@@ -112,24 +118,52 @@ def test_tau_equals_finding_at_each_value():
 def test_what_cannot_be_swept():
     data = _with_gist()
     for options in ({}, {"alpha": [0.1]}, {"beta": [0.1]}):
-        fails(lambda o=options: sweep_thresholds(data, **o), "nothing to sweep", kind=ParameterError)
-    fails(lambda: sweep_thresholds(data, alpha=[-0.1], beta=[0.1]), "alpha", "-0.1", kind=ParameterError)
-    fails(lambda: sweep_thresholds(data, alpha=[0.1], beta=[float("nan")]), "beta", kind=ParameterError)
-    fails(lambda: sweep_thresholds(data, tau=[1.5], embedding="e"), "tau", "cosine", kind=ParameterError)
+        fails(
+            lambda o=options: sweep_thresholds(data, **o), "nothing to sweep", kind=ParameterError
+        )
+    fails(
+        lambda: sweep_thresholds(data, alpha=[-0.1], beta=[0.1]),
+        "alpha",
+        "-0.1",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: sweep_thresholds(data, alpha=[0.1], beta=[float("nan")]),
+        "beta",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: sweep_thresholds(data, tau=[1.5], embedding="e"),
+        "tau",
+        "cosine",
+        kind=ParameterError,
+    )
     fails(lambda: sweep_thresholds(data, tau=[0.5]), "embedding", kind=ParameterError)
     fails(lambda: sweep_thresholds(data, tau=[0.5], embedding="f"), "'f'", kind=ParameterError)
-    fails(lambda: sweep_thresholds(data, alpha=[0.1], beta=[0.1], splits=["all"]), "all", kind=ParameterError)
+    fails(
+        lambda: sweep_thresholds(data, alpha=[0.1], beta=[0.1], splits=["all"]),
+        "all",
+        kind=ParameterError,
+    )
     unknown = dataset_of([{"Y": float("nan")}], ["Y", "A"])
-    fails(lambda: sweep_thresholds(unknown, alpha=[0.1], beta=[0.1]), "areas are unknown", kind=InputError)
+    fails(
+        lambda: sweep_thresholds(unknown, alpha=[0.1], beta=[0.1]),
+        "areas are unknown",
+        kind=InputError,
+    )
 
 
 def test_progress_and_many_thresholds():
     """More than 127 betas no longer fit codes of eight bits."""
     data, seen = _with_gist(), []
     betas = np.linspace(0, 1, 301)
-    sweep = sweep_thresholds(data, alpha=[0.0], beta=betas, progress=lambda *what: seen.append(what))
+    sweep = sweep_thresholds(
+        data, alpha=[0.0], beta=betas, progress=lambda *what: seen.append(what)
+    )
     assert seen[-1] == ("counting on test", 4, 4)
     suite = find(data, {"ce": CE(0.0, float(betas[60]))})
     for record in suite.header.sets:
-        row = sweep.grid.filter(pl.col("beta") == betas[60], task=record.task, split=record.split).row(0, named=True)
+        row = sweep.grid.filter(
+            pl.col("beta") == betas[60], task=record.task, split=record.split
+        ).row(0, named=True)
         assert row["hard_negatives"] == record.hard_negatives

@@ -14,7 +14,9 @@ from nooch.data import save_dataset
 
 
 def command(*words, **more):
-    return subprocess.Popen([sys.executable, "-m", "nooch", *map(str, words)], stderr=subprocess.PIPE, **more)
+    return subprocess.Popen(
+        [sys.executable, "-m", "nooch", *map(str, words)], stderr=subprocess.PIPE, **more
+    )
 
 
 def done(*words):
@@ -84,7 +86,11 @@ def test_killed_and_resumed(world, device, undisturbed, tmp_path):
     out = tmp_path / "runs"
     process = command(*bench(world, out, device), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not list((out / "passes").glob("*.npz")):
+    while (
+        process.poll() is None
+        and time.monotonic() < deadline
+        and not list((out / "passes").glob("*.npz"))
+    ):
         time.sleep(0.005)
     process.kill()
     process.communicate()
@@ -114,19 +120,31 @@ def test_predictions(world, device, undisturbed, tmp_path):
     found = {}
     for name, where in (("here", device), ("there", "cpu")):
         done(*words, "--device", where, "--out", tmp_path / f"{name}.parquet")
-        found[name] = pl.read_parquet(tmp_path / f"{name}.parquet").sort("image_id")["logit"].to_numpy()
+        found[name] = (
+            pl.read_parquet(tmp_path / f"{name}.parquet").sort("image_id")["logit"].to_numpy()
+        )
     assert np.abs(found["here"] - found["there"]).max() < 0.001 * np.abs(found["there"]).max()
 
 
 def test_features_and_a_dry_run(world, device, tmp_path):
     found = {}
-    words = ["features", world / "dataset", "--backbone", f"config:{world}/small.json", "--pixels", world / "pixels"]
+    words = [
+        "features",
+        world / "dataset",
+        "--backbone",
+        f"config:{world}/small.json",
+        "--pixels",
+        world / "pixels",
+    ]
     for name, where in (("here", device), ("there", "cpu")):
         done(*words, "--device", where, "--out", tmp_path / name)
         found[name] = np.load(tmp_path / name / "features.npy", allow_pickle=False)
     # a GPU rounds inputs of convolutions to 10 bits here: commands leave TF32 as torch has it
     assert np.abs(found["here"] - found["there"]).max() < 0.01 * np.abs(found["there"]).max()
-    process = command(*bench(world, tmp_path / "runs", device, "--dry-run", "--format", "json"), stdout=subprocess.PIPE)
+    process = command(
+        *bench(world, tmp_path / "runs", device, "--dry-run", "--format", "json"),
+        stdout=subprocess.PIPE,
+    )
     text, err = process.communicate(timeout=300)
     assert process.returncode == 0, err.decode()[-2000:]
     assert json.loads(text)["seconds_per_step"] > 0

@@ -25,17 +25,26 @@ def apart(ours, theirs):
 
 @pytest.mark.parametrize("family", [tiny_resnet, tiny_vit])
 @pytest.mark.parametrize(
-    ("more", "tolerance"), [({}, 1e-4), ({"channels_last": True}, 1e-4), ({"bf16": True, "channels_last": True}, 0.05)]
+    ("more", "tolerance"),
+    [({}, 1e-4), ({"channels_last": True}, 1e-4), ({"bf16": True, "channels_last": True}, 0.05)],
 )
 def test_features(device, family, more, tolerance, tmp_path):
     folder, data = family(tmp_path / "model"), image_dataset(tmp_path, 37)
     pixels = build_pixels(data, tmp_path / "px", size=32)
     # 37 images in batches of 16: the last has another shape
     ours = extract_features(
-        data, load_backbone(folder, device=device, **more), tmp_path / "a", FeatureOptions(batch=16), pixels=pixels
+        data,
+        load_backbone(folder, device=device, **more),
+        tmp_path / "a",
+        FeatureOptions(batch=16),
+        pixels=pixels,
     )
     theirs = extract_features(
-        data, load_backbone(folder, device="cpu"), tmp_path / "b", FeatureOptions(batch=16), pixels=pixels
+        data,
+        load_backbone(folder, device="cpu"),
+        tmp_path / "b",
+        FeatureOptions(batch=16),
+        pixels=pixels,
     )
     assert apart(ours.matrix(), theirs.matrix()) < tolerance
     assert ours.header.made["backbone"]["device"] == device.partition(":")[0]
@@ -49,13 +58,19 @@ def sentence_model(folder):
     from sentence_transformers.sentence_transformer import modules as parts
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    vocabulary = {
+        word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])
+    }
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder / "hf")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(
+        folder / "hf"
+    )
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
@@ -71,7 +86,9 @@ def sentence_model(folder):
 
 
 def test_embeddings(device, tmp_path):
-    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (nooch[gist])")
+    pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed (nooch[gist])"
+    )
     folder, random = sentence_model(tmp_path), np.random.default_rng(0)
     sentences = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(200)]
     theirs = SbertEncoder(folder, "float32", "cpu").encode(sentences)
@@ -97,7 +114,10 @@ def heads(device, *, interrupted=False):
                 trained = HeadPass(DATA, members, SETTINGS, device)
                 trained.load_state_dict(saved)
         trained.refit()
-        found |= {job.run: logits for job, logits in zip(trained.jobs, trained.logits("test"), strict=True)}
+        found |= {
+            job.run: logits
+            for job, logits in zip(trained.jobs, trained.logits("test"), strict=True)
+        }
     return found
 
 

@@ -41,7 +41,9 @@ def logits(*given, **more):
 
 
 def apart(ours, theirs):
-    return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, theirs, strict=True))
+    return max(
+        float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,10 @@ def test_bf16_is_near_fp32_and_several_networks_as_each_alone(device, small):
     assert len(FEW) == 3
     fast = logits(device, small, FAST, FEW)
     assert apart(fast, logits(device, small, SETTINGS, FEW)) < 0.1
-    together, alone = logits(device, small, SETTINGS, FEW), [logits(device, small, SETTINGS, [job])[0] for job in FEW]
+    together, alone = (
+        logits(device, small, SETTINGS, FEW),
+        [logits(device, small, SETTINGS, [job])[0] for job in FEW],
+    )
     assert apart(together, alone) < 0.005
 
 
@@ -90,7 +95,9 @@ def test_compiled_as_plain(device, compiles, small):
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize("settings", [SETTINGS, FAST], ids=["fp32", "bf16"])
 def test_resumed_as_undisturbed(device, small, settings, optimiser):
-    settings = replace(settings, optimiser=optimiser, lr=settings.lr if optimiser == "sgd" else 1e-4)
+    settings = replace(
+        settings, optimiser=optimiser, lr=settings.lr if optimiser == "sgd" else 1e-4
+    )
     one = trained(device, small, settings, FEW[:2])
     other = trained(device, small, settings, FEW[:2], interrupted=True)
     values = [np.stack([record["valid"] for record in found.history]) for found in (one, other)]

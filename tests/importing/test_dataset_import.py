@@ -50,10 +50,15 @@ def sources(draw):
                 if draw(st.integers(0, 3)) == 0:
                     del annotation["area"]
                     ones = draw(st.integers(0, height * width))
-                    annotation["segmentation"] = {"counts": [height * width - ones, ones], "size": [height, width]}
+                    annotation["segmentation"] = {
+                        "counts": [height * width - ones, ones],
+                        "size": [height, width],
+                    }
             for entry in file["images"]:
                 if draw(st.integers(0, 3)) == 0:
-                    entry["file_name"] = draw(st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"]))
+                    entry["file_name"] = draw(
+                        st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
+                    )
     if draw(st.booleans()):
         listed = [*{i["id"]: i for i in every}.values(), image(2**62 + 1)]
         texts = [
@@ -67,7 +72,10 @@ def sources(draw):
 def _text(draw, file):
     file = {
         **file,
-        "more": draw(NESTED | st.lists(st.fixed_dictionaries({"images": NESTED, "annotations": NESTED}), max_size=3)),
+        "more": draw(
+            NESTED
+            | st.lists(st.fixed_dictionaries({"images": NESTED, "annotations": NESTED}), max_size=3)
+        ),
     }
     text = json.dumps(
         {k: file[k] for k in draw(ORDERS) if k in file},
@@ -78,7 +86,12 @@ def _text(draw, file):
 
 
 PLANS = st.sampled_from(
-    [None, SplitPlan("50/25/25", 3), SplitPlan("60/20/20", 1, r"(\d?)(\.|$)"), SplitPlan("50/50/0", 2, "width")]
+    [
+        None,
+        SplitPlan("50/25/25", 3),
+        SplitPlan("60/20/20", 1, r"(\d?)(\.|$)"),
+        SplitPlan("50/50/0", 2, "width"),
+    ]
 )
 
 
@@ -97,7 +110,9 @@ def _expected(folder, files, plan=None, part_size=60, **more):
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+    max_examples=40,
 )
 @given(
     sample=sources(),
@@ -113,13 +128,19 @@ def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_p
     }
     whole, problem = told(lambda: with_split(read_coco(**files), plan))
     done, other = told(
-        lambda: _import(folder / "data", **files, part_size=part_size, split=plan, slice_size=slice_size)
+        lambda: _import(
+            folder / "data", **files, part_size=part_size, split=plan, slice_size=slice_size
+        )
     )
     assert str(problem) == str(other)
-    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (["data"] if done else [])
+    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (
+        ["data"] if done else []
+    )
     if whole is None:
         return
-    save_dataset(whole if part_size is None else divide(whole, -(-len(whole) // part_size)), folder / "whole")
+    save_dataset(
+        whole if part_size is None else divide(whole, -(-len(whole) // part_size)), folder / "whole"
+    )
     same_folder(folder / "data", folder / "whole")
     assert done.header.fingerprint == whole.fingerprint
     assert done.annotated == whole.areas.nnz
@@ -129,9 +150,13 @@ def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_p
 def _files(folder, n=400):
     """Things and stuff of n images, and captions, with texts that look like boundaries."""
     images = [image(i * 7 % n + 1, 8, 8) for i in range(n)]
-    things = [{"image_id": k % n + 1, "category_id": list(THINGS)[k % 4], "area": k % 9 / 4} for k in range(3 * n)]
+    things = [
+        {"image_id": k % n + 1, "category_id": list(THINGS)[k % 4], "area": k % 9 / 4}
+        for k in range(3 * n)
+    ]
     stuff = [
-        {"image_id": k % n + 1, "category_id": list(STUFF)[k % 4], "area": 1.5, "note": "},{"} for k in range(2 * n)
+        {"image_id": k % n + 1, "category_id": list(STUFF)[k % 4], "area": 1.5, "note": "},{"}
+        for k in range(2 * n)
     ]
     said = [{"image_id": k % n + 1, "caption": f'{k} }}, {{"id": 1'} for k in range(n // 2)]
     texts = {"things": document(images, things), "stuff": document(images, stuff, STUFF)}
@@ -220,7 +245,11 @@ def test_a_killed_import_never_does_again_what_was_done(tmp_path):
         try:
             kept: dict[str, int] = {}
             while process.poll() is None and len(kept) < most:
-                kept = {p.name: p.stat().st_ino for p in tmp_path.glob(".parts.importing-*/*") if _is_kept(p)}
+                kept = {
+                    p.name: p.stat().st_ino
+                    for p in tmp_path.glob(".parts.importing-*/*")
+                    if _is_kept(p)
+                }
         finally:
             # the driver alone: its workers are to end by themselves
             process.kill()
@@ -245,9 +274,16 @@ def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     for i in range(1, 90):
         write(tmp_path / "pictures" / f"{i % 7}" / f"{i:012d}.jpg", "")
     done = _import(
-        tmp_path / "parts", **files, split=plan, images=tmp_path / "pictures", map=LocalEngine(2).map, **SMALL
+        tmp_path / "parts",
+        **files,
+        split=plan,
+        images=tmp_path / "pictures",
+        map=LocalEngine(2).map,
+        **SMALL,
     )
-    same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures"))
+    same_folder(
+        tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures")
+    )
     assert done.header.image_root == str(tmp_path / "pictures")
     assert done.header.provenance["notes"] == [
         f"11 of 100 image files are not below {tmp_path / 'pictures'}",
@@ -266,15 +302,32 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path):
     files = _files(tmp_path / "in", 100)
     _refuses(tmp_path, ParameterError, "no annotation file was given", captions=files["captions"])
     _refuses(tmp_path, ParameterError, "a part of 0 images", **files, part_size=0)
-    _refuses(tmp_path, ParameterError, "neither a column nor a pattern", **files, split=SplitPlan("70/10/20", 0, "("))
-    _refuses(tmp_path, ParameterError, "matches no part of", **files, split=SplitPlan("70/10/20", 0, "x"))
+    _refuses(
+        tmp_path,
+        ParameterError,
+        "neither a column nor a pattern",
+        **files,
+        split=SplitPlan("70/10/20", 0, "("),
+    )
+    _refuses(
+        tmp_path, ParameterError, "matches no part of", **files, split=SplitPlan("70/10/20", 0, "x")
+    )
     _refuses(tmp_path, InputError, "leaves test empty", **files, split=SplitPlan("98.5/1/0.5"))
-    _refuses(tmp_path, InputError, "no such folder of images", **files, images=tmp_path / "nowhere", helps=False)
+    _refuses(
+        tmp_path,
+        InputError,
+        "no such folder of images",
+        **files,
+        images=tmp_path / "nowhere",
+        helps=False,
+    )
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n1,train\n")))
     _refuses(tmp_path, InputError, "the split leaves out 99 of 100 images", **files, split=plan)
     for folder in ("a", "b"):
         write(tmp_path / "pictures" / folder / f"{5:012d}.jpg", "")
-    _refuses(tmp_path, InputError, "several files are called", **files, images=tmp_path / "pictures")
+    _refuses(
+        tmp_path, InputError, "several files are called", **files, images=tmp_path / "pictures"
+    )
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "parts").mkdir()
     _refuses(tmp_path, OutputError, "exists already", **files)
@@ -285,10 +338,14 @@ def _no_room(*_args, **_more):
 
 
 def _no_room_in_other_words(*_args, **_more):
-    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+    raise pl.exceptions.ComputeError(
+        "parquet: underlying IO error: No space left on device (os error 28)"
+    )
 
 
-@pytest.mark.parametrize(("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)])
+@pytest.mark.parametrize(
+    ("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)]
+)
 def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, name, fault):
     files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
     write_it = getattr(import_parts, name)
@@ -302,7 +359,13 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, nam
 
     with monkeypatch.context() as patch:
         patch.setattr(import_parts, name, sometimes)
-        text = fails(go, ".parts.importing-", "cannot write: No space left", "goes on where it was", kind=OutputError)
+        text = fails(
+            go,
+            ".parts.importing-",
+            "cannot write: No space left",
+            "goes on where it was",
+            kind=OutputError,
+        )
     assert ".json" not in text
     assert len(done) == 4
     (kept,) = tmp_path.glob(".parts.importing-*")
@@ -327,7 +390,9 @@ def test_image_files_that_came_meanwhile_are_seen(tmp_path):
         _import(tmp_path / "parts", **files, images=pictures, map=mapping, part_size=20)
 
     def parts():
-        return [len(items) for items in rounds if items and isinstance(items[0], import_parts.PartJob)]
+        return [
+            len(items) for items in rounds if items and isinstance(items[0], import_parts.PartJob)
+        ]
 
     for stop in (2, 3):
         with pytest.raises(KeyboardInterrupt):
@@ -398,4 +463,7 @@ def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert done.header.n_images > 160
     # most of the captions are of other images
-    assert any("captions belong to images that no annotation file lists" in n for n in done.header.provenance["notes"])
+    assert any(
+        "captions belong to images that no annotation file lists" in n
+        for n in done.header.provenance["notes"]
+    )

@@ -33,7 +33,11 @@ def _maps(folder, names, values=(0, 3, 7, 255)):
     """Maps of these names, in two folders."""
     random = np.random.default_rng(len(names))
     for number, name in enumerate(names):
-        _save(folder / "maps" / f"{number % 2}", f"{name}_ids.png", random.choice(values, (1 + number % 3, 4)))
+        _save(
+            folder / "maps" / f"{number % 2}",
+            f"{name}_ids.png",
+            random.choice(values, (1 + number % 3, 4)),
+        )
     return folder / "maps"
 
 
@@ -41,7 +45,9 @@ def _same(folder, read, reading, part_size, plan=None, **more):
     """What reading into memory gives, and what an import gives; what one refuses, the other refuses alike."""
     whole, problem = told(lambda: with_split(read(), plan))
     done, other = told(
-        lambda: import_dataset(reading, folder / "new" / "data", part_size=part_size, split=plan, **more)
+        lambda: import_dataset(
+            reading, folder / "new" / "data", part_size=part_size, split=plan, **more
+        )
     )
     assert str(problem) == str(other)
     assert (folder / "new").exists() == (done is not None)
@@ -56,7 +62,15 @@ def _same(folder, read, reading, part_size, plan=None, **more):
 def _both(folder, maps, part_size, plan=None, images=None, **more):
     listed = write(folder / "classes.txt", LIST)
     read = lambda: read_label_maps(maps, listed, void=[255], suffix="_ids", images=images)  # noqa: E731
-    return _same(folder, read, MapReading(maps, listed, [255], "_ids"), part_size, plan, images=images, **more)
+    return _same(
+        folder,
+        read,
+        MapReading(maps, listed, [255], "_ids"),
+        part_size,
+        plan,
+        images=images,
+        **more,
+    )
 
 
 NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.sets(
@@ -64,8 +78,14 @@ NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.set
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
-@given(names=NAMES, part=st.none() | st.integers(1, 9), plan=st.sampled_from([None, SplitPlan("50/25/25", 1)]))
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
+)
+@given(
+    names=NAMES,
+    part=st.none() | st.integers(1, 9),
+    plan=st.sampled_from([None, SplitPlan("50/25/25", 1)]),
+)
 def test_any_cut_gives_the_same_bytes(names, part, plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("maps")
     _both(folder, _maps(folder, sorted(names)), part, plan)
@@ -76,7 +96,12 @@ def test_images_notes_and_processes(tmp_path):
     maps = _maps(tmp_path, names)
     for name in names[:-7]:
         write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", "")
-    assert _both(tmp_path, maps, 9, SplitPlan("60/20/20"), tmp_path / "pictures", map=LocalEngine(2).map) is None
+    assert (
+        _both(
+            tmp_path, maps, 9, SplitPlan("60/20/20"), tmp_path / "pictures", map=LocalEngine(2).map
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("case", ["value", "mode", "no image", "twice", "none", "broken"])
@@ -109,7 +134,16 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
 def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
     maps = _maps(tmp_path, ["1", "2"])
     listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
-    words = ["import", "label-maps", maps, tmp_path / "out", "--classes", listed, "--suffix", "_ids"]
+    words = [
+        "import",
+        "label-maps",
+        maps,
+        tmp_path / "out",
+        "--classes",
+        listed,
+        "--suffix",
+        "_ids",
+    ]
     for more in ([], ["--part-size", 1]):
         done = run_cli(*words, *more)
         assert done.code == 2
@@ -156,15 +190,21 @@ def test_an_interrupted_import_resumes_and_changes_are_told(tmp_path):
 
     reading = MapReading(maps, listed, [255], "_ids")
     fails(
-        lambda: import_dataset(reading, tmp_path / "x", map=changing), "was changed while it was read", kind=InputError
+        lambda: import_dataset(reading, tmp_path / "x", map=changing),
+        "was changed while it was read",
+        kind=InputError,
     )
 
 
 # boxes
 
-BOX = st.tuples(st.integers(0, 2), *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2)
+BOX = st.tuples(
+    st.integers(0, 2), *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2
+)
 BOXES = st.dictionaries(
-    st.integers(0, 10**6) | st.sampled_from(["a", "b c", "007"]), st.lists(BOX, max_size=40), min_size=1
+    st.integers(0, 10**6) | st.sampled_from(["a", "b c", "007"]),
+    st.lists(BOX, max_size=40),
+    min_size=1,
 )
 
 
@@ -187,7 +227,9 @@ def _voc(folder, boxes):
             if left < right and top < bottom
         )
         size = "<size><width>64</width><height>64</height></size>"
-        write(folder / "in" / f"{name}.xml", f"<a><filename>{name}.jpg</filename>{size}{objects}</a>")
+        write(
+            folder / "in" / f"{name}.xml", f"<a><filename>{name}.jpg</filename>{size}{objects}</a>"
+        )
     return folder / "in", "voc", None
 
 
@@ -197,11 +239,17 @@ def _openimages(folder, boxes):
         for name, listed in boxes.items()
         for key, (left, right), (top, bottom) in listed
     ]
-    return write(folder / "boxes.csv", "ImageID,LabelName,XMin,XMax,YMin,YMax\n" + "".join(rows)), "openimages", None
+    return (
+        write(folder / "boxes.csv", "ImageID,LabelName,XMin,XMax,YMin,YMax\n" + "".join(rows)),
+        "openimages",
+        None,
+    )
 
 
 @pytest.mark.parametrize("kind", [_yolo, _voc, _openimages])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15
+)
 @given(boxes=BOXES, part=st.none() | st.integers(1, 4), bare=st.sets(st.integers(0, 9), max_size=3))
 def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxes")
@@ -225,9 +273,33 @@ def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
 
 
 def test_the_command_tells_the_same(run_cli, tmp_path):
-    maps, listed = _maps(tmp_path, [f"{i}" for i in range(20)]), write(tmp_path / "classes.txt", LIST)
-    words = ["--classes", listed, "--void", 255, "--suffix", "_ids", "--split", "60/20/20", "--format", "json"]
+    maps, listed = (
+        _maps(tmp_path, [f"{i}" for i in range(20)]),
+        write(tmp_path / "classes.txt", LIST),
+    )
+    words = [
+        "--classes",
+        listed,
+        "--void",
+        255,
+        "--suffix",
+        "_ids",
+        "--split",
+        "60/20/20",
+        "--format",
+        "json",
+    ]
     one = run_cli("import", "label-maps", maps, tmp_path / "a", *words)
-    two = run_cli("import", "label-maps", maps, tmp_path / "b", *words, "--part-size", 6, "--engine", "local:2")
+    two = run_cli(
+        "import",
+        "label-maps",
+        maps,
+        tmp_path / "b",
+        *words,
+        "--part-size",
+        6,
+        "--engine",
+        "local:2",
+    )
     assert two.code == 0, two.err
     assert two.json == one.json | {"dataset": str(tmp_path / "b")}

@@ -33,7 +33,9 @@ IDS = st.sampled_from(
         ["a", "b,c", 'd"e', "f\ng", "10", "9", "é", "h/i", "00"],
     ]
 )
-CLASSES = st.sampled_from(["cat", "fire hydrant", " cat ", 'a "b"', "line\nend", "", None, "dog, wet", "zebra"])
+CLASSES = st.sampled_from(
+    ["cat", "fire hydrant", " cat ", 'a "b"', "line\nend", "", None, "dog, wet", "zebra"]
+)
 # sums of these are exact, whatever their order
 AREAS = st.none() | st.integers(0, 64).map(lambda x: x / 64) | st.sampled_from([0, 1])
 EXTRA = {
@@ -53,10 +55,18 @@ LABELS = {
 def long_tables(draw):
     """Rows of images, classes and areas, in any order; attributes and splits are the same in all rows of an image."""
     ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, max_size=12))
-    about = {i: {k: draw(v) for k, v in EXTRA.items()} | {"fold": draw(st.sampled_from(list(FOLDS)))} for i in ids}
+    about = {
+        i: {k: draw(v) for k, v in EXTRA.items()} | {"fold": draw(st.sampled_from(list(FOLDS)))}
+        for i in ids
+    }
     # areas as text may also be stated as unknown
-    areas = draw(st.sampled_from([AREAS, st.sampled_from([None, "unknown", " Unknown", "0.25", "1"])]))
-    return [{"id": i, "class": draw(CLASSES), "area": draw(areas), **about[i]} for i in draw(st.permutations(ids * 3))]
+    areas = draw(
+        st.sampled_from([AREAS, st.sampled_from([None, "unknown", " Unknown", "0.25", "1"])])
+    )
+    return [
+        {"id": i, "class": draw(CLASSES), "area": draw(areas), **about[i]}
+        for i in draw(st.permutations(ids * 3))
+    ]
 
 
 @st.composite
@@ -64,7 +74,11 @@ def tables_of_images(draw):
     """Rows with labels of several kinds, one for each image."""
     ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, unique=True))
     return [
-        {"id": i, **{k: draw(v) for k, v in (LABELS | EXTRA).items()}, "fold": draw(st.sampled_from(list(FOLDS)))}
+        {
+            "id": i,
+            **{k: draw(v) for k, v in (LABELS | EXTRA).items()},
+            "fold": draw(st.sampled_from(list(FOLDS))),
+        }
         for i in ids
     ]
 
@@ -85,7 +99,9 @@ READERS = {
 
 def _written(rows, kind, n_files, folder):
     """The rows as a file, or as a folder of part files; and as they are read, all at once."""
-    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False).with_columns(pl.col("weight").cast(pl.Float64))
+    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False).with_columns(
+        pl.col("weight").cast(pl.Float64)
+    )
     edges = [round(i * frame.height / n_files) for i in range(n_files + 1)]
     path = folder / ("table" if n_files > 1 else f"table.{kind}")
     files = [path / f"part-{n}.{kind}" for n in range(n_files)] if n_files > 1 else [path]
@@ -116,7 +132,9 @@ def _images_oracle(rows, labels):
     found = {row["id"]: set() for row in rows}
     for label in labels:
         values = {str(row[label]).lower() for row in rows}
-        one = next((yes for no, yes in (("0", "1"), ("false", "true")) if values <= {no, yes}), None)
+        one = next(
+            (yes for no, yes in (("0", "1"), ("false", "true")) if values <= {no, yes}), None
+        )
         for row in rows:
             if one is None:
                 found[row["id"]].add(class_name(f"{label}={row[label]}"))
@@ -159,9 +177,13 @@ def _check_images(data, rows, columns):
         assert data.images[name].to_list() == [row[name] for row in expected]
     if columns.file_name:
         names = [row[columns.file_name] for row in expected]
-        assert data.images["file_name"].to_list() == [None if name is None else str(name) for name in names]
+        assert data.images["file_name"].to_list() == [
+            None if name is None else str(name) for name in names
+        ]
     if columns.split:
-        assert data.images["split"].to_list() == [FOLDS[str(row[columns.split])] for row in expected]
+        assert data.images["split"].to_list() == [
+            FOLDS[str(row[columns.split])] for row in expected
+        ]
 
 
 FILES = {"kind": st.sampled_from(list(WRITERS)), "n_files": st.sampled_from([1, 1, 2])}
@@ -173,12 +195,19 @@ COLUMNS = [
     {"file_name": "place"},
 ]
 MANY = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+    max_examples=40,
 )
 
 
 @MANY
-@given(rows=long_tables(), area=st.sampled_from(["area", None]), columns=st.sampled_from(COLUMNS), **FILES)
+@given(
+    rows=long_tables(),
+    area=st.sampled_from(["area", None]),
+    columns=st.sampled_from(COLUMNS),
+    **FILES,
+)
 def test_long_tables_are_those_of_a_loop(rows, area, kind, n_files, columns, tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     # without it, areas would be an attribute, which must be the same in all rows of an image
@@ -192,10 +221,24 @@ def test_long_tables_are_those_of_a_loop(rows, area, kind, n_files, columns, tmp
         return
     areas, unknown = _long_oracle(rows, area)
     data = _imported(reading, folder, len(areas))
-    found = {i: {c: None if math.isnan(a) else a for c, a in classes.items()} for i, classes in areas_of(data).items()}
-    assert found == {i: {c: None if math.isnan(a) else a for c, a in cs.items()} for i, cs in areas.items()}
-    ids, marks = data.images["image_id"].to_list(), {c: data.unknown_labels(c) for c in data.classes}
-    stated = {(i, c) for c, mark in marks.items() if mark is not None for i, m in zip(ids, mark, strict=True) if m}
+    found = {
+        i: {c: None if math.isnan(a) else a for c, a in classes.items()}
+        for i, classes in areas_of(data).items()
+    }
+    assert found == {
+        i: {c: None if math.isnan(a) else a for c, a in cs.items()} for i, cs in areas.items()
+    }
+    ids, marks = (
+        data.images["image_id"].to_list(),
+        {c: data.unknown_labels(c) for c in data.classes},
+    )
+    stated = {
+        (i, c)
+        for c, mark in marks.items()
+        if mark is not None
+        for i, m in zip(ids, mark, strict=True)
+        if m
+    }
     assert stated == {(i, c) for i, c in unknown if c not in areas[i]}
     _check_images(data, rows, reading.columns)
 
@@ -207,7 +250,9 @@ def test_long_tables_are_those_of_a_loop(rows, area, kind, n_files, columns, tmp
     columns=st.sampled_from(COLUMNS),
     **FILES,
 )
-def test_tables_of_images_are_those_of_a_loop(rows, labels, kind, n_files, columns, tmp_path_factory):
+def test_tables_of_images_are_those_of_a_loop(
+    rows, labels, kind, n_files, columns, tmp_path_factory
+):
     folder = tmp_path_factory.mktemp("wide")
     path, frames = _written(rows, kind, n_files, folder)
     reading = TableReading(path, Columns("id", **columns), TableOfImages(sorted(labels)))
@@ -217,18 +262,43 @@ def test_tables_of_images_are_those_of_a_loop(rows, labels, kind, n_files, colum
         fails(lambda: read(reading), "part files differ", kind=InputError)
         return
     data = _imported(reading, folder, len(rows))
-    assert {i: set(classes) for i, classes in areas_of(data).items()} == _images_oracle(rows, sorted(labels))
+    assert {i: set(classes) for i, classes in areas_of(data).items()} == _images_oracle(
+        rows, sorted(labels)
+    )
     assert all(math.isnan(area) for classes in areas_of(data).values() for area in classes.values())
     _check_images(data, rows, reading.columns)
 
 
-PLAIN = ["", "1", "-1", "+1", "007", "1.5", "-.5", "5.", "1e5", "1e", "inf", "Inf", "+inf", "nan", "NaN"]
+PLAIN = [
+    "",
+    "1",
+    "-1",
+    "+1",
+    "007",
+    "1.5",
+    "-.5",
+    "5.",
+    "1e5",
+    "1e",
+    "inf",
+    "Inf",
+    "+inf",
+    "nan",
+    "NaN",
+]
 TEXT = ["true", "False", "TRUE", "x", " 1", "null", "2020-01-01", "1.5.5", "-", "."]
 QUOTED = ['"1"', '""', '"a\nb"', '"a""b"', '"a,b"', '"\n"', '"1.5"', '"true"']
-LONG = ["12345678901234567890123", "18446744073709551615", "-9223372036854775809", "9223372036854775807"]
+LONG = [
+    "12345678901234567890123",
+    "18446744073709551615",
+    "-9223372036854775809",
+    "9223372036854775807",
+]
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     pool=st.lists(st.sampled_from([*PLAIN, *TEXT, *QUOTED, *LONG]), min_size=1, max_size=4),
     picks=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)) | st.none(), max_size=9),
@@ -236,9 +306,14 @@ LONG = ["12345678901234567890123", "18446744073709551615", "-9223372036854775809
     last=st.booleans(),
     before=st.sampled_from(["", "\n", "\ufeff"]),
 )
-def test_columns_of_csv_have_the_types_that_polars_infers(pool, picks, end, last, before, tmp_path_factory):
+def test_columns_of_csv_have_the_types_that_polars_infers(
+    pool, picks, end, last, before, tmp_path_factory
+):
     cell = lambda n: pool[n % len(pool)]  # noqa: E731
-    lines = ['a,"b\nc"', *("" if pick is None else f"{cell(pick[0])},{cell(pick[1])}" for pick in picks)]
+    lines = [
+        'a,"b\nc"',
+        *("" if pick is None else f"{cell(pick[0])},{cell(pick[1])}" for pick in picks),
+    ]
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes((before + end.join(lines) + (end if last else "")).encode())
     assert file_schema(path) == dict(pl.read_csv(path, infer_schema_length=None).schema)
@@ -260,7 +335,12 @@ def test_types_of_json_lines_are_those_of_its_first_hundred_rows(tmp_path):
     assert _imported(reading, tmp_path, 200).attributes == ("n",)
     rows[120]["n"] = "x"
     write(path, "\n".join(map(json.dumps, rows)))
-    fails(lambda: import_dataset(reading, tmp_path / "again"), "cannot be read", kind=InputError, helps=False)
+    fails(
+        lambda: import_dataset(reading, tmp_path / "again"),
+        "cannot be read",
+        kind=InputError,
+        helps=False,
+    )
 
 
 def test_a_file_name_with_a_pattern_is_a_name(tmp_path):
@@ -274,7 +354,9 @@ def test_a_file_name_with_a_pattern_is_a_name(tmp_path):
 
 def _expensive(folder, n=4000):
     """A long table of n images, three rows each, far apart."""
-    rows = [f"{i % n * 7 % n},class {i % 11},{i % 97 / 100},{i % n * 7 % n % 3}\n" for i in range(3 * n)]
+    rows = [
+        f"{i % n * 7 % n},class {i % 11},{i % 97 / 100},{i % n * 7 % n % 3}\n" for i in range(3 * n)
+    ]
     return write(folder / "table.csv", "id,class,area,place\n" + "".join(rows))
 
 
@@ -286,7 +368,13 @@ def test_engines_and_parts_do_not_matter_and_progress_is_told(tmp_path):
         out = tmp_path / f"{n_parts}"
         show = lambda *what: shown.append(what)  # noqa: E731
         done = import_dataset(
-            reading, out, part_size=part_size, split=plan, map=map_, progress=show, overwrite=out.exists()
+            reading,
+            out,
+            part_size=part_size,
+            split=plan,
+            map=map_,
+            progress=show,
+            overwrite=out.exists(),
         )
         assert done.header.fingerprint == whole.fingerprint
         assert open_dataset(out).n_parts == n_parts
@@ -298,7 +386,10 @@ def test_engines_and_parts_do_not_matter_and_progress_is_told(tmp_path):
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.9])
 def test_an_interrupted_import_resumes(tmp_path, share):
-    reading, done = TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area")), []
+    reading, done = (
+        TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area")),
+        [],
+    )
     # types, a look at all rows, the hash, rows by part; parts
     total = 4 + 7
 
@@ -311,7 +402,9 @@ def test_an_interrupted_import_resumes(tmp_path, share):
             yield result
 
     def go(most):
-        import_dataset(reading, tmp_path / "out", part_size=600, map=lambda f, items: counted(f, items, most))
+        import_dataset(
+            reading, tmp_path / "out", part_size=600, map=lambda f, items: counted(f, items, most)
+        )
 
     with pytest.raises(KeyboardInterrupt):
         go(int(share * total))
@@ -330,7 +423,8 @@ def test_an_interrupted_import_resumes(tmp_path, share):
 
 @pytest.mark.parametrize("part_size", [None, 7])
 @pytest.mark.parametrize(
-    ("name", "ids"), [("path", range(1, 41)), (None, range(1, 41)), (None, [f"x{i}" for i in range(40)])]
+    ("name", "ids"),
+    [("path", range(1, 41)), (None, range(1, 41)), (None, [f"x{i}" for i in range(40)])],
 )
 def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
     names = [f"{i:012d}.jpg" if isinstance(i, int) else f"{i}.jpg" for i in ids]
@@ -343,7 +437,9 @@ def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
     text = "image_id,split\n" + "".join(f"{i},{side}\n" for i, side in sides.items())
     plan, pictures = SplitPlan(str(write(tmp_path / "split.csv", text))), tmp_path / "pictures"
     reading = TableReading(path, Columns("id", name), TableOfImages(["y"]))
-    import_dataset(reading, tmp_path / "out", part_size=part_size, split=plan, images=pictures, notes=["first"])
+    import_dataset(
+        reading, tmp_path / "out", part_size=part_size, split=plan, images=pictures, notes=["first"]
+    )
     data = load_dataset(tmp_path / "out")
     assert data.provenance["notes"] == ["first", f"3 of 40 image files are not below {pictures}"]
     missing = dict(zip(ids, names if name else [None] * 40, strict=True))
@@ -368,27 +464,62 @@ AREA = LongTable("class", "area")
         ("id,class,area,w\n" + ROWS, {}, TableOfImages([]), "no label column"),
         ("id,class,area,w\n" + ROWS + ",cat,1,1\n,dog,1,1\n", {}, AREA, "2 rows have no id"),
         ("id,class,area,w\n" + ROWS + "1.5,cat,1,1\n", {}, AREA, "column id holds Float64"),
-        ("id,class,area,w\n" + ROWS + "99999999999999999999,cat,1,1\n", {}, AREA, "more than 64 bits"),
+        (
+            "id,class,area,w\n" + ROWS + "99999999999999999999,cat,1,1\n",
+            {},
+            AREA,
+            "more than 64 bits",
+        ),
         ("id,class,area,split\n" + ROWS, {}, AREA, "a name that nooch uses itself"),
-        ("id,class,area,w\n" + ROWS + "1,dog,1,7\n", {}, AREA, "different attributes in different rows: 1"),
+        (
+            "id,class,area,w\n" + ROWS + "1,dog,1,7\n",
+            {},
+            AREA,
+            "different attributes in different rows: 1",
+        ),
         ("id,class,area,w\n" + ROWS + "1,dog,-1,1\n", {}, AREA, "row 10 has area -1"),
         ("id,class,area,w\n" + ROWS + "1,dog,1e300,1\n", {}, AREA, "row 10 has area 1e+300"),
-        ("id,class,area,w\n" + ROWS + "8,dog,60,8\n7,dog,60,7\n" * 2, {}, AREA, "dog has area 120 in image 7"),
+        (
+            "id,class,area,w\n" + ROWS + "8,dog,60,8\n7,dog,60,7\n" * 2,
+            {},
+            AREA,
+            "dog has area 120 in image 7",
+        ),
         ("id,class,area,w\n" + ROWS + "inf,cat,1,1\n", {}, AREA, "column id holds Float64"),
         ("id,class,area,w\n" + ROWS + "1e300,cat,1,1\n", {}, AREA, "column id holds Float64"),
-        ("id,class,area,w\n" + ROWS + "10,cat,1,1e300\n", {}, TableOfImages(["w"]), "numbers beyond 2^53"),
+        (
+            "id,class,area,w\n" + ROWS + "10,cat,1,1e300\n",
+            {},
+            TableOfImages(["w"]),
+            "numbers beyond 2^53",
+        ),
         ("id,class,area,w\n" + ROWS + "1,dog,x,1\n", {}, AREA, "column area holds String"),
-        ("id,class,area,w\n" + ROWS, {"split": "w"}, AREA, "split values 0, 1, 2, 3, 4 and 4 more are not known"),
+        (
+            "id,class,area,w\n" + ROWS,
+            {"split": "w"},
+            AREA,
+            "split values 0, 1, 2, 3, 4 and 4 more are not known",
+        ),
         (
             "id,class,area,w\n" + ROWS,
             {"split": "w", "split_values": {str(i): "x" for i in range(9)}},
             AREA,
             "is no split",
         ),
-        ("id,class,area,w\n9,cat,1,../x\n" + ROWS, {"file_name": "w"}, AREA, "lead out of the image folder"),
+        (
+            "id,class,area,w\n9,cat,1,../x\n" + ROWS,
+            {"file_name": "w"},
+            AREA,
+            "lead out of the image folder",
+        ),
         ("id,class,area,w\n" + ROWS + "3,cat,1,1\n", {}, TableOfImages(["w"]), "more than once: 3"),
         ("id,class,area,w\n" + ROWS + "10,cat,1,\n", {}, TableOfImages(["w"]), "1 rows have no w"),
-        ("id,class,area,w\n" + ROWS + "10,cat,1,1.5\n", {}, TableOfImages(["w"]), "holds fractions"),
+        (
+            "id,class,area,w\n" + ROWS + "10,cat,1,1.5\n",
+            {},
+            TableOfImages(["w"]),
+            "holds fractions",
+        ),
         ("id,class,area,width\n" + ROWS, {}, AREA, "images without extent: 0"),
     ],
 )
@@ -409,21 +540,40 @@ def test_errors_name_the_part_file_as_it_was_given(tmp_path, monkeypatch, part_s
     write(tmp_path / "t" / "a.csv", "id,class,area\n1,x,0.5\n")
     write(tmp_path / "t" / "b.csv", "id,class,area\n1,2,3,4\n")
     reading = TableReading(Path("t"), Columns("id"), AREA)
-    fails(lambda: import_dataset(reading, "out", part_size=part_size), "t/b.csv: cannot be read", helps=False)
+    fails(
+        lambda: import_dataset(reading, "out", part_size=part_size),
+        "t/b.csv: cannot be read",
+        helps=False,
+    )
     lines = "".join(f'{{"id":{i},"y":1,"n":{i}}}\n' for i in range(120))
     write(tmp_path / "l" / "a.jsonl", lines)
-    write(tmp_path / "l" / "b.jsonl", lines.replace('"n":110', '"n":"x"').replace('"id":', '"id":2'))
+    write(
+        tmp_path / "l" / "b.jsonl", lines.replace('"n":110', '"n":"x"').replace('"id":', '"id":2')
+    )
     reading = TableReading(Path("l"), Columns("id"), TableOfImages(["y"]))
-    fails(lambda: import_dataset(reading, "out", part_size=part_size), "l/b.jsonl: cannot be read", helps=False)
+    fails(
+        lambda: import_dataset(reading, "out", part_size=part_size),
+        "l/b.jsonl: cannot be read",
+        helps=False,
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["l", "t"]
 
 
 def test_files_that_are_no_tables_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     write(tmp_path / "t.xls", "x")
-    for name, words in (("none", "no such file"), ("t.xls", "is not a table's"), ("empty", "holds no table")):
+    for name, words in (
+        ("none", "no such file"),
+        ("t.xls", "is not a table's"),
+        ("empty", "holds no table"),
+    ):
         reading = TableReading(tmp_path / name, Columns("id"), TableOfImages(["y"]))
-        fails(lambda reading=reading: import_dataset(reading, tmp_path / "out"), words, kind=InputError, helps=False)
+        fails(
+            lambda reading=reading: import_dataset(reading, tmp_path / "out"),
+            words,
+            kind=InputError,
+            helps=False,
+        )
 
 
 def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
@@ -434,9 +584,15 @@ def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
         os.utime(reading.path, (1, 1))
 
     fails(
-        lambda: import_dataset(reading, tmp_path / "out", map=mapping), "was changed while it was read", kind=InputError
+        lambda: import_dataset(reading, tmp_path / "out", map=mapping),
+        "was changed while it was read",
+        kind=InputError,
     )
-    fails(lambda: import_dataset(reading, tmp_path / "out", part_size=0), "a part of 0 images", kind=ParameterError)
+    fails(
+        lambda: import_dataset(reading, tmp_path / "out", part_size=0),
+        "a part of 0 images",
+        kind=ParameterError,
+    )
 
 
 def test_a_part_file_may_have_a_column_without_values(tmp_path):
@@ -460,8 +616,14 @@ def test_workers_may_run_in_another_folder(tmp_path, monkeypatch):
                 yield function(item)
 
     out = (tmp_path / "out").absolute()
-    import_dataset(TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, map=mapping)
     import_dataset(
-        TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, part_size=1, map=mapping, overwrite=True
+        TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])), out, map=mapping
+    )
+    import_dataset(
+        TableReading(Path("t.csv"), Columns("id"), TableOfImages(["y"])),
+        out,
+        part_size=1,
+        map=mapping,
+        overwrite=True,
     )
     assert load_dataset(out).labels("y").tolist() == [False, True, True]

@@ -12,7 +12,19 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from nooch.errors import ParameterError, UndefinedError
-from nooch.metrics import METRICS, Graded, Parts, auc, auprc, ece, ece_paper, ece_top, error, nll, stable_order
+from nooch.metrics import (
+    METRICS,
+    Graded,
+    Parts,
+    auc,
+    auprc,
+    ece,
+    ece_paper,
+    ece_top,
+    error,
+    nll,
+    stable_order,
+)
 
 I = np.arange(40)  # noqa: E741 - the design's name
 P = ((37 * I + 11) % 101) / 101
@@ -21,7 +33,12 @@ Y = (7 * I * I + 3 * I) % 5 < 2
 
 def test_the_designs_fixture():
     assert auc(Y, P) == pytest.approx(0.5625, abs=1e-12)
-    expected = {(ece, 10): 0.2952970297, (ece, 15): 0.3512376238, (ece_top, 10): 0.275, (ece_top, 15): 0.3764851485}
+    expected = {
+        (ece, 10): 0.2952970297,
+        (ece, 15): 0.3512376238,
+        (ece_top, 10): 0.275,
+        (ece_top, 15): 0.3764851485,
+    }
     for (metric, bins), value in expected.items():
         assert metric(Y, P, scale="probability", n_bins=bins) == pytest.approx(value, abs=1e-9)
 
@@ -56,13 +73,19 @@ def test_metrics_equal_scikit_learn(case):
     labels, logits = case
     p = expit(logits)
     assert auc(labels, logits) == pytest.approx(roc_auc_score(labels, logits), abs=1e-12)
-    assert auprc(labels, logits) == pytest.approx(average_precision_score(labels, logits), abs=1e-12)
+    assert auprc(labels, logits) == pytest.approx(
+        average_precision_score(labels, logits), abs=1e-12
+    )
     assert nll(labels, logits) == pytest.approx(log_loss(labels, p, labels=[0, 1]), abs=1e-9)
-    assert nll(labels, p, scale="probability") == pytest.approx(log_loss(labels, p, labels=[0, 1]), abs=1e-12)
+    assert nll(labels, p, scale="probability") == pytest.approx(
+        log_loss(labels, p, labels=[0, 1]), abs=1e-12
+    )
     assert error(labels, logits) == pytest.approx(np.mean((logits > 0) != labels), abs=1e-12)
     assert ece(labels, logits) == pytest.approx(naive_ece(labels, p, labels), abs=1e-9)
     right = (logits > 0) == labels
-    assert ece_top(labels, logits) == pytest.approx(naive_ece(labels, np.maximum(p, 1 - p), right), abs=1e-9)
+    assert ece_top(labels, logits) == pytest.approx(
+        naive_ece(labels, np.maximum(p, 1 - p), right), abs=1e-9
+    )
     # the paper's: bins summed over the subset, divided by all images of the set
     naive = naive_ece(labels, np.maximum(p, 1 - p), right) * len(labels) / (len(labels) + 7)
     assert ece_paper(labels, logits, images=len(labels) + 7) == pytest.approx(naive, abs=1e-9)
@@ -71,21 +94,31 @@ def test_metrics_equal_scikit_learn(case):
 @given(outputs(), st.data())
 def test_weights_are_repetitions(case, data):
     labels, logits = case
-    times = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(labels), max_size=len(labels))))
+    times = np.array(
+        data.draw(st.lists(st.integers(0, 4), min_size=len(labels), max_size=len(labels)))
+    )
     times[:2] = np.maximum(times[:2], 1)
     repeated = np.repeat(labels, times), np.repeat(logits, times)
     for metric in (auc, auprc, nll, error, ece, ece_top):
-        assert metric(labels, logits, times.astype(float)) == pytest.approx(metric(*repeated), abs=1e-9)
+        assert metric(labels, logits, times.astype(float)) == pytest.approx(
+            metric(*repeated), abs=1e-9
+        )
 
 
 def test_fractions_as_weights_equal_scikit_learn():
     random = np.random.default_rng(0)
-    labels, logits, weights = random.random(500) < 0.3, random.normal(size=500).round(1), random.random(500)
+    labels, logits, weights = (
+        random.random(500) < 0.3,
+        random.normal(size=500).round(1),
+        random.random(500),
+    )
     assert auc(labels, logits, weights) == pytest.approx(
         roc_auc_score(labels, logits, sample_weight=weights), abs=1e-12
     )
     ours = auprc(labels, logits, weights)
-    assert ours == pytest.approx(average_precision_score(labels, logits, sample_weight=weights), abs=1e-12)
+    assert ours == pytest.approx(
+        average_precision_score(labels, logits, sample_weight=weights), abs=1e-12
+    )
     ours = nll(labels, expit(logits), weights, scale="probability")
     assert ours == pytest.approx(log_loss(labels, expit(logits), sample_weight=weights), abs=1e-12)
 
@@ -121,7 +154,10 @@ def test_bins_are_those_of_their_bounds():
     del labels
 
 
-@given(st.lists(SCORES | st.sampled_from([-0.0, 1e-300, 1e300, 3.4e38, 1e-46]), max_size=60), st.booleans())
+@given(
+    st.lists(SCORES | st.sampled_from([-0.0, 1e-300, 1e300, 3.4e38, 1e-46]), max_size=60),
+    st.booleans(),
+)
 def test_the_order_is_numpys(values, narrow):
     with np.errstate(over="ignore"):
         array = np.array(values, dtype=np.float32 if narrow else float).astype(float)
@@ -137,8 +173,17 @@ def test_undefined_is_an_error():
         fails(lambda m=metric: m(np.empty(0, bool), np.empty(0)), "no image", kind=UndefinedError)
         fails(lambda m=metric: m(one, np.ones(2), np.zeros(2)), "no image", kind=UndefinedError)
     for metric in (ece, ece_top):
-        fails(lambda m=metric: m(one, np.array([0.1, 1.2]), scale="probability"), "[0, 1]", kind=ParameterError)
-    fails(lambda: nll(one, np.ones(2), scale="percent"), "percent", "logit, probability", kind=ParameterError)
+        fails(
+            lambda m=metric: m(one, np.array([0.1, 1.2]), scale="probability"),
+            "[0, 1]",
+            kind=ParameterError,
+        )
+    fails(
+        lambda: nll(one, np.ones(2), scale="percent"),
+        "percent",
+        "logit, probability",
+        kind=ParameterError,
+    )
 
 
 PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ece_top": ece_top}
@@ -149,13 +194,24 @@ PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ec
 def divided(draw):
     """A task's outputs, four atoms that are cells, subsets of them, and a mixture."""
     labels, values = draw(outputs())
-    atoms = np.array(draw(st.lists(st.integers(0, 1), min_size=len(labels), max_size=len(labels)))) * 2 + ~labels
-    members = np.array(draw(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=4)))
+    atoms = (
+        np.array(draw(st.lists(st.integers(0, 1), min_size=len(labels), max_size=len(labels)))) * 2
+        + ~labels
+    )
+    members = np.array(
+        draw(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=4))
+    )
     shares = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=4, max_size=4)))
     return (
         labels,
         values,
-        Parts(labels, atoms.astype(np.intp), members, np.arange(4), shares[None] / max(shares.sum(), 1)),
+        Parts(
+            labels,
+            atoms.astype(np.intp),
+            members,
+            np.arange(4),
+            shares[None] / max(shares.sum(), 1),
+        ),
     )
 
 
@@ -163,7 +219,13 @@ def value_or_nan(name, labels, values, weights=None, images=None):
     """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which these images are a subset."""
     try:
         if name == "ece_paper":
-            images = len(labels) if weights is None and images is None else weights.sum() if images is None else images
+            images = (
+                len(labels)
+                if weights is None and images is None
+                else weights.sum()
+                if images is None
+                else images
+            )
             return ece_paper(labels, values, weights, images=images)
         return PLAIN[name](labels, values, weights)
     except UndefinedError:
@@ -206,7 +268,9 @@ def test_resampling_equals_one_resample_after_another(case, seed):
         for row, member in enumerate(parts.members):
             inside = member[parts.atoms]
             for column, name in enumerate(METRICS):
-                expected = value_or_nan(name, labels[inside], values[inside], weights[inside, k], weights[:, k].sum())
+                expected = value_or_nan(
+                    name, labels[inside], values[inside], weights[inside, k], weights[:, k].sum()
+                )
                 assert table[row, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
         mixed = mixture_weights(parts, weights[:, k])
         for column, name in enumerate(METRICS):
@@ -215,11 +279,16 @@ def test_resampling_equals_one_resample_after_another(case, seed):
 
 
 def test_only_what_is_asked_for_is_computed():
-    parts = Parts(Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1)))
+    parts = Parts(
+        Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1))
+    )
     for names in (("auc",), ("nll", "auc"), ("ece_top",), ("ece_paper",), METRICS[::-1]):
         table = Graded(Y, P, "probability", names).scores(parts)
         plain = {**PLAIN, "ece_paper": partial(ece_paper, images=40)}
-        expected = [plain[n](Y, P) if n in {"auc", "auprc"} else plain[n](Y, P, scale="probability") for n in names]
+        expected = [
+            plain[n](Y, P) if n in {"auc", "auprc"} else plain[n](Y, P, scale="probability")
+            for n in names
+        ]
         assert table[0].tolist() == pytest.approx(expected, abs=1e-12)
 
 
@@ -229,7 +298,9 @@ def test_waterbirds(shared_data):
 
     table = pl.read_csv(shared_data / "waterbirds" / "metadata.csv").filter(split=2)
     labels = (table["y"] == 1).to_numpy()
-    logits = (table["place"].to_numpy() * 2.0 - 1 + np.random.default_rng(0).normal(size=len(labels))).round(2)
+    logits = (
+        table["place"].to_numpy() * 2.0 - 1 + np.random.default_rng(0).normal(size=len(labels))
+    ).round(2)
     assert len(labels) == 5794
     for inside in (np.ones(len(labels), bool), (table["place"] != table["y"]).to_numpy()):
         y, z = labels[inside], logits[inside]

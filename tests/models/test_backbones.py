@@ -16,11 +16,15 @@ from nooch.models.model_sources import CONFIGURATIONS, find_source
 from nooch.models.preprocessing import IMAGENET, read_preprocessing
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed (nooch[train])"
+)
 
 
 def _resnet(transformers):
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="bottleneck")
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="bottleneck"
+    )
     return transformers.ResNetModel(config), 16, lambda out: out.pooler_output.flatten(1)
 
 
@@ -31,7 +35,12 @@ def _mobilenet(transformers):
 
 def _vit(transformers):
     config = transformers.ViTConfig(
-        hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=32,
+        patch_size=8,
     )
     return transformers.ViTModel(config), 12, lambda out: out.pooler_output
 
@@ -56,7 +65,9 @@ def pixels():
 
 def _as_a_processor(pixels):
     """Rescaled and normalised with PREPROCESSOR, in float64."""
-    scaled = (pixels / 255 - np.array(PREPROCESSOR["image_mean"])) / np.array(PREPROCESSOR["image_std"])
+    scaled = (pixels / 255 - np.array(PREPROCESSOR["image_mean"])) / np.array(
+        PREPROCESSOR["image_std"]
+    )
     return scaled.transpose(0, 3, 1, 2)
 
 
@@ -95,7 +106,8 @@ def test_a_classifier_without_a_pooler_gives_its_first_token(pixels, tmp_path):
 def test_order_in_memory_and_precision(pixels, tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
     plain, last, rough = (
-        load_backbone(str(folder), device="cpu", **options) for options in ({}, {"channels_last": True}, {"bf16": True})
+        load_backbone(str(folder), device="cpu", **options)
+        for options in ({}, {"channels_last": True}, {"bf16": True})
     )
     assert plain.prepare(pixels).is_contiguous()
     assert last.prepare(pixels).is_contiguous(memory_format=torch.channels_last)
@@ -134,9 +146,10 @@ def test_named_configurations():
     assert (made.n_features, made.size, made.name) == (512, (33, 33), "config:resnet-18")
     depths = {name: sum(c["depths"]) for name, c in CONFIGURATIONS.items()}
     # a block has two convolutions in a basic layer, three in a bottleneck; then the first one and the classifier
-    assert {n: 2 + d * (2 if CONFIGURATIONS[n]["layer_type"] == "basic" else 3) for n, d in depths.items()} == {
-        f"resnet-{n}": n for n in (18, 34, 50, 101, 152)
-    }
+    assert {
+        n: 2 + d * (2 if CONFIGURATIONS[n]["layer_type"] == "basic" else 3)
+        for n, d in depths.items()
+    } == {f"resnet-{n}": n for n in (18, 34, 50, 101, 152)}
 
 
 def test_the_default_is_the_papers(monkeypatch):
@@ -151,10 +164,15 @@ def test_a_folder_without_weights(tmp_path):
     weights = folder / "model.safetensors"
     moved = weights.rename(folder / "model.bin")
     fails(
-        lambda: load_backbone(str(folder)), "holds no weights as .safetensors", "pickled ones can run code", "config:"
+        lambda: load_backbone(str(folder)),
+        "holds no weights as .safetensors",
+        "pickled ones can run code",
+        "config:",
     )
     moved.rename(weights)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}})
+    )
     fails(lambda: load_backbone(str(folder)), "lacks weights", "../elsewhere.safetensors")
     (folder / "model.safetensors.index.json").write_text("[]")
     fails(lambda: load_backbone(str(folder)), "index of weights")
@@ -175,10 +193,18 @@ def test_what_is_no_backbone(tmp_path):
     fails(lambda: find_source(str(tmp_path)), "cannot be read")
     (tmp_path / "config.json").write_text("{}")
     fails(lambda: find_source(f"config:{tmp_path}"), "names no model_type")
-    (tmp_path / "config.json").write_text('{"model_type": "strange", "auto_map": {"AutoModel": "evil.Evil"}}')
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "strange", "auto_map": {"AutoModel": "evil.Evil"}}'
+    )
     (tmp_path / "evil.py").write_text("raise SystemExit('code was run')")
-    fails(lambda: load_backbone(f"config:{tmp_path}"), "cannot be loaded", "no code from the folder is run")
-    (tmp_path / "config.json").write_text('{"model_type": "bert", "hidden_size": 4, "num_attention_heads": 1}')
+    fails(
+        lambda: load_backbone(f"config:{tmp_path}"),
+        "cannot be loaded",
+        "no code from the folder is run",
+    )
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "bert", "hidden_size": 4, "num_attention_heads": 1}'
+    )
     fails(lambda: load_backbone(f"config:{tmp_path}"), "gives no features of images")
 
 
@@ -225,26 +251,42 @@ def test_preprocessing_as_processors_write_it(tmp_path):
         ({"size": 60}, (60, 60)),
         ({"size": {"shortest_edge": 50}}, (50, 50)),
         ({"size": {"height": 40, "width": 30}}, (40, 30)),
-        ({"size": {"shortest_edge": 50}, "crop_size": {"height": 20, "width": 22}, "do_center_crop": True}, (20, 22)),
+        (
+            {
+                "size": {"shortest_edge": 50},
+                "crop_size": {"height": 20, "width": 22},
+                "do_center_crop": True,
+            },
+            (20, 22),
+        ),
         ({"size": {"shortest_edge": 50}, "crop_size": 20, "do_center_crop": False}, (50, 50)),
         ({"size": {"longest_edge": 50}}, (224, 224)),
     ):
         file.write_text(json.dumps(size))
         assert read_preprocessing(tmp_path).size == expected
-    file.write_text(json.dumps({"do_normalize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True}))
+    file.write_text(
+        json.dumps({"do_normalize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True})
+    )
     made = read_preprocessing(tmp_path)
     assert (made.factor, made.offset, made.mean, made.std) == (1 / 127.5, 1.0, (0, 0, 0), (1, 1, 1))
     file.write_text(json.dumps({"do_rescale": False, "do_flip_channel_order": True}))
     made = read_preprocessing(tmp_path)
     assert (made.factor, made.flip) == (1.0, True)
-    for broken in ({"image_std": [1, 1, 0]}, {"image_mean": [1, 1]}, {"size": 0}, {"size": "large"}):
+    for broken in (
+        {"image_std": [1, 1, 0]},
+        {"image_mean": [1, 1]},
+        {"size": 0},
+        {"size": "large"},
+    ):
         file.write_text(json.dumps(broken))
         fails(lambda: read_preprocessing(tmp_path))
 
 
 def test_blue_green_red(tmp_path, pixels):
     folder = tiny_resnet(tmp_path / "resnet")
-    (folder / "preprocessor_config.json").write_text(json.dumps({**PREPROCESSOR, "do_flip_channel_order": True}))
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps({**PREPROCESSOR, "do_flip_channel_order": True})
+    )
     flipped = load_backbone(str(folder), device="cpu")
     assert np.abs(flipped.prepare(pixels).numpy() - _as_a_processor(pixels[..., ::-1])).max() < 1e-6
     (folder / "preprocessor_config.json").unlink()

@@ -16,7 +16,9 @@ from nooch.models.pixel_batches import parts, read_ahead
 from nooch.models.preprocessing import IMAGENET
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed (nooch[train])"
+)
 
 
 def _model(name, **options):
@@ -61,7 +63,11 @@ def test_affine_parameters_after_every_block(kind, tmp_path):
     network.logits(batch).sum().backward()
     assert all(value.grad is not None for value in network.affine.values())
     assert all(value.grad is None for value in network.backbone.module.parameters())
-    assert set(network.moving()) == {"head.weight", "head.bias", *(f"affine.{n}" for n in network.affine)}
+    assert set(network.moving()) == {
+        "head.weight",
+        "head.bias",
+        *(f"affine.{n}" for n in network.affine),
+    }
     names = set(make(0).module.state_dict())
     assert set(network.backbone.module.state_dict()) == names
 
@@ -91,9 +97,19 @@ class Tower(torch.nn.Module):
 
 
 def test_networks_without_blocks_are_refused():
-    fails(lambda: with_affine(_backbone(Strange(torch.nn.Identity()))), "no blocks", "ResNet", "train: head")
+    fails(
+        lambda: with_affine(_backbone(Strange(torch.nn.Identity()))),
+        "no blocks",
+        "ResNet",
+        "train: head",
+    )
     flat = Strange(Tower(lambda x: x.flatten()))
-    fails(lambda: with_affine(_backbone(flat)), "block parts.0 gives a Tensor", "tokens", kind=InputError)
+    fails(
+        lambda: with_affine(_backbone(flat)),
+        "block parts.0 gives a Tensor",
+        "tokens",
+        kind=InputError,
+    )
     several = with_affine(_backbone(Strange(Tower(lambda x: (x, "beside")), Tower(lambda x: x[0]))))
     assert [tuple(value.shape) for value in several.values()] == [(2, 3), (2, 3)]
 
@@ -128,7 +144,11 @@ def test_reading_ahead_keeps_the_order_and_passes_errors_on():
 
 
 def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
-    make = backbones(tiny_resnet(tmp_path / "resnet"), NetworkOptions(channels_last=True, bf16=True), device="cpu")
+    make = backbones(
+        tiny_resnet(tmp_path / "resnet"),
+        NetworkOptions(channels_last=True, bf16=True),
+        device="cpu",
+    )
     first, second = make(0), make(1)
     assert first.channels_last
     assert first.bf16

@@ -17,7 +17,9 @@ from nooch.training.network_settings import TuneSettings
 from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed (nooch[train])"
+)
 
 PIXELS, Y, ENVIRONMENTS = squares(60)
 ROWS = {"train": np.arange(40), "valid": np.arange(40, 60)}
@@ -26,11 +28,17 @@ CUE = (ENVIRONMENTS % 2).astype(np.float32)[:, None]
 
 def _classifier(folder):
     config = tiny_vit(folder / "base").joinpath("config.json")
-    made = transformers.ViTForImageClassification(transformers.ViTConfig.from_json_file(str(config)))
+    made = transformers.ViTForImageClassification(
+        transformers.ViTConfig.from_json_file(str(config))
+    )
     return save_model(made, folder / "classifier")
 
 
-KINDS = {"resnet": lambda f: tiny_resnet(f / "resnet"), "vit": lambda f: tiny_vit(f / "vit"), "classifier": _classifier}
+KINDS = {
+    "resnet": lambda f: tiny_resnet(f / "resnet"),
+    "vit": lambda f: tiny_vit(f / "vit"),
+    "classifier": _classifier,
+}
 
 
 def trained(folder, **changes):
@@ -54,7 +62,12 @@ def test_what_was_saved_predicts_the_same(kind, train, tmp_path, capfd):
     folder = save_network(network, tmp_path / "saved", ["car"], about={"method": "erm"})
     assert capfd.readouterr() == ("", "")
     again, header = load_network(folder, device="cpu")
-    assert (header.outputs, header.auxiliary, header.train, header.about) == (["car"], 1, train, {"method": "erm"})
+    assert (header.outputs, header.auxiliary, header.train, header.about) == (
+        ["car"],
+        1,
+        train,
+        {"method": "erm"},
+    )
     assert np.array_equal(read_logits([again], PIXELS, ROWS["valid"], 16)[0], logits)
     assert sorted(p.name for p in folder.iterdir()) == [
         "config.json",
@@ -77,9 +90,16 @@ def test_transformers_reads_the_backbone(tmp_path):
 def test_scaling_is_saved_whatever_it_is(tmp_path):
     network, _ = trained(tiny_resnet(tmp_path / "model"))
     for number, changes in enumerate(
-        ({"do_rescale": False}, {"do_normalize": False}, {"rescale_offset": True}, {"do_flip_channel_order": True})
+        (
+            {"do_rescale": False},
+            {"do_normalize": False},
+            {"rescale_offset": True},
+            {"do_flip_channel_order": True},
+        )
     ):
-        (tmp_path / "model" / "preprocessor_config.json").write_text(json.dumps(PREPROCESSOR | changes))
+        (tmp_path / "model" / "preprocessor_config.json").write_text(
+            json.dumps(PREPROCESSOR | changes)
+        )
         made = read_preprocessing(tmp_path / "model")
         other = replace(network, backbone=replace(network.backbone, preprocessing=made))
         assert read_preprocessing(save_network(other, tmp_path / f"saved{number}", ["car"])) == made
@@ -88,7 +108,11 @@ def test_scaling_is_saved_whatever_it_is(tmp_path):
 def test_places_and_names_that_are_refused(saved, tmp_path):
     folder, network = saved
     fails(lambda: save_network(network, folder, ["car"]), "exists already", kind=OutputError)
-    fails(lambda: save_network(network, tmp_path / "other", ["car", "cow"]), "2 names", kind=ParameterError)
+    fails(
+        lambda: save_network(network, tmp_path / "other", ["car", "cow"]),
+        "2 names",
+        kind=ParameterError,
+    )
     assert not (tmp_path / "other").exists()
     (folder / "network.json").write_bytes((folder / "network.json").read_bytes() + b" ")
     save_network(network, folder, ["cow"], overwrite=True)
@@ -97,13 +121,19 @@ def test_places_and_names_that_are_refused(saved, tmp_path):
 
 def test_what_is_no_network_or_was_altered_is_refused(saved, tmp_path):
     folder, _ = saved
-    head, header = (folder / "head.safetensors").read_bytes(), (folder / "network.json").read_bytes()
+    head, header = (
+        (folder / "head.safetensors").read_bytes(),
+        (folder / "network.json").read_bytes(),
+    )
 
     def load():
         load_network(folder, device="cpu")
 
     fails(lambda: load_network(tmp_path, device="cpu"), "is no network", kind=FormatError)
-    for content, words in ((b"nothing", "cannot be read"), (head[:-1] + bytes([head[-1] ^ 1]), "altered")):
+    for content, words in (
+        (b"nothing", "cannot be read"),
+        (head[:-1] + bytes([head[-1] ^ 1]), "altered"),
+    ):
         (folder / "head.safetensors").write_bytes(content)
         fails(load, words, kind=FormatError)
     (folder / "head.safetensors").unlink()

@@ -18,7 +18,16 @@ def test_labels_by_number_text_name_and_spelling():
         "g": ["car", 3], "h": "water bird",
     }  # fmt: skip
     found = find_labels(LABELS, list(words), read_task_map(words), "it")
-    assert found == {"a": [0], "b": [0], "c": [0], "d": [0], "e": [1], "f": [2], "g": [3, 5], "h": [4]}
+    assert found == {
+        "a": [0],
+        "b": [0],
+        "c": [0],
+        "d": [0],
+        "e": [1],
+        "f": [2],
+        "g": [3, 5],
+        "h": [4],
+    }
 
 
 def test_tasks_by_their_own_names():
@@ -28,7 +37,9 @@ def test_tasks_by_their_own_names():
         "street": [3],
     }
     text = fails(
-        lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"), "fire_hydrant, crane", "`task_map`"
+        lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"),
+        "fire_hydrant, crane",
+        "`task_map`",
     )
     assert "`tasks` car" in text
     assert "imagenet" not in text
@@ -49,7 +60,11 @@ def test_words_that_do_not_fit():
         "7 (crane, a machine)",
     )
     refused({"car": list(range(8))}, "all 8 labels", "stand for car")
-    refused({"car": {"positive": ["car"], "negative": ["street"]}}, "car have negative prompts", "is a classifier")
+    refused(
+        {"car": {"positive": ["car"], "negative": ["street"]}},
+        "car have negative prompts",
+        "is a classifier",
+    )
     refused({"car": ["car"]}, "the map has no bus, cow", "`tasks` car", tasks=["car", "bus", "cow"])
 
 
@@ -79,22 +94,39 @@ def test_prompts():
         "sky-other": (("a photo of a sky",), ("a photo",)),
     }
     words = read_task_map({"car": ["x", "y"], "bus": {"positive": "x", "negative": ["y", "z"]}})
-    assert prompts_of(["car", "bus"], words) == {"car": (("x", "y"), ("a photo",)), "bus": (("x",), ("y", "z"))}
+    assert prompts_of(["car", "bus"], words) == {
+        "car": (("x", "y"), ("a photo",)),
+        "bus": (("x",), ("y", "z")),
+    }
     fails(lambda: prompts_of(["car", "tie"], words), "the map has no tie")
     both = read_task_map({"car": {"positive": ["x"], "negative": ["x"]}})
     fails(lambda: prompts_of(["car"], both), "positive and negative", kind=ParameterError)
 
 
 def test_the_ready_map_fits_imagenet(shared_data):
-    config = json.loads((shared_data / "backbones" / "mobilenet_v1_0.75_224" / "config.json").read_bytes())
+    config = json.loads(
+        (shared_data / "backbones" / "mobilenet_v1_0.75_224" / "config.json").read_bytes()
+    )
     labels = [config["id2label"][str(i)] for i in range(1000)]
     words = read_task_map("imagenet")
     found = find_labels(labels, list(words), words, "ImageNet")
     assert len(found["dog"]) == 118
     assert found["airplane"] == found["aeroplane"]
-    names = {c["name"] for c in json.loads((shared_data / "nooch-published" / "cocostuff_classes.json").read_bytes())}
+    names = {
+        c["name"]
+        for c in json.loads(
+            (shared_data / "nooch-published" / "cocostuff_classes.json").read_bytes()
+        )
+    }
     assert len(names & set(found)) >= 60
-    assert set(found) - names == {"aeroplane", "motorbike", "pottedplant", "sofa", "diningtable", "tvmonitor"}
+    assert set(found) - names == {
+        "aeroplane",
+        "motorbike",
+        "pottedplant",
+        "sofa",
+        "diningtable",
+        "tvmonitor",
+    }
     # no class stands for two of COCO's
     taken = [place for task in set(found) & names for place in found[task]]
     assert len(taken) == len(set(taken))

@@ -14,7 +14,9 @@ from nooch.models.model_kinds import KINDS, load_task_model
 from nooch.models.task_maps import read_task_map
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed (nooch[train])"
+)
 
 from nooch.models.classifiers import any_class, one_class  # noqa: E402
 
@@ -27,7 +29,9 @@ def pixels():
 
 
 def loaded(source, tasks=TASKS, words=True, **options):
-    return load_task_model(str(source), list(tasks), read_task_map(tasks) if words else None, device="cpu", **options)
+    return load_task_model(
+        str(source), list(tasks), read_task_map(tasks) if words else None, device="cpu", **options
+    )
 
 
 def logit(p):
@@ -64,7 +68,9 @@ def test_extreme_outputs_lose_nothing():
     rest = np.log(np.exp([0.0, 1.0, 2.0]).sum())
     assert one_class(values, [0]).numpy() == pytest.approx([800 - rest, -800 - rest, -np.log(3)])
     both = any_class(torch.tensor([[300.0, -5.0], [-40.0, -41.0]]), [0, 1]).numpy()
-    assert both == pytest.approx([300.0 + np.log1p(np.exp(-5)), np.log(np.exp(-40.0) + np.exp(-41.0))])
+    assert both == pytest.approx(
+        [300.0 + np.log1p(np.exp(-5)), np.log(np.exp(-40.0) + np.exp(-41.0))]
+    )
 
 
 def test_labels_are_found_by_the_tasks_names(tmp_path):
@@ -78,7 +84,10 @@ def test_labels_are_found_by_the_tasks_names(tmp_path):
 def test_prompts_against_prompts(kind, pixels, tmp_path):
     folder = save_clip(tmp_path / "clip", kind=kind)
     words = {
-        "car": {"positive": ["a photo of a car", "car"], "negative": ["a photo of an empty street"]},
+        "car": {
+            "positive": ["a photo of a car", "car"],
+            "negative": ["a photo of an empty street"],
+        },
         "bird": {"positive": ["a photo of a bird"], "negative": ["a photo", "water"]},
     }
     model = loaded(folder, words)
@@ -86,10 +95,17 @@ def test_prompts_against_prompts(kind, pixels, tmp_path):
     plain = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for row, (task, sides) in enumerate(words.items()):
-        padding = {"padding": True} if kind == "CLIP" else {"padding": "max_length", "max_length": 12}
+        padding = (
+            {"padding": True} if kind == "CLIP" else {"padding": "max_length", "max_length": 12}
+        )
         tokens = tokenizer([*sides["positive"], *sides["negative"]], return_tensors="pt", **padding)
         with torch.inference_mode():
-            p = plain(**tokens, pixel_values=model.inputs.prepare(pixels)).logits_per_image.double().softmax(1).numpy()
+            p = (
+                plain(**tokens, pixel_values=model.inputs.prepare(pixels))
+                .logits_per_image.double()
+                .softmax(1)
+                .numpy()
+            )
             given = model.logits(pixels)[:, row].numpy()
         assert given == pytest.approx(logit(p[:, : len(sides["positive"])].sum(1)), abs=1e-4), task
         assert given.std() > 0
@@ -103,7 +119,11 @@ def test_usual_prompts(tmp_path):
 
 def test_prompts_that_are_too_long_are_not_cut(tmp_path):
     folder = save_clip(tmp_path / "clip")
-    fails(lambda: loaded(folder, {"car": ["a photo of a car " * 4]}), "more than 12 tokens", "a photo of a car a photo")
+    fails(
+        lambda: loaded(folder, {"car": ["a photo of a car " * 4]}),
+        "more than 12 tokens",
+        "a photo of a car a photo",
+    )
 
 
 def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
@@ -117,7 +137,11 @@ def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
 
 
 def test_other_models_are_refused(tmp_path):
-    fails(lambda: loaded(tiny_resnet(tmp_path / "resnet")), "a model of type resnet answers no tasks", "nooch features")
+    fails(
+        lambda: loaded(tiny_resnet(tmp_path / "resnet")),
+        "a model of type resnet answers no tasks",
+        "nooch features",
+    )
     fails(lambda: loaded(tmp_path / "no"), "is no backbone")
     config = transformers.CLIPSegConfig(
         text_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9},
@@ -126,13 +150,20 @@ def test_other_models_are_refused(tmp_path):
     folder = save_model(transformers.CLIPSegModel(config), tmp_path / "odd")
     given = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps({**given, "model_type": "strange"}))
-    fails(lambda: loaded(folder, ["car"], words=False), "cannot be loaded", "no code from the folder is run")
+    fails(
+        lambda: loaded(folder, ["car"], words=False),
+        "cannot be loaded",
+        "no code from the folder is run",
+    )
 
 
 def test_heads_that_are_missing_are_not_made_up(tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
     config = json.loads((folder / "config.json").read_bytes())
-    config |= {"architectures": ["ResNetForImageClassification"], "id2label": {"0": "car", "1": "street"}}
+    config |= {
+        "architectures": ["ResNetForImageClassification"],
+        "id2label": {"0": "car", "1": "street"},
+    }
     (folder / "config.json").write_text(json.dumps(config))
     fails(lambda: loaded(folder, ["car"], words=False), "lacks 2 weights", "classifier.1")
 
@@ -158,7 +189,11 @@ def test_sizes(pixels, tmp_path):
     assert loaded(folder, size=40).size == (40, 40)
     fails(lambda: loaded(folder, size=0), "size 0 x 0", kind=ParameterError)
     clip = save_clip(tmp_path / "clip")
-    fails(lambda: loaded(clip, ["car"], words=False, size=40), "no answers for images of 40 x 40", "`size`")
+    fails(
+        lambda: loaded(clip, ["car"], words=False, size=40),
+        "no answers for images of 40 x 40",
+        "`size`",
+    )
 
 
 def test_no_code_of_a_folder_is_run(tmp_path):
@@ -176,6 +211,9 @@ def test_kinds_are_told_apart_by_their_configuration(tmp_path):
     # trained networks are tried in test_network_jobs
     assert list(KINDS) == ["trained", "classifier", "zero-shot"]
     assert len(LABELS) == 6
-    folders = {"classifier": save_classifier(tmp_path / "a"), "zero-shot": save_clip(tmp_path / "b")}
+    folders = {
+        "classifier": save_classifier(tmp_path / "a"),
+        "zero-shot": save_clip(tmp_path / "b"),
+    }
     for kind, folder in folders.items():
         assert loaded(folder, ["car"], words=False).kind == kind

@@ -31,7 +31,11 @@ NUMBERS = {
     ("cvar", "released"): {0.05: 3.0485873516, 0.15: 2.0113321679, 0.3: 1.6162012519},
     ("cvar", "paper"): {0.05: 3.0485873516, 0.15: 2.7028356237, 0.3: 1.8137667099},
     ("irm", "paper"): {0: 3.1551409619, 1: 5.3195847452},
-    ("irm", "released"): {0: 3.1551409619, 1: 3.1551409619 + 2.6454000400, 4: 3.1551409619 / 4 + 2.6454000400},
+    ("irm", "released"): {
+        0: 3.1551409619,
+        1: 3.1551409619 + 2.6454000400,
+        4: 3.1551409619 / 4 + 2.6454000400,
+    },
     ("focal", "paper"): {0.2: 0.7243356071, 0.5: 0.6486825775, 1: 0.5590598014},
     ("focal", "released"): {0.2: 0.2290100586, 0.5: 0.1887937174, 1: 0.1421830237},
     ("label-reweight", "paper"): {0.2: 0.9357336832, 0.5: 1.3182926435, 1: 2.9291256999},
@@ -48,7 +52,9 @@ def make(name, counts=COUNTS, variant="paper", **parameters):
 def test_the_designs_numbers(name, variant):
     for value, expected in NUMBERS[name, variant].items():
         parameters = {} if value == () else {PARAMETER[name]: value}
-        assert float(make(name, variant=variant, **parameters)(*BATCH)) == pytest.approx(expected, abs=1e-6)
+        assert float(make(name, variant=variant, **parameters)(*BATCH)) == pytest.approx(
+            expected, abs=1e-6
+        )
 
 
 def test_online_gdro_three_steps():
@@ -62,7 +68,10 @@ def test_online_gdro_adjusts_environments_that_the_batch_lacks():
     """As kohpangwei/group_DRO does; an environment without training images has no adjustment."""
     counts = TrainingCounts.of([90, 10], [64, 4, 16, 0])
     objective = OBJECTIVES["online-gdro"](counts, eta=0.5, K=2.0)
-    z, y = torch.tensor([[0.3], [-0.2]], dtype=torch.float64), torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    z, y = (
+        torch.tensor([[0.3], [-0.2]], dtype=torch.float64),
+        torch.tensor([[1.0], [0.0]], dtype=torch.float64),
+    )
     environments = torch.tensor([[0], [0]])
     q = np.full(4, 0.25)
     for _ in range(3):
@@ -79,7 +88,9 @@ def test_online_gdro_adjusts_environments_that_the_batch_lacks():
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
 def test_what_training_lacks_counts_nothing_in_validation(alpha):
-    objective = OBJECTIVES["environment-reweight"](TrainingCounts.of([9, 1], [6, 2, 2, 0]), alpha=alpha)
+    objective = OBJECTIVES["environment-reweight"](
+        TrainingCounts.of([9, 1], [6, 2, 2, 0]), alpha=alpha
+    )
     z, y = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[1.0], [0.0]], dtype=torch.float64)
     found = float(objective.measure(z, y, torch.tensor([[1], [3]])))
     assert found == pytest.approx((1 / 0.2) ** alpha * np.log(2) / 2)
@@ -100,7 +111,9 @@ def test_sizes_of_gradients():
         "irm": 12, "vrex": 11,
     }  # fmt: skip
     assert sizes == pytest.approx(wanted)
-    assert OBJECTIVES["irm"](counts, lambda_=3.0, variant="released").step_size().item() == pytest.approx(4)
+    assert OBJECTIVES["irm"](
+        counts, lambda_=3.0, variant="released"
+    ).step_size().item() == pytest.approx(4)
 
 
 # hyperparameters that every objective is tried with; two heads never share one
@@ -134,7 +147,9 @@ def counts_of(heads=3):
 
 
 def one_head(counts, head):
-    return TrainingCounts(counts.classes[:, head : head + 1], counts.environments[:, head : head + 1])
+    return TrainingCounts(
+        counts.classes[:, head : head + 1], counts.environments[:, head : head + 1]
+    )
 
 
 VARIED = [(name, variant) for name in OBJECTIVES for variant in VARIANTS]
@@ -145,11 +160,18 @@ VARIED = [(name, variant) for name in OBJECTIVES for variant in VARIANTS]
 @settings(max_examples=40)
 def test_many_heads_equal_one_head_at_a_time(name, variant, batch):
     counts = counts_of()
-    together = make(name, counts, variant, **{p: column(TRIED[p])[:, 0] for p in OBJECTIVES[name].ranges})
+    together = make(
+        name, counts, variant, **{p: column(TRIED[p])[:, 0] for p in OBJECTIVES[name].ranges}
+    )
     values = together(*batch)
     assert values.shape == (3,)
     for head in range(3):
-        alone = make(name, one_head(counts, head), variant, **{p: TRIED[p][head] for p in OBJECTIVES[name].ranges})
+        alone = make(
+            name,
+            one_head(counts, head),
+            variant,
+            **{p: TRIED[p][head] for p in OBJECTIVES[name].ranges},
+        )
         expected = alone(*(part[:, head : head + 1] for part in batch))
         assert float(values[head]) == pytest.approx(float(expected), abs=1e-12)
 
@@ -164,7 +186,9 @@ def test_the_closed_form_is_the_derivative(name, variant, batch):
     followed = logits.clone().requires_grad_()
     value = make(name, counts, variant, **parameters)(followed, labels, environments)
     (expected,) = torch.autograd.grad(value.sum(), followed)
-    again, gradient = make(name, counts, variant, **parameters).gradient(logits, labels, environments)
+    again, gradient = make(name, counts, variant, **parameters).gradient(
+        logits, labels, environments
+    )
     assert torch.allclose(again, value.detach(), atol=1e-12, rtol=1e-12)
     if name == "irm" and variant == "paper":
         # where a slope is 0 the norm has no derivative: both are right
@@ -208,7 +232,11 @@ def naive_irm(rows, value):
 
 
 def naive_cvar(rows, value):
-    worst, left, total = sorted((loss(z, y) for z, y, _ in rows), reverse=True), value * len(rows), 0.0
+    worst, left, total = (
+        sorted((loss(z, y) for z, y, _ in rows), reverse=True),
+        value * len(rows),
+        0.0,
+    )
     for one in worst:
         total += min(left, 1) * one
         left = max(left - 1, 0)
@@ -228,10 +256,18 @@ def mean(values):
 # (rows, numbers of the two labels, numbers of the environments, hyperparameter): the definitions, word by word
 NAIVE = {
     "erm": lambda rows, n, e, a: mean(loss(z, y) for z, y, _ in rows),
-    "label-reweight": lambda rows, n, e, a: mean((sum(n) / n[int(y)]) ** a * loss(z, y) for z, y, _ in rows),
-    "environment-reweight": lambda rows, n, e, a: mean((sum(e) / e[c]) ** a * loss(z, y) for z, y, c in rows),
-    "balanced-softmax": lambda rows, n, e, a: mean(loss(z + math.log(n[1] / n[0]), y) for z, y, _ in rows),
-    "gdro": lambda rows, n, e, a: max(risk + a / math.sqrt(e[c]) for c, risk in means(rows).items()),
+    "label-reweight": lambda rows, n, e, a: mean(
+        (sum(n) / n[int(y)]) ** a * loss(z, y) for z, y, _ in rows
+    ),
+    "environment-reweight": lambda rows, n, e, a: mean(
+        (sum(e) / e[c]) ** a * loss(z, y) for z, y, c in rows
+    ),
+    "balanced-softmax": lambda rows, n, e, a: mean(
+        loss(z + math.log(n[1] / n[0]), y) for z, y, _ in rows
+    ),
+    "gdro": lambda rows, n, e, a: max(
+        risk + a / math.sqrt(e[c]) for c, risk in means(rows).items()
+    ),
     "vrex": lambda rows, n, e, a: naive_vrex(rows, a),
     "irm": lambda rows, n, e, a: naive_irm(rows, a),
     "cvar": lambda rows, n, e, a: naive_cvar(rows, a),
@@ -244,10 +280,15 @@ NAIVE = {
 @settings(max_examples=40)
 def test_the_definitions(name, batch):
     counts = counts_of()
-    together = make(name, counts, **{p: column(TRIED[p])[:, 0] for p in OBJECTIVES[name].ranges})(*batch)
+    together = make(name, counts, **{p: column(TRIED[p])[:, 0] for p in OBJECTIVES[name].ranges})(
+        *batch
+    )
     for head in range(3):
         value = TRIED[PARAMETER[name]][head] if PARAMETER[name] else None
-        classes, environments = counts.classes[:, head].tolist(), counts.environments[:, head].tolist()
+        classes, environments = (
+            counts.classes[:, head].tolist(),
+            counts.environments[:, head].tolist(),
+        )
         expected = NAIVE[name](rows_of(batch, head), classes, environments, value)
         assert float(together[head]) == pytest.approx(expected, abs=1e-9)
 
@@ -280,4 +321,9 @@ def test_what_is_refused():
     fails(lambda: make("cvar", p=0), "p", kind=ParameterError)
     fails(lambda: make("cvar", p=float("nan")), "p", kind=ParameterError)
     fails(lambda: make("focal", gama=1, gamma=1), "gama", "gamma", kind=ParameterError)
-    fails(lambda: make("erm", variant="published"), "published", "paper, released", kind=ParameterError)
+    fails(
+        lambda: make("erm", variant="published"),
+        "published",
+        "paper, released",
+        kind=ParameterError,
+    )

@@ -12,7 +12,12 @@ from scipy.sparse import csr_array
 import nooch
 from nooch.data import Dataset
 from nooch.errors import NoochError, OutputError, ParameterError
-from nooch.predicting.network_predictions import find_images, predict, save_predictions, tasks_to_predict
+from nooch.predicting.network_predictions import (
+    find_images,
+    predict,
+    save_predictions,
+    tasks_to_predict,
+)
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -28,7 +33,10 @@ def data(tmp_path):
     areas = np.zeros((N, 3))
     areas[:10, 0], areas[::3, 1], areas[5:15, 2] = 0.2, 0.3, 0.4
     return Dataset.build(
-        plain.images.with_columns(split), ["car", "cow", "street"], csr_array(areas), image_root=plain.image_root
+        plain.images.with_columns(split),
+        ["car", "cow", "street"],
+        csr_array(areas),
+        image_root=plain.image_root,
     )
 
 
@@ -43,7 +51,9 @@ def model(tmp_path):
     from nooch.models.model_kinds import load_task_model
 
     return load_task_model(
-        str(save_classifier(tmp_path / "model", ("car", "cow", "street"))), ["car", "cow"], device="cpu"
+        str(save_classifier(tmp_path / "model", ("car", "cow", "street"))),
+        ["car", "cow"],
+        device="cpu",
     )
 
 
@@ -51,17 +61,29 @@ def test_predictions_are_the_models_in_every_batch(suite, data, model):
     ids, paths = find_images(suite, ["car", "cow"], data=data)
     assert ids.to_list() == list(range(N))
     shown = []
-    made = predict(model, ids, paths, batch=3, codec="pil", readers=2, progress=lambda *done: shown.append(done))
+    made = predict(
+        model,
+        ids,
+        paths,
+        batch=3,
+        codec="pil",
+        readers=2,
+        progress=lambda *done: shown.append(done),
+    )
     assert (made.run, made.tasks, made.scale) == ("model", ("car", "cow"), "logit")
     assert shown == [(0, 20), *((min(done, 20), 20) for done in range(3, 22, 3))]
     for number in (0, 7, 19):
         with Image.open(paths[number]) as image:
             pixels = np.array(image.resize((32, 32), Image.Resampling.BILINEAR))[None]
         with torch.inference_mode():
-            assert made.values[:, number] == pytest.approx(model.logits(pixels)[0].numpy(), abs=1e-5)
+            assert made.values[:, number] == pytest.approx(
+                model.logits(pixels)[0].numpy(), abs=1e-5
+            )
     again = predict(model, ids, paths, batch=3, codec="pil", readers=1)
     assert np.array_equal(again.values, made.values)
-    assert predict(model, ids, paths, batch=64, codec="pil").values == pytest.approx(made.values, abs=1e-5)
+    assert predict(model, ids, paths, batch=64, codec="pil").values == pytest.approx(
+        made.values, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -71,7 +93,9 @@ def test_files_that_evaluate_reads(ending, suite, data, model, tmp_path):
     file = save_predictions(made, tmp_path / "new" / f"predictions{ending}")
     scores, direct = nooch.evaluate(suite, file), nooch.evaluate(suite, made)
     assert scores.table["run"].unique().to_list() == ["mine"]
-    assert scores.value("auc", "all", task="car") == pytest.approx(direct.value("auc", "all", task="car"))
+    assert scores.value("auc", "all", task="car") == pytest.approx(
+        direct.value("auc", "all", task="car")
+    )
     with pytest.raises(OutputError, match="exists already"):
         save_predictions(made, file)
     save_predictions(made, file, overwrite=True)
@@ -92,11 +116,17 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     assert find_images(suite, ["car"], splits=["test"], data=nameless, images=folder)[1] == paths
     (folder / "3.jpg").unlink()
     fails(
-        lambda: find_images(suite, ["car"], splits=["test"], images=folder), "1 of 10 images are not there", "`images`"
+        lambda: find_images(suite, ["car"], splits=["test"], images=folder),
+        "1 of 10 images are not there",
+        "`images`",
     )
     fails(lambda: find_images(suite, ["car"]), "where are the images?", kind=ParameterError)
     fails(lambda: find_images(suite, ["car"], splits=["tset"]), "tset", kind=ParameterError)
-    fails(lambda: find_images(suite, ["street"], data=data), "no image to predict", kind=ParameterError)
+    fails(
+        lambda: find_images(suite, ["street"], data=data),
+        "no image to predict",
+        kind=ParameterError,
+    )
 
 
 def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):
@@ -124,12 +154,19 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
     fails(lambda: predict(model, ids, paths, batch=0), "batch of 0", kind=ParameterError)
     (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
     fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
-    monkeypatch.setattr("nooch.predicting.network_predictions.forward", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(
+        "nooch.predicting.network_predictions.forward",
+        lambda *_: (_ for _ in ()).throw(MemoryError()),
+    )
     rest = [row for row in range(N) if row != 4]
     with pytest.raises(NoochError, match="out of memory while predicting") as caught:
         predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
     assert "`batch` 4" in str(caught.value)
     monkeypatch.setattr(
-        "nooch.predicting.network_predictions.forward", lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)
+        "nooch.predicting.network_predictions.forward",
+        lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan),
     )
-    fails(lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]), "logits that are not finite")
+    fails(
+        lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]),
+        "logits that are not finite",
+    )

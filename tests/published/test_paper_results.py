@@ -38,14 +38,18 @@ def text(shared_data):
 def test_all_tables_are_there(paper):
     assert set(PAPER_NAMES.values()) == set(PAPER_METHODS)
     blocks = set(paper.select("criterion", "metric", "subset").unique().rows())
-    shown = {(p.criterion, p.metric, p.subset) for table in PAPER_TABLES.values() for p in table.panels}
+    shown = {
+        (p.criterion, p.metric, p.subset) for table in PAPER_TABLES.values() for p in table.panels
+    }
     assert shown == blocks
     assert list(PAPER_TABLES) == [f"table{n}" for n in (3, 4, 5, *range(9, 19))]
     # 12 tasks and their average, 9 methods; Waterbirds is one task
     assert set(paper.filter(pl.col("table") > 5).group_by(BLOCK).len()["len"]) == {13 * 9}
     assert set(paper.filter(table=5).group_by(BLOCK).len()["len"]) == {2 * 9}
     assert set(paper.filter(pl.col("table") > 5)["task"]) == {*paper_tasks(), "average"}
-    for number, criterion, metric, subset in paper.filter(pl.col("table") > 5).select(BLOCK).unique().rows():
+    for number, criterion, metric, subset in (
+        paper.filter(pl.col("table") > 5).select(BLOCK).unique().rows()
+    ):
         assert (criterion, metric, subset) in {
             (p.criterion, p.metric, p.subset) for p in PAPER_TABLES[f"table{number}"].panels
         }
@@ -53,7 +57,9 @@ def test_all_tables_are_there(paper):
 
 
 def test_no_two_blocks_are_identical(paper):
-    blocks = paper.filter(pl.col("table") > 5).partition_by(BLOCK, as_dict=True, maintain_order=True)
+    blocks = paper.filter(pl.col("table") > 5).partition_by(
+        BLOCK, as_dict=True, maintain_order=True
+    )
     assert len(blocks) == 20
     for (one, first), (other, second) in combinations(blocks.items(), 2):
         assert first["task"].equals(second["task"])
@@ -62,7 +68,9 @@ def test_no_two_blocks_are_identical(paper):
 
 def test_averages_and_their_deviations_follow_from_the_rows(paper):
     checked = 0
-    for _, block in paper.filter(pl.col("table") > 5).group_by([*BLOCK, "method"], maintain_order=True):
+    for _, block in paper.filter(pl.col("table") > 5).group_by(
+        [*BLOCK, "method"], maintain_order=True
+    ):
         rows, average = block.filter(pl.col("task") != "average"), block.filter(task="average")
         means, stds = rows["mean"].to_list(), rows["std"].to_list()
         assert len(means) == 12
@@ -80,7 +88,9 @@ def test_tables_3_and_4_are_the_means_of_table_9(paper):
     )
     assert printed.height == 2 * 13 * 9
     ninth = paper.filter(table=9).with_columns(
-        pl.col("criterion").replace_strict({"ce": 3, "gist": 4}, return_dtype=pl.Int64).alias("table")
+        pl.col("criterion")
+        .replace_strict({"ce": 3, "gist": 4}, return_dtype=pl.Int64)
+        .alias("table")
     )
     named = printed.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
     both = named.join(ninth, on=["table", "task", "method"], validate="1:1")
@@ -105,7 +115,10 @@ def test_every_number_is_the_texts(paper, text):
             block.append((match[1].lower().replace("-", "_"), cells))
     places = [(3, "ce"), (4, "gist"), *((n, c) for n in range(9, 19) for c in ("ce", "gist"))]
     assert len(rows) == len(places)
-    of = {(r["table"], r["criterion"], r["task"], r["method"]): (r["mean"], r["std"]) for r in paper.to_dicts()}
+    of = {
+        (r["table"], r["criterion"], r["task"], r["method"]): (r["mean"], r["std"])
+        for r in paper.to_dicts()
+    }
     for (number, criterion), table in zip(places, rows, strict=True):
         assert len(table) == 13
         for task, cells in table:
@@ -134,17 +147,26 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     mean probability and the share of positives.
     """
     of = {
-        tuple(r[:5]): r[5] for r in paper.select("criterion", "metric", "subset", "task", "method", "mean").iter_rows()
+        tuple(r[:5]): r[5]
+        for r in paper.select("criterion", "metric", "subset", "task", "method", "mean").iter_rows()
     }
     above, below, cells = 0, 0, 0
     for criterion in ("ce", "gist"):
         for task, facts in paper_tasks().items():
             share = facts.hard_positives / (facts.hard_positives + facts.hard_negatives)
             for method in PAPER_METHODS:
-                wrong = {s: of[criterion, "error", s, task, method] - HALF for s in ("hard_positive", "hard_negative")}
+                wrong = {
+                    s: of[criterion, "error", s, task, method] - HALF
+                    for s in ("hard_positive", "hard_negative")
+                }
                 loss = {s: of[criterion, "nll", s, task, method] + HALF for s in wrong}
-                most = share * (1 - wrong["hard_positive"] / 2) + (1 - share) * (1 - math.exp(-loss["hard_negative"]))
-                least = share * math.exp(-loss["hard_positive"]) + (1 - share) * wrong["hard_negative"] / 2
+                most = share * (1 - wrong["hard_positive"] / 2) + (1 - share) * (
+                    1 - math.exp(-loss["hard_negative"])
+                )
+                least = (
+                    share * math.exp(-loss["hard_positive"])
+                    + (1 - share) * wrong["hard_negative"] / 2
+                )
                 ece = of[criterion, "ece_paper", "hard", task, method] + HALF
                 above += ece < share - most
                 below += ece < least - share
@@ -152,8 +174,9 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     # no cell is below both: 77 of 216 contradict that reading
     assert (above, below, above + below, cells) == (6, 71, 77, 216)
     prose = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
-    assert f"in {above + below} of the {cells} cells of Table 17 it is smaller ({below} times" in " ".join(
-        prose.split()
+    assert (
+        f"in {above + below} of the {cells} cells of Table 17 it is smaller ({below} times"
+        in " ".join(prose.split())
     )
     # CVaR answers about 0.5 everywhere for backpack (NLL 0.644): top label's ECE would be accuracy minus about 0.53, and is, times the subset's share
     facts, images = paper_tasks()["backpack"], 24657
@@ -189,7 +212,12 @@ BESIDE = {
         "an average over tasks that the paper lacks",
     ),
     "an average over some of the paper's tasks": (
-        {"task": "average", "averaged_tasks": "car, bowl", "mean": (0.769 + 0.749) / 2 + 0.01, "std": 0.01},
+        {
+            "task": "average",
+            "averaged_tasks": "car, bowl",
+            "mean": (0.769 + 0.749) / 2 + 0.01,
+            "std": 0.01,
+        },
         0.01 / math.hypot(0.01, math.hypot(0.002, 0.003) / 2),
         "the paper's average over the same 2 of its 12 tasks",
     ),
@@ -200,7 +228,11 @@ BESIDE = {
         2.0,
         "the paper's deviation is 0 to three decimals",
     ),
-    "both 0": ({"task": "airplane", "method": "label-reweight", "mean": 0.988}, None, "both deviations are 0"),
+    "both 0": (
+        {"task": "airplane", "method": "label-reweight", "mean": 0.988},
+        None,
+        "both deviations are 0",
+    ),
 }
 
 
@@ -208,7 +240,8 @@ BESIDE = {
 def test_beside_the_paper(case):
     change, deviations, reason = BESIDE[case]
     cells = pl.DataFrame(
-        [{**CELL, **change}], schema_overrides={"mean": pl.Float64, "std": pl.Float64, "averaged_tasks": pl.String}
+        [{**CELL, **change}],
+        schema_overrides={"mean": pl.Float64, "std": pl.Float64, "averaged_tasks": pl.String},
     )
     (row,) = beside_paper(cells).to_dicts()
     assert row["deviations"] == (None if deviations is None else pytest.approx(deviations))
@@ -218,7 +251,9 @@ def test_beside_the_paper(case):
 def test_averages_are_compared_where_the_tasks_are_the_same(paper):
     average = pl.when(pl.col("task") == "average").then(pl.lit(", ".join(paper_tasks())))
     ours = (
-        paper.filter(table=9, criterion="ce").drop("table").with_columns(pl.col("mean") + 0.01, averaged_tasks=average)
+        paper.filter(table=9, criterion="ce")
+        .drop("table")
+        .with_columns(pl.col("mean") + 0.01, averaged_tasks=average)
     )
     beside = beside_paper(ours)
     assert_frame_equal(beside.select("paper_mean", "paper_std"), paper.filter(table=9, criterion="ce").select(
@@ -230,7 +265,9 @@ def test_averages_are_compared_where_the_tasks_are_the_same(paper):
 
 def test_the_one_task_of_an_attribute_suite_stands_for_waterbirds():
     cell = {**CELL, "criterion": "attribute", "task": "waterbird", "mean": 0.7, "std": 0.01}
-    rows = beside_paper(pl.DataFrame([cell, {**cell, "task": "average", "averaged_tasks": "waterbird"}]))
+    rows = beside_paper(
+        pl.DataFrame([cell, {**cell, "task": "average", "averaged_tasks": "waterbird"}])
+    )
     assert rows["paper_mean"].to_list() == [0.691, 0.691]
     assert rows["comparison"].to_list() == ["the paper gives no deviation"] * 2
 

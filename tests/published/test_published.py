@@ -38,11 +38,17 @@ def test_all_96_files_are_read_and_their_counts_are_table_2(published):
             assert counts[criterion, task.task, "test", "positive"] == task.hard_positives
             assert counts[criterion, task.task, "test", "negative"] == task.hard_negatives
         for side in ("positive", "negative"):
-            assert counts["ce", task.task, "valid", side] == counts["gist", task.task, "valid", side]
+            assert (
+                counts["ce", task.task, "valid", side] == counts["gist", task.task, "valid", side]
+            )
 
 
 def test_published_ids_lie_in_their_split(published):
-    assert {name: len(ids) for name, ids in published.splits.items()} == {"train": 86302, "valid": 12328, "test": 24657}
+    assert {name: len(ids) for name, ids in published.splits.items()} == {
+        "train": 86302,
+        "valid": 12328,
+        "test": 24657,
+    }
     for one in published.sets:
         assert np.isin(one.ids, published.splits[one.split]).all()
 
@@ -67,14 +73,21 @@ def _folder(tmp_path, files, splits=None):
     for name, ids in files.items():
         np.save(tmp_path / f"nooch_ids_{name}.npy", np.array(ids, dtype=np.int64))
     if splits:
-        np.savez(tmp_path / "cocostuff_split_image_ids.npz", **{f"{k}_ids": np.array(v) for k, v in splits.items()})
+        np.savez(
+            tmp_path / "cocostuff_split_image_ids.npz",
+            **{f"{k}_ids": np.array(v) for k, v in splits.items()},
+        )
     return read_published(tmp_path)
 
 
 def test_verify_restricts_to_what_both_have(tmp_path):
     published = _folder(
         tmp_path,
-        {"CE_tie_hard_positive_test": [2, 3, 90], "CE_tie_hard_negative_test": [4], "CE_kite_hard_positive_test": [1]},
+        {
+            "CE_tie_hard_positive_test": [2, 3, 90],
+            "CE_tie_hard_negative_test": [4],
+            "CE_kite_hard_positive_test": [1],
+        },
         {"test": [1, 2, 3, 4, 5, 90, 91], "valid": [6], "train": [7]},
     )
     images = [
@@ -85,12 +98,24 @@ def test_verify_restricts_to_what_both_have(tmp_path):
         {"person": 0.6},
         {"tie": 0.1},
     ]
-    suite = find(dataset_of(images, ["tie", "person"]), {"ce": CE(cues={"tie": ["person"]})}, tasks="tie")
+    suite = find(
+        dataset_of(images, ["tie", "person"]), {"ce": CE(cues={"tie": ["person"]})}, tasks="tie"
+    )
     negative, positive = verify(suite, published)
     assert (positive.published, positive.covered, positive.found, positive.both) == (3, 2, 1, 1)
     # image 6 is a hard positive, but belongs to the published validation split
-    assert (positive.only_published, positive.only_found, positive.jaccard, positive.images) == ([3], [], 0.5, 5)
-    assert (negative.covered, negative.found, negative.only_found, negative.jaccard) == (1, 2, [5], 0.5)
+    assert (positive.only_published, positive.only_found, positive.jaccard, positive.images) == (
+        [3],
+        [],
+        0.5,
+        5,
+    )
+    assert (negative.covered, negative.found, negative.only_found, negative.jaccard) == (
+        1,
+        2,
+        [5],
+        0.5,
+    )
     assert positive.mislabelled == negative.mislabelled == 0
 
 
@@ -124,16 +149,26 @@ def test_bad_folders_are_refused(tmp_path):
     np.save(tmp_path / "nooch_ids_CE_tie_hard_positive_test.npy", np.array([1, 1]))
     with pytest.raises(InputError, match="more than once: 1"):
         read_published(tmp_path)
-    np.save(tmp_path / "nooch_ids_CE_tie_hard_positive_test.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(
+        tmp_path / "nooch_ids_CE_tie_hard_positive_test.npy",
+        np.array([{}], dtype=object),
+        allow_pickle=True,
+    )
     with pytest.raises(InputError, match="cannot be read"):
         read_published(tmp_path)
 
 
 def test_suites_that_cannot_be_compared_are_refused(tmp_path):
     published = _folder(tmp_path, {"CE_tie_hard_positive_test": [1]})
-    suite = find(dataset_of([{"cat": 0.5, "sofa": 0.6}], ["cat", "sofa"]), {"ce": CE()}, tasks="cat")
+    suite = find(
+        dataset_of([{"cat": 0.5, "sofa": 0.6}], ["cat", "sofa"]), {"ce": CE()}, tasks="cat"
+    )
     with pytest.raises(InputError, match="shares no criterion and task"):
         verify(suite, published)
-    text = find(dataset_of([{"tie": 0.1, "person": 0.5}], ["tie", "person"], ids=["a"]), {"ce": CE()}, tasks="tie")
+    text = find(
+        dataset_of([{"tie": 0.1, "person": 0.5}], ["tie", "person"], ids=["a"]),
+        {"ce": CE()},
+        tasks="tie",
+    )
     with pytest.raises(InputError, match="text"):
         verify(text, published)

@@ -41,7 +41,11 @@ def _published(folder, sets=None, splits=None):
 
 def _arrays(ids=IDS):
     labels = np.array([[i in TIE, i in HYDRANT] for i in ids], dtype=np.uint8)
-    return {"image_ids": np.array(ids), "labels": labels, "category_names": np.array(["tie", "fire hydrant"])}
+    return {
+        "image_ids": np.array(ids),
+        "labels": labels,
+        "category_names": np.array(["tie", "fire hydrant"]),
+    }
 
 
 def _labels(tmp_path, **change):
@@ -54,9 +58,14 @@ def _instances(path, ids):
     marked = [(i, c) for i in ids for c, of in ((32, TIE), (11, HYDRANT)) if i in of]
     content = {
         "images": [{"id": i, "file_name": f"{i}.jpg", "width": 10, "height": 10} for i in ids],
-        "categories": [{"id": 32, "name": "tie"}, {"id": 11, "name": "fire hydrant"}, {"id": 1, "name": "person"}],
+        "categories": [
+            {"id": 32, "name": "tie"},
+            {"id": 11, "name": "fire hydrant"},
+            {"id": 1, "name": "person"},
+        ],
         "annotations": [
-            {"id": n, "image_id": i, "category_id": c, "area": 4.0, "iscrowd": n % 2} for n, (i, c) in enumerate(marked)
+            {"id": n, "image_id": i, "category_id": c, "area": 4.0, "iscrowd": n % 2}
+            for n, (i, c) in enumerate(marked)
         ],
     }
     path.write_text(json.dumps(content))
@@ -65,11 +74,19 @@ def _instances(path, ids):
 
 def test_the_sets_are_the_files_and_easy_is_the_rest(tmp_path):
     suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path))
-    assert list(suite.keys) == [("ce", "tie", "valid"), ("ce", "tie", "test"), ("gist", "fire_hydrant", "test")]
+    assert list(suite.keys) == [
+        ("ce", "tie", "valid"),
+        ("ce", "tie", "test"),
+        ("gist", "fire_hydrant", "test"),
+    ]
     tie = suite.set("ce", "tie", "test")
     assert tie.image_ids.to_list() == TEST
     assert tie.labels.tolist() == [i in TIE for i in TEST]
-    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == ([2, 3], [4], [1, 5, 6, 7, 8])
+    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == (
+        [2, 3],
+        [4],
+        [1, 5, 6, 7, 8],
+    )
     assert tie.support is None
     assert suite.header.dataset.splits == {"train": 0, "valid": 4, "test": 8}
     assert (suite.tasks, suite.splits) == (("fire_hydrant", "tie"), ("valid", "test"))
@@ -78,7 +95,9 @@ def test_the_sets_are_the_files_and_easy_is_the_rest(tmp_path):
         assert (verdict.jaccard, verdict.mislabelled) == (1.0, 0)
 
 
-@pytest.mark.parametrize("kind", ["bool", "float", "shuffled", "text ids", "dataset", "dataset with text", "json"])
+@pytest.mark.parametrize(
+    "kind", ["bool", "float", "shuffled", "text ids", "dataset", "dataset with text", "json"]
+)
 def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
     published = _published(tmp_path / "p")
     expected = published_suite(published, _labels(tmp_path)).header
@@ -86,17 +105,25 @@ def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
     arrays = _arrays()
     if kind.startswith("dataset"):
         # an area of 0 is a presence too
-        images = [{name: 0.0 for name, of in (("tie", TIE), ("fire_hydrant", HYDRANT)) if i in of} for i in IDS]
+        images = [
+            {name: 0.0 for name, of in (("tie", TIE), ("fire_hydrant", HYDRANT)) if i in of}
+            for i in IDS
+        ]
         ids = [f"{i:012d}" for i in IDS] if "text" in kind else IDS
         save_dataset(dataset_of(images, ["other", "fire_hydrant", "tie"], ids=ids), tmp_path / "d")
         labels = read_labels(tmp_path / "d")
     elif kind == "json":
-        labels = read_labels([_instances(tmp_path / f"{part[0]}.json", part) for part in (IDS[:5], IDS[5:])])
+        labels = read_labels(
+            [_instances(tmp_path / f"{part[0]}.json", part) for part in (IDS[:5], IDS[5:])]
+        )
     else:
         changes = {
             "bool": {"labels": arrays["labels"].astype(bool)},
             "float": {"labels": arrays["labels"].astype(float)},
-            "shuffled": {"image_ids": arrays["image_ids"][order], "labels": arrays["labels"][order]},
+            "shuffled": {
+                "image_ids": arrays["image_ids"][order],
+                "labels": arrays["labels"][order],
+            },
             "text ids": {"image_ids": np.array([f"{i:012d}" for i in IDS])},
         }
         labels = _labels(tmp_path, **changes[kind])
@@ -110,7 +137,11 @@ def test_without_labels_hard_images_alone(tmp_path, splits):
     assert suite.header.hard_only
     tie = suite.set("ce", "tie", "test")
     assert (tie.image_ids.to_list(), tie.labels.tolist()) == ([2, 3, 4], [True, True, False])
-    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == ([2, 3], [4], [])
+    assert (tie.ids("hard_positive"), tie.ids("hard_negative"), tie.ids("easy")) == (
+        [2, 3],
+        [4],
+        [],
+    )
     expected = {"valid": 3, "test": 6} | ({"train": 0} if splits is None else {})
     assert suite.header.dataset.splits == expected
     for verdict in verify(suite, _published(tmp_path / "p")):
@@ -122,7 +153,12 @@ def test_without_labels_hard_images_alone(tmp_path, splits):
 
 def test_what_weighs_by_a_share_of_all_images_is_null_without_them():
     """The paper's ECE of a subset is times its share of all images, which hard images alone do not tell."""
-    rows = [("hard", "ece_top", 0.5), ("hard", "ece_paper", 0.5), ("easy", "ece_top", None), ("hard", "auc", None)]
+    rows = [
+        ("hard", "ece_top", 0.5),
+        ("hard", "ece_paper", 0.5),
+        ("easy", "ece_top", None),
+        ("hard", "auc", None),
+    ]
     table = pl.DataFrame(rows, schema=["subset", "metric", "value"], orient="row").with_columns(
         pl.col("value").cast(pl.Float64), low=0.1, high=0.9, reason=pl.lit("before")
     )
@@ -135,13 +171,19 @@ def test_what_weighs_by_a_share_of_all_images_is_null_without_them():
 
 def test_without_labels_the_files_are_checked_still(tmp_path):
     short = {"test": TEST[3:], "valid": VALID}
-    fails(lambda: published_suite(_published(tmp_path / "p", splits=short)), "not in the split: 2, 3")
+    fails(
+        lambda: published_suite(_published(tmp_path / "p", splits=short)), "not in the split: 2, 3"
+    )
     both = {**SETS, "CE_tie_hard_negative_test": [3, 4]}
     fails(lambda: published_suite(_published(tmp_path / "q", both)), "on both sides: 3")
 
 
 def test_labels_that_are_several_of_other_kinds(tmp_path):
-    for paths in ([], [tmp_path / "a.npz", tmp_path / "b.npz"], [tmp_path / "a.json", tmp_path / "b.npz"]):
+    for paths in (
+        [],
+        [tmp_path / "a.npz", tmp_path / "b.npz"],
+        [tmp_path / "a.json", tmp_path / "b.npz"],
+    ):
         fails(lambda p=paths: read_labels(p), "COCO JSON files", kind=ParameterError)
 
 
@@ -198,17 +240,33 @@ def _without(name):
 @pytest.mark.parametrize(
     ("sets", "splits", "parts"),
     [
-        (_without("CE_tie_hard_negative_test"), None, ["ce, tie, test", "has only the positive side"]),
-        (_without("CE_tie_hard_positive_valid"), None, ["ce, tie, valid", "has only the negative side"]),
+        (
+            _without("CE_tie_hard_negative_test"),
+            None,
+            ["ce, tie, test", "has only the positive side"],
+        ),
+        (
+            _without("CE_tie_hard_positive_valid"),
+            None,
+            ["ce, tie, valid", "has only the negative side"],
+        ),
         (SETS, {"valid": VALID}, ["has no test_ids", "valid_ids"]),
         (SETS, {"test": TEST[:-1], "valid": VALID, "train": [3]}, []),
-        (SETS, {"test": TEST[3:], "valid": VALID}, ["ce, tie, test", "hard positives are not in the split: 2, 3"]),
+        (
+            SETS,
+            {"test": TEST[3:], "valid": VALID},
+            ["ce, tie, test", "hard positives are not in the split: 2, 3"],
+        ),
         (
             {**SETS, "CE_cow_hard_positive_test": [1], "CE_cow_hard_negative_test": [2]},
             None,
             ["no labels of cow", "tie"],
         ),
-        ({**SETS, "CE_tie_hard_negative_test": [3, 4]}, None, ["hard negatives have the other label: 3"]),
+        (
+            {**SETS, "CE_tie_hard_negative_test": [3, 4]},
+            None,
+            ["hard negatives have the other label: 3"],
+        ),
     ],
 )
 def test_folders_that_are_not_whole(tmp_path, sets, splits, parts):
@@ -228,7 +286,11 @@ def test_an_image_on_both_sides(tmp_path):
 
 def test_without_the_file_of_splits(tmp_path):
     published = _published(tmp_path / "p", splits={})
-    fails(lambda: published_suite(published, _labels(tmp_path)), "cocostuff_split_image_ids.npz", helps=False)
+    fails(
+        lambda: published_suite(published, _labels(tmp_path)),
+        "cocostuff_split_image_ids.npz",
+        helps=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,17 +303,25 @@ def test_without_the_file_of_splits(tmp_path):
         ({"labels": np.zeros(12)}, ["shape (12,)"]),
         ({"labels": np.zeros((11, 2))}, ["shape (11, 2)"]),
         ({"image_ids": np.array([1, 1, *IDS[2:]])}, ["more than once: 1", "each image once"]),
-        ({"image_ids": np.array([f"img_{i}" for i in IDS])}, ["image ids are text: img_1", "integers"]),
+        (
+            {"image_ids": np.array([f"img_{i}" for i in IDS])},
+            ["image ids are text: img_1", "integers"],
+        ),
         ({"image_ids": np.array(IDS) + 0.5}, ["image ids that are no whole numbers", "1.5"]),
         ({"image_ids": np.array([{}] * 12, dtype=object)}, ["cannot be read"]),
         ({"category_names": np.array(["tie", "tie"])}, ["classes occur more than once: tie"]),
-        ({"category_names": np.array(["fire hydrant", "fire_hydrant"])}, ["more than once: fire_hydrant"]),
+        (
+            {"category_names": np.array(["fire hydrant", "fire_hydrant"])},
+            ["more than once: fire_hydrant"],
+        ),
         ({"category_names": np.array("tie")}, ["for 12 images and 1 classes"]),
         ({"category_names": np.array(["tie", " "])}, ["empty name"]),
     ],
 )
 def test_labels_that_are_refused(tmp_path, change, parts):
-    fails(lambda: _labels(tmp_path, **change), *parts, "labels.npz", helps="empty name" not in parts)
+    fails(
+        lambda: _labels(tmp_path, **change), *parts, "labels.npz", helps="empty name" not in parts
+    )
 
 
 def test_what_is_no_labels(tmp_path):

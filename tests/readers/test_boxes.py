@@ -20,11 +20,17 @@ PROXY = "areas are those of bounding boxes, which are larger than the objects in
 def _yolo(folder, files, names="person\nfire hydrant\n"):
     for name, text in files.items():
         write(folder / "labels" / name, text)
-    return {"source": folder / "labels", "format": "yolo", "classes": write(folder / "names.txt", names)}
+    return {
+        "source": folder / "labels",
+        "format": "yolo",
+        "classes": write(folder / "names.txt", names),
+    }
 
 
 def _voc(
-    objects=(("cat", 1, 100, 1, 50),), size="<width>100</width><height>50</height><depth>3</depth>", file_name="a.jpg"
+    objects=(("cat", 1, 100, 1, 50),),
+    size="<width>100</width><height>50</height><depth>3</depth>",
+    file_name="a.jpg",
 ):
     listed = "".join(
         f"<object><name>{name}</name><bndbox><xmin>{a}</xmin><ymin>{c}</ymin><xmax>{b}</xmax><ymax>{d}</ymax></bndbox></object>"
@@ -52,7 +58,12 @@ def test_yolo(tmp_path):
     st.dictionaries(
         st.integers(0, 9999),
         # edges in 64ths: centres, sizes and sums of products are exact
-        st.lists(st.tuples(st.integers(0, 2), *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2)),
+        st.lists(
+            st.tuples(
+                st.integers(0, 2),
+                *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2,
+            )
+        ),
         min_size=1,
         max_size=5,
     )
@@ -63,7 +74,9 @@ def test_yolo_sums_width_times_height(boxes):
         lines, expected[i] = [], {}
         for key, (left, right), (top, bottom) in listed:
             width, height = (right - left) / 64, (bottom - top) / 64
-            lines.append(f"{key} {(left + right) / 128!r} {(top + bottom) / 128!r} {width!r} {height!r}")
+            lines.append(
+                f"{key} {(left + right) / 128!r} {(top + bottom) / 128!r} {width!r} {height!r}"
+            )
             expected[i]["abc"[key]] = expected[i].get("abc"[key], 0.0) + width * height
         files[f"{i}.txt"] = "\n".join(lines)
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +86,9 @@ def test_yolo_sums_width_times_height(boxes):
 def test_images_without_a_label_file_have_no_object(tmp_path):
     for name in ("a/1.jpg", "b/2.png"):
         write(tmp_path / "pictures" / name, "")
-    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5", "3.txt": ""}), images=tmp_path / "pictures")
+    data = read_boxes(
+        **_yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5", "3.txt": ""}), images=tmp_path / "pictures"
+    )
     assert areas_of(data) == {1: {"person": 0.25}, 2: {}, 3: {}}
     assert data.images["file_name"].to_list() == ["a/1.jpg", "b/2.png", None]
     assert data.image_root == str((tmp_path / "pictures").resolve())
@@ -93,11 +108,25 @@ YOLO = {
     "a name": ("cat .5 .5 .5 .5", "is no box"),
     "a word": ("0 .5 .5 .5 wide", "is no box"),
     "corners of a segment": ("0 .1 .1 .9 .1 .9 .9 .1 .9", "is no box", "perhaps a confidence"),
-    "NaN": ("0 nan .5 .5 .5", "line 2", "the box from (nan", "is not within the image", "edges between 0 and 1"),
+    "NaN": (
+        "0 nan .5 .5 .5",
+        "line 2",
+        "the box from (nan",
+        "is not within the image",
+        "edges between 0 and 1",
+    ),
     "a negative width": ("0 .5 .5 -.5 .5", "is not within the image"),
-    "a box outside": ("0 .9 .5 .5 .5", "the box from (0.65, 0.25) to (1.15, 0.75) is not within the image"),
+    "a box outside": (
+        "0 .9 .5 .5 .5",
+        "the box from (0.65, 0.25) to (1.15, 0.75) is not within the image",
+    ),
     "pixels": ("0 320 240 100 100", "is not within the image"),
-    "an unknown class": ("2 .5 .5 .5 .5", "1.txt", "class 2 has no name", "0 to 1, as names.txt lists"),
+    "an unknown class": (
+        "2 .5 .5 .5 .5",
+        "1.txt",
+        "class 2 has no name",
+        "0 to 1, as names.txt lists",
+    ),
     "a negative class": ("-1 .5 .5 .5 .5", "class -1 has no name"),
 }
 
@@ -105,11 +134,17 @@ YOLO = {
 @pytest.mark.parametrize("case", YOLO)
 def test_yolo_lines_that_are_refused(tmp_path, case):
     line, *parts = YOLO[case]
-    fails(lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})), "1.txt", *parts)
+    fails(
+        lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})),
+        "1.txt",
+        *parts,
+    )
 
 
 def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
-    assert areas_of(read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))) == {1: {"person": 1.001}}
+    assert areas_of(read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))) == {
+        1: {"person": 1.001}
+    }
     fails(lambda: read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"})), "is not within")
 
 
@@ -117,23 +152,57 @@ def test_yolo_files_that_are_refused(tmp_path):
     given = _yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5"})
     source = given["source"]
     fails(lambda: read_boxes(source, "yolo"), "by number", "give `classes`", kind=ParameterError)
-    fails(lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"), "no.txt", "cannot be read", helps=False)
+    fails(
+        lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"),
+        "no.txt",
+        "cannot be read",
+        helps=False,
+    )
     fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
-    fails(lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")), "names.txt", "cannot be read", helps=False)
+    fails(
+        lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")),
+        "names.txt",
+        "cannot be read",
+        helps=False,
+    )
     # an empty line would otherwise shift the numbers of all that follow
-    fails(lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")), "names.txt, line 2", "empty name", helps=False)
-    fails(lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})), "2.txt", "cannot be read", helps=False)
+    fails(
+        lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")),
+        "names.txt, line 2",
+        "empty name",
+        helps=False,
+    )
+    fails(
+        lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})),
+        "2.txt",
+        "cannot be read",
+        helps=False,
+    )
     (source / "2.txt").unlink()
-    fails(lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})), str(source), "several files are called 1")
+    fails(
+        lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})),
+        str(source),
+        "several files are called 1",
+    )
 
 
 @pytest.mark.parametrize("format", ["yolo", "voc", "openimages"])
 def test_a_source_that_is_not_there(tmp_path, format):
     classes = write(tmp_path / "names.txt", "a") if format == "yolo" else None
     missing = tmp_path / "missing"
-    fails(lambda: read_boxes(missing, format, classes=classes), str(missing), "no such file or folder", helps=False)
+    fails(
+        lambda: read_boxes(missing, format, classes=classes),
+        str(missing),
+        "no such file or folder",
+        helps=False,
+    )
     (tmp_path / "empty").mkdir()
-    fails(lambda: read_boxes(tmp_path / "empty", format, classes=classes), str(tmp_path / "empty"), "no", helps=False)
+    fails(
+        lambda: read_boxes(tmp_path / "empty", format, classes=classes),
+        str(tmp_path / "empty"),
+        "no",
+        helps=False,
+    )
     file = write(tmp_path / "file.txt", "")
     fails(lambda: read_boxes(file, format, classes=classes), str(file))
 
@@ -160,7 +229,10 @@ def test_voc(tmp_path):
         "2007_000001": {"cat": (50 * 25 + 10 * 5) / 5000, "traffic_light": 10 * 5 / 5000},
         "2007_000002": {},
     }
-    assert data.images.rows() == [("2007_000001", "a.jpg", 100, 50, "all"), ("2007_000002", "b.jpg", 100, 50, "all")]
+    assert data.images.rows() == [
+        ("2007_000001", "a.jpg", 100, 50, "all"),
+        ("2007_000002", "b.jpg", 100, 50, "all"),
+    ]
 
 
 def test_voc_boxes_that_count_from_zero_are_taken(tmp_path):
@@ -204,7 +276,11 @@ def test_voc_names_are_checked(tmp_path):
     fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
     fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
-    fails(lambda: read_boxes(folder, "voc", classes=folder), "leave `classes` out", kind=ParameterError)
+    fails(
+        lambda: read_boxes(folder, "voc", classes=folder),
+        "leave `classes` out",
+        kind=ParameterError,
+    )
 
 
 # Open Images
@@ -213,7 +289,10 @@ def test_voc_names_are_checked(tmp_path):
 def test_openimages(tmp_path):
     rows = "b1,/m/1,0,0.5,0,0.5\na0,/m/2,0.25,0.75,0,1\nb1,/m/1,0.5,1,0.5,1\nb1,/m/2,0,1,0,1\n"
     source = write(tmp_path / "boxes.csv", HEADER + rows)
-    assert areas_of(read_boxes(source, "openimages")) == {"a0": {"/m/2": 0.5}, "b1": {"/m/1": 0.5, "/m/2": 1.0}}
+    assert areas_of(read_boxes(source, "openimages")) == {
+        "a0": {"/m/2": 0.5},
+        "b1": {"/m/1": 0.5, "/m/2": 1.0},
+    }
     names = write(tmp_path / "names.csv", "/m/1,Traffic light\n/m/2,Cat\n/m/3,Unused\n")
     data = read_boxes(source, "openimages", classes=names)
     assert areas_of(data) == {"a0": {"Cat": 0.5}, "b1": {"Traffic_light": 0.5, "Cat": 1.0}}
@@ -222,12 +301,24 @@ def test_openimages(tmp_path):
 
 
 OPENIMAGES = {
-    "a column that is missing": ("ImageID,LabelName\na,b\n", "'XMin' is no column of", "ImageID, LabelName"),
+    "a column that is missing": (
+        "ImageID,LabelName\na,b\n",
+        "'XMin' is no column of",
+        "ImageID, LabelName",
+    ),
     "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
-    "no edge": (HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n", "boxes.csv, row 2", "is not within the image"),
+    "no edge": (
+        HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n",
+        "boxes.csv, row 2",
+        "is not within the image",
+    ),
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are no numbers"),
-    "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "to (1, 1.5) is not within the image"),
+    "a box outside": (
+        HEADER + "a,/m/1,0,1,0,1.5\n",
+        "row 1",
+        "to (1, 1.5) is not within the image",
+    ),
     "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
     "no row": (HEADER, "holds no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
@@ -250,13 +341,23 @@ def test_boxes_of_more_than_a_hundred_images_are_refused(tmp_path):
 def test_openimages_tables_that_are_refused(tmp_path, case):
     text, *parts = OPENIMAGES[case]
     source = write(tmp_path / "boxes.csv", text)
-    fails(lambda: read_boxes(source, "openimages"), str(source), *parts, kind=(InputError, ParameterError), helps=False)
+    fails(
+        lambda: read_boxes(source, "openimages"),
+        str(source),
+        *parts,
+        kind=(InputError, ParameterError),
+        helps=False,
+    )
 
 
 def test_openimages_names_that_are_refused(tmp_path):
     source = write(tmp_path / "boxes.csv", HEADER + "a,/m/1,0,1,0,1\n")
     names = write(tmp_path / "names.csv", "/m/2,Cat\n")
-    fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "labels /m/1 have no name")
+    fails(
+        lambda: read_boxes(source, "openimages", classes=names),
+        "names.csv",
+        "labels /m/1 have no name",
+    )
     names = write(tmp_path / "names.csv", "/m/1\n")
     fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "has one column")
 

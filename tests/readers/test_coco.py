@@ -24,14 +24,19 @@ from nooch.readers.label_maps import read_label_maps
 
 def _read(documents, folder):
     paths = {
-        role: [write(Path(folder) / f"{role}{i}.json", content) for i, content in enumerate(contents)]
+        role: [
+            write(Path(folder) / f"{role}{i}.json", content) for i, content in enumerate(contents)
+        ]
         for role, contents in documents.items()
     }
     return read_coco(**paths)
 
 
 def _one(folder, annotations=(), images=None, categories=None, **more):
-    return read_coco([write(folder / "things.json", document(images or [image(1)], annotations, categories))], **more)
+    return read_coco(
+        [write(folder / "things.json", document(images or [image(1)], annotations, categories))],
+        **more,
+    )
 
 
 def _annotation(category=1, area=1.0, image_id=1, **more):
@@ -45,7 +50,9 @@ def test_areas_and_presence_are_those_of_a_loop(documents):
         data = _read(documents, folder)
     expected = naive_areas([content for contents in documents.values() for content in contents])
     found = areas_of(data)
-    assert {i: set(classes) for i, classes in found.items()} == {i: set(classes) for i, classes in expected.items()}
+    assert {i: set(classes) for i, classes in found.items()} == {
+        i: set(classes) for i, classes in expected.items()
+    }
     for i, classes in expected.items():
         assert found[i] == pytest.approx(classes, abs=1e-12, rel=1e-12)
     assert data.images["image_id"].to_list() == sorted(expected)
@@ -71,7 +78,14 @@ def test_classes_are_in_the_order_of_ids_whatever_the_order_of_files(tmp_path):
     b = write(tmp_path / "b.json", document([image(2)], categories={3: "car", 1: "person"}))
     stuff = write(tmp_path / "c.json", document([image(1)], categories=STUFF))
     for things in ([a, b], [b, a]):
-        assert read_coco(things, [stuff]).classes == ("person", "car", "toothbrush", "banner", "cardboard", "road")
+        assert read_coco(things, [stuff]).classes == (
+            "person",
+            "car",
+            "toothbrush",
+            "banner",
+            "cardboard",
+            "road",
+        )
 
 
 def test_crowds_and_zero_areas_are_present(tmp_path):
@@ -81,7 +95,9 @@ def test_crowds_and_zero_areas_are_present(tmp_path):
 
 
 def test_overlaps_may_bring_an_area_over_one(tmp_path):
-    assert areas_of(_one(tmp_path, [_annotation(area=12.0), _annotation(area=12.0)])) == {1: {"person": 1.5}}
+    assert areas_of(_one(tmp_path, [_annotation(area=12.0), _annotation(area=12.0)])) == {
+        1: {"person": 1.5}
+    }
 
 
 def test_images_without_annotations_stay(tmp_path):
@@ -103,13 +119,18 @@ def test_ids_may_be_any_of_64_bits(tmp_path, ids):
 
 def test_183_is_dropped_also_where_another_class_is_called_other(tmp_path):
     things = write(tmp_path / "t.json", document([image(1)], [_annotation(5, 4.0)], {5: "other"}))
-    stuff = write(tmp_path / "s.json", document([image(1)], [_annotation(183, 8.0), _annotation(149, 2.0)], STUFF))
+    stuff = write(
+        tmp_path / "s.json",
+        document([image(1)], [_annotation(183, 8.0), _annotation(149, 2.0)], STUFF),
+    )
     assert areas_of(read_coco([things], [stuff])) == {1: {"other": 0.25, "road": 0.125}}
 
 
 def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     things = write(tmp_path / "t.json", document([image(1), image(2)], [_annotation(1, 4.0)]))
-    stuff = write(tmp_path / "s.json", document([image(2), image(3)], [_annotation(149, 8.0, 2)], STUFF))
+    stuff = write(
+        tmp_path / "s.json", document([image(2), image(3)], [_annotation(149, 8.0, 2)], STUFF)
+    )
     data = read_coco([things], [stuff])
     assert areas_of(data) == {1: {"person": 0.25}, 2: {"road": 0.5}, 3: {}}
     assert data.images["annotated_things"].to_list() == [True, True, False]
@@ -142,10 +163,16 @@ def test_provenance_names_files_hashes_and_licences(tmp_path):
 
 
 def test_a_missing_file_name_is_taken_from_the_address_or_another_file(tmp_path):
-    images = [image(1, file_name=None, coco_url="http://x/train2017/000000000001.jpg"), image(2, file_name=None)]
+    images = [
+        image(1, file_name=None, coco_url="http://x/train2017/000000000001.jpg"),
+        image(2, file_name=None),
+    ]
     things = write(tmp_path / "t.json", document(images))
     stuff = write(tmp_path / "s.json", document([image(2, file_name="two.jpg")], categories=STUFF))
-    assert read_coco([things], [stuff]).images["file_name"].to_list() == ["000000000001.jpg", "two.jpg"]
+    assert read_coco([things], [stuff]).images["file_name"].to_list() == [
+        "000000000001.jpg",
+        "two.jpg",
+    ]
 
 
 def test_image_files_are_found_below_the_folder(tmp_path):
@@ -154,7 +181,11 @@ def test_image_files_are_found_below_the_folder(tmp_path):
     data = _one(tmp_path, images=[image(1), image(2), image(3)])
     assert data.image_root is None
     data = read_coco([tmp_path / "things.json"], images=tmp_path / "pictures")
-    assert data.images["file_name"].to_list() == ["train/000000000001.jpg", "000000000002.jpg", "000000000003.jpg"]
+    assert data.images["file_name"].to_list() == [
+        "train/000000000001.jpg",
+        "000000000002.jpg",
+        "000000000003.jpg",
+    ]
     assert data.image_root == str((tmp_path / "pictures").resolve())
     assert data.provenance["notes"] == [f"1 of 3 image files are not below {tmp_path / 'pictures'}"]
 
@@ -168,7 +199,9 @@ def test_captions_are_joined_and_what_lacks_one_is_noted(tmp_path):
             {"id": 3, "image_id": 1, "caption": "a"},
         ],
     }
-    data = _one(tmp_path, images=[image(1), image(2)], captions=[write(tmp_path / "c.json", captions)])
+    data = _one(
+        tmp_path, images=[image(1), image(2)], captions=[write(tmp_path / "c.json", captions)]
+    )
     assert data.captions.rows() == [(1, "b"), (1, "a")]
     assert data.provenance["notes"] == [
         "1 captions belong to images that no annotation file lists; they are left out",
@@ -180,7 +213,10 @@ def test_captions_are_joined_and_what_lacks_one_is_noted(tmp_path):
 
 
 def test_processes_give_what_one_process_gives(tmp_path):
-    things = [write(tmp_path / f"{i}.json", document([image(i)], [_annotation(1, i, i)])) for i in (1, 2, 3)]
+    things = [
+        write(tmp_path / f"{i}.json", document([image(i)], [_annotation(1, i, i)]))
+        for i in (1, 2, 3)
+    ]
     assert read_coco(things, map=LocalEngine(2).map).fingerprint == read_coco(things).fingerprint
 
 
@@ -193,7 +229,9 @@ def test_the_module_is_light_so_that_parsing_can_start_at_once():
 # masks, where areas are missing
 
 MASKS = st.tuples(st.integers(1, 24), st.integers(1, 24), st.randoms(use_true_random=False)).map(
-    lambda t: np.asfortranarray(np.array([[t[2].random() < 0.4 for _ in range(t[1])] for _ in range(t[0])], np.uint8))
+    lambda t: np.asfortranarray(
+        np.array([[t[2].random() < 0.4 for _ in range(t[1])] for _ in range(t[0])], np.uint8)
+    )
 )
 
 
@@ -215,7 +253,11 @@ def test_run_lengths_without_an_area_are_counted(pixels):
     height, width = pixels.shape
     assert _run_lengths(compressed) == _runs(pixels)
     annotations = [
-        {"image_id": 1, "category_id": category, "segmentation": {"size": [height, width], "counts": counts}}
+        {
+            "image_id": 1,
+            "category_id": category,
+            "segmentation": {"size": [height, width], "counts": counts},
+        }
         for category, counts in ((1, compressed), (3, _runs(pixels)))
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -237,24 +279,33 @@ def test_run_lengths_without_an_area_are_counted(pixels):
     st.integers(1, 40),
 )
 def test_polygons_without_an_area_are_drawn_as_pycocotools_does(polygons, height, width):
-    expected = int(mask.area(mask.merge(mask.frPyObjects(polygons, height, width)))) / (height * width)
+    expected = int(mask.area(mask.merge(mask.frPyObjects(polygons, height, width)))) / (
+        height * width
+    )
     with tempfile.TemporaryDirectory() as folder:
         data = _one(
-            Path(folder), [{"image_id": 1, "category_id": 1, "segmentation": polygons}], [image(1, width, height)]
+            Path(folder),
+            [{"image_id": 1, "category_id": 1, "segmentation": polygons}],
+            [image(1, width, height)],
         )
     assert areas_of(data) == {1: {"person": expected}}
 
 
 def test_a_mask_is_decoded_only_where_the_area_is_missing(tmp_path):
     square = [[0, 0, 2, 0, 2, 2, 0, 2]]
-    annotations = [_annotation(1, 1.0, segmentation=square), _annotation(3, None, segmentation=square)]
+    annotations = [
+        _annotation(1, 1.0, segmentation=square),
+        _annotation(3, None, segmentation=square),
+    ]
     assert areas_of(_one(tmp_path, annotations)) == {1: {"person": 1 / 16, "car": 4 / 16}}
 
 
 # pixel maps instead of a stuff file
 
 
-@pytest.mark.parametrize(("values", "road", "thing"), [("cocostuff", 148, 2), ("pixelmaps", 149, 183)])
+@pytest.mark.parametrize(
+    ("values", "road", "thing"), [("cocostuff", 148, 2), ("pixelmaps", 149, 183)]
+)
 def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
     pixels = np.full((4, 4), road, np.uint8)
     pixels[0] = thing
@@ -262,7 +313,13 @@ def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
     Image.fromarray(pixels).save(tmp_path / "maps" / "000000000001.png")
     Image.fromarray(pixels).save(tmp_path / "maps" / "000000000077.png")
     things = [_annotation(3, 4.0)]
-    data = _one(tmp_path, things, [image(1), image(2)], stuff_maps=tmp_path / "maps", stuff_map_values=values)
+    data = _one(
+        tmp_path,
+        things,
+        [image(1), image(2)],
+        stuff_maps=tmp_path / "maps",
+        stuff_map_values=values,
+    )
     assert areas_of(data) == {1: {"car": 0.25, "road": 0.75}, 2: {}}
     assert data.classes[:4] == tuple(name.replace(" ", "_") for name in THINGS.values())
     assert len(data.classes) == 4 + 91
@@ -279,7 +336,10 @@ def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
 GENUINE = {
     "coco128": (["coco128/annotations/instances_train2017.json"], 128),
     "coco-tiny": (
-        ["coco-tiny/annotations/instances_train2017.json", "coco-tiny/annotations/instances_val2017.json"],
+        [
+            "coco-tiny/annotations/instances_train2017.json",
+            "coco-tiny/annotations/instances_val2017.json",
+        ],
         160,
     ),
 }
@@ -305,7 +365,10 @@ def test_genuine_labels_are_those_derived_from_other_sources(shared_data, files)
     with np.load(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz") as derived:
         place = np.searchsorted(derived["image_ids"], data.image_ids)
         assert (derived["image_ids"][place] == data.image_ids).all()
-        labels, names = derived["labels"][place], [str(name).replace(" ", "_") for name in derived["category_names"]]
+        labels, names = (
+            derived["labels"][place],
+            [str(name).replace(" ", "_") for name in derived["category_names"]],
+        )
     assert sorted(names) == sorted(data.classes)
     for column, name in enumerate(names):
         assert np.array_equal(data.labels(name), labels[:, column] == 1), name
@@ -325,7 +388,9 @@ def test_genuine_stuff_areas_are_the_pixels_of_their_own_masks(shared_data):
         assert found[image_id] == pytest.approx(classes, abs=1e-12, rel=0)
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools beside numpy 2
+@pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)  # pycocotools beside numpy 2
 def test_genuine_stuff_masks_drawn_as_a_map_have_the_same_areas(shared_data, tmp_path):
     # the official maps beside the file hold another annotation of these photographs, so the map is drawn from the masks
     path = shared_data / "stuff-json" / "stuff_examples.json"
@@ -336,7 +401,10 @@ def test_genuine_stuff_masks_drawn_as_a_map_have_the_same_areas(shared_data, tmp
             if annotation["image_id"] == entry["id"]:
                 pixels[mask.decode(annotation["segmentation"]) == 1] = annotation["category_id"]
         Image.fromarray(pixels).save(tmp_path / f"{entry['id']:012d}.png")
-    counted, summed = areas_of(read_label_maps(tmp_path, "pixelmaps")), areas_of(read_coco(stuff=[path]))
+    counted, summed = (
+        areas_of(read_label_maps(tmp_path, "pixelmaps")),
+        areas_of(read_coco(stuff=[path])),
+    )
     for image_id, classes in summed.items():
         assert counted[image_id] == pytest.approx(classes, abs=1e-12, rel=0)
 

@@ -135,14 +135,17 @@ def _refused_in_parts(text, folder, **files):
     for part, size in ((1, 20), (9, 1 << 18)):
         reading = CocoReading(**files, slice_size=size)
         assert text == fails(
-            lambda r=reading, p=part: import_dataset(r, folder / "new" / "data", part_size=p), helps=False
+            lambda r=reading, p=part: import_dataset(r, folder / "new" / "data", part_size=p),
+            helps=False,
         )
         assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["missing.json", "."])
 def test_a_file_that_cannot_be_opened_is_named(tmp_path, name):
-    text = fails(lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False)
+    text = fails(
+        lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False
+    )
     _refused_in_parts(text, tmp_path, things=[tmp_path / name])
 
 
@@ -168,7 +171,10 @@ SEGMENTATIONS = {
     "a run as text": ({"size": [4, 4], "counts": ["16"]}, "run lengths do not add up"),
     "no compressed run": ({"size": [4, 4], "counts": ""}, "run lengths do not add up"),
     "a truncated compressed run": ({"size": [4, 4], "counts": "`"}, "end in the middle"),
-    "compressed runs of another image": ({"size": [4, 4], "counts": "99"}, "run lengths do not add up"),
+    "compressed runs of another image": (
+        {"size": [4, 4], "counts": "99"},
+        "run lengths do not add up",
+    ),
     "a character that does not occur": ({"size": [4, 4], "counts": "8 8"}, "' ' does not occur"),
     "a letter with an accent": ({"size": [4, 4], "counts": "é"}, "ascii"),
 }
@@ -177,9 +183,17 @@ SEGMENTATIONS = {
 @pytest.mark.parametrize("case", SEGMENTATIONS)
 def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_path, case):
     segmentation, reason = SEGMENTATIONS[case]
-    content = _document(annotations=[_annotation(), _annotation(area=None, segmentation=segmentation)])
+    content = _document(
+        annotations=[_annotation(), _annotation(area=None, segmentation=segmentation)]
+    )
     path = write(tmp_path / "masks.json", content)
-    text = fails(lambda: read_coco([path]), "masks.json", "annotation 1 (counted from 0)", reason, "allowed: polygons")
+    text = fails(
+        lambda: read_coco([path]),
+        "masks.json",
+        "annotation 1 (counted from 0)",
+        reason,
+        "allowed: polygons",
+    )
     _refused_in_parts(text, tmp_path, things=[path])
     content["annotations"][1]["area"] = 2.0
     assert len(read_coco([write(path, content)])) == 2
@@ -188,7 +202,12 @@ def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_
 def test_files_of_one_role_must_not_share_images(tmp_path):
     a = write(tmp_path / "a.json", document([image(1), image(2)]))
     b = write(tmp_path / "b.json", document([image(2), image(3)], categories=STUFF))
-    fails(lambda: read_coco([a, a]), "a.json, a.json", "more than one of the things files: 1, 2", "each image in one")
+    fails(
+        lambda: read_coco([a, a]),
+        "a.json, a.json",
+        "more than one of the things files: 1, 2",
+        "each image in one",
+    )
     fails(lambda: read_coco(stuff=[b, b]), "more than one of the stuff files: 2, 3")
     assert len(read_coco([a], [b])) == 3
 
@@ -205,7 +224,10 @@ def test_files_of_one_role_must_agree_on_the_names_of_categories(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)], categories={1: "person"}))
     b = write(tmp_path / "b.json", document([image(2)], categories={1: "dog"}))
     text = fails(
-        lambda: read_coco([a, b]), "b.json", "category 1 is 'dog' here and 'person' in another file", "one name"
+        lambda: read_coco([a, b]),
+        "b.json",
+        "category 1 is 'dog' here and 'person' in another file",
+        "one name",
     )
     _refused_in_parts(text, tmp_path, things=[a, b])
     # things and stuff may number their categories independently
@@ -213,9 +235,12 @@ def test_files_of_one_role_must_agree_on_the_names_of_categories(tmp_path):
 
 
 def test_the_same_class_may_have_several_numbers(tmp_path):
-    a = write(tmp_path / "a.json", document([image(1)], [_annotation(area=4)], categories={1: "person"}))
+    a = write(
+        tmp_path / "a.json", document([image(1)], [_annotation(area=4)], categories={1: "person"})
+    )
     b = write(
-        tmp_path / "b.json", document([image(2)], [_annotation(image_id=2, area=8, category_id=7)], {7: "person"})
+        tmp_path / "b.json",
+        document([image(2)], [_annotation(image_id=2, area=8, category_id=7)], {7: "person"}),
     )
     data = read_coco([a, b])
     assert data.area("person").tolist() == [0.25, 0.5]
@@ -250,7 +275,10 @@ CAPTIONS = {
         {"images": [image(1)], "annotations": [{"image_id": 8, "caption": "x"}]},
         "image ids of annotations are not listed: 8",
     ),
-    "an id of 70 bits": ({"images": [image(1)], "annotations": [{"image_id": 2**70, "caption": "x"}]}, "64 bits"),
+    "an id of 70 bits": (
+        {"images": [image(1)], "annotations": [{"image_id": 2**70, "caption": "x"}]},
+        "64 bits",
+    ),
     "no image": ({"images": [], "annotations": []}, "lists no image"),
 }
 
@@ -283,20 +311,36 @@ def test_pixel_maps_must_fit_the_images(tmp_path):
         "images 1",
         helps=False,
     )
-    fails(read(_map(tmp_path / "c", "000000000002.png")), str(tmp_path / "c"), "no map is named after", "000000000002")
+    fails(
+        read(_map(tmp_path / "c", "000000000002.png")),
+        str(tmp_path / "c"),
+        "no map is named after",
+        "000000000002",
+    )
     fails(read(_map(tmp_path / "d", "road.png")), "no map is named after", "road")
-    fails(read(_map(tmp_path / "e", "000000000001.png", value=11)), "000000000001.png", "value 11, which is no class")
+    fails(
+        read(_map(tmp_path / "e", "000000000001.png", value=11)),
+        "000000000001.png",
+        "value 11, which is no class",
+    )
     (tmp_path / "f").mkdir()
     fails(read(tmp_path / "f"), str(tmp_path / "f"), "holds no label maps")
 
 
 def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
     things = write(tmp_path / "a.json", document([image(1, file_name="x.jpg")]))
-    fails(lambda: read_coco([things], images=tmp_path / "no"), str(tmp_path / "no"), "no such folder", helps=False)
+    fails(
+        lambda: read_coco([things], images=tmp_path / "no"),
+        str(tmp_path / "no"),
+        "no such folder",
+        helps=False,
+    )
     for name in ("pictures/a/x.jpg", "pictures/b/x.jpg"):
         write(tmp_path / name, "")
     fails(
-        lambda: read_coco([things], images=tmp_path / "pictures"), "several files are called x.jpg", "a/x.jpg, b/x.jpg"
+        lambda: read_coco([things], images=tmp_path / "pictures"),
+        "several files are called x.jpg",
+        "a/x.jpg, b/x.jpg",
     )
     # a name that says which one is meant does
     things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg")]))
@@ -311,7 +355,10 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr("nooch.readers.image_files.os.scandir", refuse)
     fails(
-        lambda: read_coco([things], images=tmp_path), str(tmp_path), "cannot be listed: Permission denied", helps=False
+        lambda: read_coco([things], images=tmp_path),
+        str(tmp_path),
+        "cannot be listed: Permission denied",
+        helps=False,
     )
 
 

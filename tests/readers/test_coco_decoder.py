@@ -20,14 +20,34 @@ from nooch.readers.reader_contract import read
 
 # what could be taken for a boundary or for a member: inner objects, lists of them, text that looks like them
 AWKWARD = st.sampled_from(
-    ["}, {", '},{"n":1', '"annotations": [', "}]", "]}", '\\"}, {\\"', "{}", "[", "a", "", "é", "\\", "images"]
+    [
+        "}, {",
+        '},{"n":1',
+        '"annotations": [',
+        "}]",
+        "]}",
+        '\\"}, {\\"',
+        "{}",
+        "[",
+        "a",
+        "",
+        "é",
+        "\\",
+        "images",
+    ]
 )
 VALUES = st.recursive(
-    AWKWARD | st.integers() | st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans(),
+    AWKWARD
+    | st.integers()
+    | st.none()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(AWKWARD, inner, max_size=2),
 )
 LOOKALIKES = st.lists(st.fixed_dictionaries({"n": st.just(7)}), max_size=3)
-INNER = VALUES | LOOKALIKES | st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
+INNER = (
+    VALUES | LOOKALIKES | st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
+)
 
 
 class _Element(msgspec.Struct):
@@ -42,26 +62,43 @@ class _Any(msgspec.Struct):
 
 def _json(draw, value):
     """JSON in some spacing."""
-    spaced = {"indent": draw(st.sampled_from([None, 0, 1]))} if draw(st.booleans()) else {"separators": (",", ":")}
+    spaced = (
+        {"indent": draw(st.sampled_from([None, 0, 1]))}
+        if draw(st.booleans())
+        else {"separators": (",", ":")}
+    )
     return json.dumps(value, ensure_ascii=draw(st.booleans()), **spaced)
 
 
 @st.composite
 def documents(draw):
     """The text of a document: members in any order, some of them twice, some keys with escapes."""
-    elements = st.lists(INNER, max_size=6).map(lambda more: [{"n": n, "m": m} for n, m in enumerate(more)])
-    reordered = elements.map(lambda found: [{"m": e["m"], "n": e["n"]} if e["n"] % 2 else e for e in found])
+    elements = st.lists(INNER, max_size=6).map(
+        lambda more: [{"n": n, "m": m} for n, m in enumerate(more)]
+    )
+    reordered = elements.map(
+        lambda found: [{"m": e["m"], "n": e["n"]} if e["n"] % 2 else e for e in found]
+    )
     members = [(key, draw(elements | reordered)) for key in ("images", "annotations")]
-    members += [("categories", draw(st.lists(st.fixed_dictionaries({"id": INNER}), max_size=2) | st.none()))]
     members += [
-        (draw(AWKWARD.filter(lambda key: key != "images")), draw(INNER)) for _ in range(draw(st.integers(0, 2)))
+        ("categories", draw(st.lists(st.fixed_dictionaries({"id": INNER}), max_size=2) | st.none()))
+    ]
+    members += [
+        (draw(AWKWARD.filter(lambda key: key != "images")), draw(INNER))
+        for _ in range(draw(st.integers(0, 2)))
     ]
     members += draw(st.lists(st.sampled_from(members), max_size=2))
     texts = [
         f"{_json(draw, key)}{draw(_SPACES)}:{draw(_SPACES)}{_json(draw, value)}"
         for key, value in draw(st.permutations(members))
     ]
-    text = draw(_SPACES) + "{" + ",".join(f"{draw(_SPACES)}{t}{draw(_SPACES)}" for t in texts) + "}" + draw(_SPACES)
+    text = (
+        draw(_SPACES)
+        + "{"
+        + ",".join(f"{draw(_SPACES)}{t}{draw(_SPACES)}" for t in texts)
+        + "}"
+        + draw(_SPACES)
+    )
     return (text.replace('"images"', '"im\\u0061ges"') if draw(st.booleans()) else text).encode()
 
 
@@ -73,7 +110,10 @@ def _walked(text, size):
     found = {}
     document = Document(text, Path("x.json"), _Any, size)
     for key in document.arrays():
-        found[key] = [(element.n, msgspec.json.decode(raw, type=_Element)) for element, raw in document.records(key)]
+        found[key] = [
+            (element.n, msgspec.json.decode(raw, type=_Element))
+            for element, raw in document.records(key)
+        ]
         found[key] = [n for n, again in found[key] if again.n == n]
     return found | {"categories": document.rest().categories}
 
@@ -110,7 +150,23 @@ def _said(act):
 
 
 DAMAGE = st.sampled_from(
-    [b"", b",", b"}", b"]", b"{", b'"', b"\x0b", b"[", b"1", b":", b"\\", b"tru", b"\xff", b'"n":"a"', b"5"]
+    [
+        b"",
+        b",",
+        b"}",
+        b"]",
+        b"{",
+        b'"',
+        b"\x0b",
+        b"[",
+        b"1",
+        b":",
+        b"\\",
+        b"tru",
+        b"\xff",
+        b'"n":"a"',
+        b"5",
+    ]
 )
 
 
@@ -126,8 +182,12 @@ def test_a_damaged_document_is_refused_in_the_words_for_the_whole(text, size, da
 
 def _plain(n):
     """As most files are: objects within elements begin with another key than elements do."""
-    elements = [{"n": k, "segmentation": {"counts": [1, 2], "more": [{"x": 1}, {"x": 2}]}} for k in range(n)]
-    return json.dumps({"images": [{"n": 1}], "annotations": elements, "categories": [{"id": 1}]}).encode()
+    elements = [
+        {"n": k, "segmentation": {"counts": [1, 2], "more": [{"x": 1}, {"x": 2}]}} for k in range(n)
+    ]
+    return json.dumps(
+        {"images": [{"n": 1}], "annotations": elements, "categories": [{"id": 1}]}
+    ).encode()
 
 
 def test_plain_arrays_are_cut_right_at_once():
@@ -152,7 +212,9 @@ def test_plain_arrays_are_cut_right_at_once():
 
 def test_an_element_that_is_longer_than_slices_takes_linear_time():
     inner = [{"n": n} for n in range(3000)]
-    text = json.dumps({"images": [], "annotations": [{"n": 1}, {"n": 2, "inner": inner}, {"n": 3}]}).encode()
+    text = json.dumps(
+        {"images": [], "annotations": [{"n": 1}, {"n": 2, "inner": inner}, {"n": 3}]}
+    ).encode()
     document, decoded = Document(text, Path("x.json"), _Any, 100), []
     for key in document.arrays():
 
@@ -160,21 +222,29 @@ def test_an_element_that_is_longer_than_slices_takes_linear_time():
             decoded.append(stop - start)
             return document.decoded(_Element, start, stop)
 
-        numbers = [e.n for _, _, found in document.elements(key, document.cuts(key), attempt) for e in found]
+        numbers = [
+            e.n
+            for _, _, found in document.elements(key, document.cuts(key), attempt)
+            for e in found
+        ]
     assert numbers == [1, 2, 3]
     assert sum(decoded) < 5 * len(text)
 
 
 def test_bytes_of_text_that_is_not_wanted_do_not_matter():
     text = b'{"x\xff": "\xff", "annotations": [{"n": 1, "m\xff": "\xff"}], "images": []}'
-    assert _walked(text, 10) == _whole(text) == {"annotations": [1], "images": [], "categories": None}
+    assert (
+        _walked(text, 10) == _whole(text) == {"annotations": [1], "images": [], "categories": None}
+    )
 
 
 def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
     """Pages of a mapped file count as memory of the process."""
     given, path = [], write(tmp_path / "a.json", _plain(5000))
     monkeypatch.setattr(
-        coco_decoder, "drop", lambda content, start, end: given.append((start, end)) or drop(content, start, end)
+        coco_decoder,
+        "drop",
+        lambda content, start, end: given.append((start, end)) or drop(content, start, end),
     )
     with opened(path) as content:
         document = Document(content, path, _Any, 4096)
@@ -196,17 +266,29 @@ def sources(draw):
             annotation["attributes"] = draw(INNER)
             entry = every[annotation["image_id"]]
             if draw(st.integers(0, 3)) == 0:
-                height, width, area = entry["height"], entry["width"], min(int(annotation["area"]), 16)
-                annotation["segmentation"] = {"counts": [height * width - area, area], "size": [height, width]}
+                height, width, area = (
+                    entry["height"],
+                    entry["width"],
+                    min(int(annotation["area"]), 16),
+                )
+                annotation["segmentation"] = {
+                    "counts": [height * width - area, area],
+                    "size": [height, width],
+                }
                 annotation["area"] = None if draw(st.booleans()) else float(area)
                 annotation["pixels"] = area
         file["more"] = draw(INNER)
     if draw(st.booleans()):
         listed = [*every.values(), image(2**62 + 1)]
-        said = st.fixed_dictionaries({"image_id": st.sampled_from([i["id"] for i in listed]), "caption": AWKWARD})
+        said = st.fixed_dictionaries(
+            {"image_id": st.sampled_from([i["id"] for i in listed]), "caption": AWKWARD}
+        )
         contents["captions"] = [{"images": listed, "annotations": draw(st.lists(said, max_size=9))}]
     texts = {
-        role: [_json(draw, {key: file[key] for key in draw(st.permutations(sorted(file)))}) for file in files]
+        role: [
+            _json(draw, {key: file[key] for key in draw(st.permutations(sorted(file)))})
+            for file in files
+        ]
         for role, files in contents.items()
     }
     return contents, texts
@@ -226,15 +308,23 @@ def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
     for annotation in (a for file in documents for a in file["annotations"] if a["area"] is None):
         annotation["area"] = annotation["pixels"]
     expected, found = naive_areas(documents), areas_of(data)
-    assert {i: set(classes) for i, classes in found.items()} == {i: set(classes) for i, classes in expected.items()}
+    assert {i: set(classes) for i, classes in found.items()} == {
+        i: set(classes) for i, classes in expected.items()
+    }
     for i, classes in expected.items():
         assert found[i] == pytest.approx(classes, abs=1e-12, rel=1e-12)
-    listed = {i["id"]: (i["file_name"], i["width"], i["height"]) for file in documents for i in file["images"]}
+    listed = {
+        i["id"]: (i["file_name"], i["width"], i["height"])
+        for file in documents
+        for i in file["images"]
+    }
     rows = data.images.select("image_id", "file_name", "width", "height").rows()
     assert rows == [(number, *listed[number]) for number in sorted(listed)]
     if "captions" in contents:
         said = [
-            (a["image_id"], a["caption"]) for a in contents["captions"][0]["annotations"] if a["image_id"] in listed
+            (a["image_id"], a["caption"])
+            for a in contents["captions"][0]["annotations"]
+            if a["image_id"] in listed
         ]
         assert data.captions.rows() == sorted(said, key=lambda row: row[0])
 
@@ -256,7 +346,10 @@ def test_a_damaged_file_is_refused_in_the_same_words_wherever_it_is_cut(sample, 
         content = content[:start] + data.draw(DAMAGE) + content[start + 1 :]
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "things.json"), content)
-        said = [_said(lambda s=size: read(CocoReading([path], slice_size=s)).fingerprint) for size in sizes]
+        said = [
+            _said(lambda s=size: read(CocoReading([path], slice_size=s)).fingerprint)
+            for size in sizes
+        ]
     assert len(set(said)) == 1
 
 
@@ -279,11 +372,20 @@ def test_records_are_counted_over_the_whole_array(tmp_path):
         path = write(tmp_path / "instances.json", document)
         for size in (300, 1 << 20):
             for map_ in (map, LocalEngine(2).map):
-                fails(lambda s=size, m=map_: read(CocoReading([path], slice_size=s), map=m), *words, helps=helps)
+                fails(
+                    lambda s=size, m=map_: read(CocoReading([path], slice_size=s), map=m),
+                    *words,
+                    helps=helps,
+                )
 
-    told(lambda d: d["annotations"][431].update(area=-1), "annotation 431 (counted from 0) has area -1")
     told(
-        lambda d: [d["annotations"][k].update(segmentation=None, area=None) for k in (431, 430, 200)],
+        lambda d: d["annotations"][431].update(area=-1),
+        "annotation 431 (counted from 0) has area -1",
+    )
+    told(
+        lambda d: [
+            d["annotations"][k].update(segmentation=None, area=None) for k in (431, 430, 200)
+        ],
         "annotation 200 (counted from 0) has no area",
     )
     told(lambda d: d["annotations"][431].update(image_id=7), "are not listed: 7", "annotation 431")

@@ -18,9 +18,16 @@ PERSON = {"image_id": 0, "category_id": 1, "area": 4.0}
 def _contents(part):
     images = [image(i) for i in PARTS[part]]
     return {
-        f"instances_{part}.json": document(images, [PERSON | {"image_id": i} for i in PARTS[part] if i % 2]),
-        f"stuff_{part}.json": document(images, [ROAD | {"image_id": i} for i in PARTS[part]], STUFF),
-        f"captions_{part}.json": {"images": images, "annotations": [{"image_id": PARTS[part][0], "caption": "a road"}]},
+        f"instances_{part}.json": document(
+            images, [PERSON | {"image_id": i} for i in PARTS[part] if i % 2]
+        ),
+        f"stuff_{part}.json": document(
+            images, [ROAD | {"image_id": i} for i in PARTS[part]], STUFF
+        ),
+        f"captions_{part}.json": {
+            "images": images,
+            "annotations": [{"image_id": PARTS[part][0], "caption": "a road"}],
+        },
     }
 
 
@@ -83,7 +90,10 @@ def test_what_download_leaves_is_read(tmp_path):
 
     from nooch.download import unpack
 
-    for into, roles in (("annotations", ("instances", "captions")), ("stuff_trainval2017", ("stuff",))):
+    for into, roles in (
+        ("annotations", ("instances", "captions")),
+        ("stuff_trainval2017", ("stuff",)),
+    ):
         files = {
             f"annotations/{name}": json.dumps(content).encode()
             for part in PARTS for name, content in _contents(part).items() if name.startswith(roles)
@@ -98,10 +108,16 @@ def test_one_part_alone(tmp_path):
     _lay_images(tmp_path / "images", ["val2017"])
     data = read_coco_stuff(tmp_path)
     assert areas_of(data) == {i: WHOLE[i] for i in (4, 5)}
-    assert data.provenance["notes"][0] == "instances_train2017.json is not there: train2017 is left out"
+    assert (
+        data.provenance["notes"][0]
+        == "instances_train2017.json is not there: train2017 is left out"
+    )
     # stuff and captions of the other part make no images
     for role in ("stuff", "captions"):
-        write(tmp_path / "annotations" / f"{role}_train2017.json", _contents("train2017")[f"{role}_train2017.json"])
+        write(
+            tmp_path / "annotations" / f"{role}_train2017.json",
+            _contents("train2017")[f"{role}_train2017.json"],
+        )
     assert areas_of(read_coco_stuff(tmp_path)) == {i: WHOLE[i] for i in (4, 5)}
 
 
@@ -118,7 +134,9 @@ def test_images_elsewhere_or_nowhere(tmp_path):
     _lay(tmp_path / "root")
     assert read_coco_stuff(tmp_path / "root").image_root is None
     _lay_images(tmp_path / "mine")
-    assert read_coco_stuff(tmp_path / "root", images=tmp_path / "mine").image_root == str(tmp_path / "mine")
+    assert read_coco_stuff(tmp_path / "root", images=tmp_path / "mine").image_root == str(
+        tmp_path / "mine"
+    )
     # a folder of images without parts
     (tmp_path / "root" / "images").mkdir()
     assert find_coco(tmp_path / "root").images == tmp_path / "root" / "images"
@@ -136,7 +154,9 @@ def test_copies_are_one_file_and_others_are_refused(tmp_path):
     shutil.copytree(tmp_path / "annotations", tmp_path / "dataset" / "annotations")
     (tmp_path / "coco").mkdir()
     (tmp_path / "coco" / "annotations").symlink_to(tmp_path / "annotations")
-    assert find_coco(tmp_path).things == [tmp_path / "annotations" / f"instances_{p}.json" for p in PARTS]
+    assert find_coco(tmp_path).things == [
+        tmp_path / "annotations" / f"instances_{p}.json" for p in PARTS
+    ]
     write(tmp_path / "dataset" / "annotations" / "stuff_val2017.json", {})
     text = fails(lambda: find_coco(tmp_path), "differs from", "which of them is meant")
     for folder in ("annotations", "dataset/annotations"):
@@ -145,7 +165,10 @@ def test_copies_are_one_file_and_others_are_refused(tmp_path):
 
 def test_nothing_is_there(tmp_path):
     fails(lambda: find_coco(tmp_path / "none"), "no such folder")
-    text = fails(lambda: find_coco(tmp_path), "neither of instances_train2017.json, instances_val2017.json is there")
+    text = fails(
+        lambda: find_coco(tmp_path),
+        "neither of instances_train2017.json, instances_val2017.json is there",
+    )
     for place in ("annotations", "stuff_trainval2017", "dataset/annotations", "coco/annotations"):
         assert place in text
     assert f"nooch download coco-stuff {tmp_path}" in text
@@ -153,7 +176,11 @@ def test_nothing_is_there(tmp_path):
 
 def test_stuff_is_missing(tmp_path):
     _lay(tmp_path, stuff="-")
-    text = fails(lambda: find_coco(tmp_path), "stuff_train2017.json, stuff_val2017.json is there", "looked for in")
+    text = fails(
+        lambda: find_coco(tmp_path),
+        "stuff_train2017.json, stuff_val2017.json is there",
+        "looked for in",
+    )
     assert "pixel maps in stuffthingmaps/train2017" in text
     write(tmp_path / "stuff_train2017.json", _contents("train2017")["stuff_train2017.json"])
     fails(lambda: find_coco(tmp_path), "stuff_val2017.json is not there")

@@ -18,7 +18,10 @@ from nooch.readers.table_reader import Columns
 
 
 def _coco(folder):
-    annotations = [{"image_id": 2, "category_id": 3, "area": 4.0}, {"image_id": 1, "category_id": 1, "area": 0.0}]
+    annotations = [
+        {"image_id": 2, "category_id": 3, "area": 4.0},
+        {"image_id": 1, "category_id": 1, "area": 0.0},
+    ]
     content = document([image(2), image(1, file_name="sub/1.jpg")], annotations)
     return [[write(folder / "in.json", content)]], {}
 
@@ -46,7 +49,13 @@ def _long_table(folder):
 
 
 # name -> folder to write an input to -> arguments of the reader
-EXAMPLES = {"coco": _coco, "label-maps": _label_maps, "boxes": _boxes, "table": _table, "long-table": _long_table}
+EXAMPLES = {
+    "coco": _coco,
+    "label-maps": _label_maps,
+    "boxes": _boxes,
+    "table": _table,
+    "long-table": _long_table,
+}
 
 
 def _reader(name):
@@ -91,7 +100,11 @@ def test_its_dataset_is_the_same_after_a_round_trip_and_a_second_reading(example
     reader, arguments, options = example
     data = reader(*arguments, **options)
     save_dataset(data, tmp_path / "kept")
-    assert load_dataset(tmp_path / "kept").fingerprint == data.fingerprint == reader(*arguments, **options).fingerprint
+    assert (
+        load_dataset(tmp_path / "kept").fingerprint
+        == data.fingerprint
+        == reader(*arguments, **options).fingerprint
+    )
 
 
 def test_it_changes_nothing_that_it_reads(example, tmp_path):
@@ -101,7 +114,9 @@ def test_it_changes_nothing_that_it_reads(example, tmp_path):
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize("name", [n for n in READERS if "map" in inspect.signature(_reader(n)).parameters])
+@pytest.mark.parametrize(
+    "name", [n for n in READERS if "map" in inspect.signature(_reader(n)).parameters]
+)
 def test_any_engine_can_run_it(name, tmp_path):
     reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
     alone = reader(*arguments, **options)

@@ -30,7 +30,9 @@ def started(monkeypatch):
     """Programs that Pillow would have started for an EPS file."""
     calls = []
     monkeypatch.setattr(
-        EpsImagePlugin, "Ghostscript", lambda *args, **_: calls.append(args) or Image.new("RGB", (8, 8)).im
+        EpsImagePlugin,
+        "Ghostscript",
+        lambda *args, **_: calls.append(args) or Image.new("RGB", (8, 8)).im,
     )
     return calls
 
@@ -44,7 +46,9 @@ def _composed(path):
     bird, mask = Image.new("RGB", (8, 8)), Image.new("L", (8, 8))
     bird.save(path.parent / "bird.png")
     mask.save(path.parent / "mask.png")
-    montage = composing.Montage(path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg")
+    montage = composing.Montage(
+        path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg"
+    )
     broken = composing._compose_batch(composing._Batch([montage], 90))
     assert not (path.parent / "made.jpg").exists()
     raise InputError(broken[0])
@@ -108,7 +112,9 @@ def test_a_bomb_is_refused_where_pillow_would_only_warn(read, tmp_path, side):
 def test_a_limit_that_the_user_sets_is_the_limit(tmp_path, monkeypatch):
     Image.new("L", (40, 40)).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1599)
-    with pytest.raises(Image.DecompressionBombError, match="has 40 x 40 pixels, more than the 1,599"):
+    with pytest.raises(
+        Image.DecompressionBombError, match="has 40 x 40 pixels, more than the 1,599"
+    ):
         _plain(tmp_path / "a.png")
     for enough in (1600, None):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", enough)
@@ -129,10 +135,18 @@ def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
     Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / f"a{ending}")
     assert _counted(tmp_path / f"a{ending}")[0] == (8, 6)
     Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
-    fails(lambda: _counted(tmp_path / "map.jpg"), f"cannot identify image file as {', '.join(LABEL_MAPS)}", helps=False)
+    fails(
+        lambda: _counted(tmp_path / "map.jpg"),
+        f"cannot identify image file as {', '.join(LABEL_MAPS)}",
+        helps=False,
+    )
 
 
 def test_nothing_else_opens_images():
     source = Path(opening.__file__).parents[1]
-    found = [str(p.relative_to(source)) for p in source.rglob("*.py") if "Image.open(" in p.read_text(encoding="utf-8")]
+    found = [
+        str(p.relative_to(source))
+        for p in source.rglob("*.py")
+        if "Image.open(" in p.read_text(encoding="utf-8")
+    ]
     assert found == ["readers/opening.py"]

@@ -21,7 +21,9 @@ NAMES = {0: "sky", 3: "road", 7: "fire hydrant", 200: "car"}
 
 
 def _classes(folder, names=None):
-    return write(folder / "classes.txt", "".join(f"{v} {name}\n" for v, name in (names or NAMES).items()))
+    return write(
+        folder / "classes.txt", "".join(f"{v} {name}\n" for v, name in (names or NAMES).items())
+    )
 
 
 def _save(folder, name, pixels):
@@ -37,7 +39,9 @@ def maps(draw):
     ids = draw(st.sets(st.integers(0, 10**6), min_size=1, max_size=5))
     values = st.sampled_from([*NAMES, 255])
     return {
-        i: np.array(draw(st.lists(st.lists(values, min_size=w, max_size=w), min_size=1, max_size=6)), kind)
+        i: np.array(
+            draw(st.lists(st.lists(values, min_size=w, max_size=w), min_size=1, max_size=6)), kind
+        )
         for i, w in ((i, draw(st.integers(1, 6))) for i in ids)
     }
 
@@ -55,7 +59,9 @@ def test_areas_are_counts_and_add_up_to_one_with_the_void(images):
     for i, pixels in images.items():
         counts = Counter(pixels.ravel().tolist())
         void = counts.pop(255, 0) / pixels.size
-        assert found[i] == {NAMES[v].replace(" ", "_"): count / pixels.size for v, count in counts.items()}
+        assert found[i] == {
+            NAMES[v].replace(" ", "_"): count / pixels.size for v, count in counts.items()
+        }
         assert sum(found[i].values()) + void == pytest.approx(1, abs=1e-12)
     sizes = {i: (w, h) for i, w, h in data.images.select("image_id", "width", "height").rows()}
     assert sizes == {i: pixels.shape[::-1] for i, pixels in images.items()}
@@ -117,7 +123,16 @@ def test_a_void_value_that_is_listed_is_no_class(tmp_path):
     assert data.provenance["void"] == [0]
 
 
-NOT_ANNOTATED = ["void", "unknown", "Unlabelled", "unlabeled", "unannotated", "ignore", "ignore label", "void/unknown"]
+NOT_ANNOTATED = [
+    "void",
+    "unknown",
+    "Unlabelled",
+    "unlabeled",
+    "unannotated",
+    "ignore",
+    "ignore label",
+    "void/unknown",
+]
 NOT_ANNOTATED += ["other (void)", "rest [Unlabeled]"]
 
 
@@ -139,7 +154,9 @@ def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name)
 def test_names_by_position_are_checked_too(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
     listed = write(tmp_path / "classes.txt", "unlabeled\nsky\nvoid\n")
-    fails(lambda: read_label_maps(tmp_path / "maps", listed), "`void` 0 `void` 2", kind=ParameterError)
+    fails(
+        lambda: read_label_maps(tmp_path / "maps", listed), "`void` 0 `void` 2", kind=ParameterError
+    )
     assert read_label_maps(tmp_path / "maps", listed, void=[0, 2]).classes == ("sky",)
 
 
@@ -148,14 +165,25 @@ def test_images_are_found_by_the_name_of_the_map_without_its_suffix(tmp_path):
     for name in ("a/x1_labelIds.png", "b/x2_labelIds.png", "a/x1_color.png"):
         _save((tmp_path / "maps" / name).parent, Path(name).name, pixels)
     write(tmp_path / "pictures" / "train" / "x1.jpg", "")
-    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures", suffix="_labelIds")
-    assert data.images.select("image_id", "file_name").rows() == [("x1", "train/x1.jpg"), ("x2", None)]
-    assert data.provenance["notes"] == [f"1 of 2 maps have no image below {tmp_path / 'pictures'}: x2"]
+    data = read_label_maps(
+        tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures", suffix="_labelIds"
+    )
+    assert data.images.select("image_id", "file_name").rows() == [
+        ("x1", "train/x1.jpg"),
+        ("x2", None),
+    ]
+    assert data.provenance["notes"] == [
+        f"1 of 2 maps have no image below {tmp_path / 'pictures'}: x2"
+    ]
 
 
 def test_processes_and_folders_of_another_order_give_the_same(tmp_path):
     for i in range(130):
-        _save(tmp_path / "maps" / str(i % 3), f"{i}.png", np.array([[0, 3, 7, i % 2]], np.uint8) % 2 * 3)
+        _save(
+            tmp_path / "maps" / str(i % 3),
+            f"{i}.png",
+            np.array([[0, 3, 7, i % 2]], np.uint8) % 2 * 3,
+        )
     classes = _classes(tmp_path)
     assert (
         read_label_maps(tmp_path / "maps", classes, map=LocalEngine(2).map).fingerprint
@@ -173,7 +201,9 @@ def test_maps_that_cannot_be_read(tmp_path):
     folder.mkdir()
     fails(read, str(folder), "holds no label maps", ".png")
     _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
-    fails(read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "`void`")
+    fails(
+        read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "`void`"
+    )
     _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
     fails(read, "1.png", "is a RGB image", "one channel")
     _save(folder, "1.png", np.zeros((2, 2), np.uint8))
@@ -188,7 +218,9 @@ def test_damaged_maps_are_refused_by_name_and_never_miscounted(tmp_path):
     whole = areas_of(read_label_maps(folder, classes))
     content = (folder / "1.png").read_bytes()
     cut = [content[:keep] for keep in range(0, len(content), 7)]
-    flipped = [content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :] for i in range(len(content))]
+    flipped = [
+        content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :] for i in range(len(content))
+    ]
     refused = 0
     for damaged in (*cut, *flipped):
         (folder / "1.png").write_bytes(damaged)
@@ -265,20 +297,29 @@ def test_genuine_pixel_maps_of_stuff(shared_data):
         with Image.open(path) as image:
             counts = Counter(np.asarray(image).ravel().tolist())
         size = sum(counts.values())
-        expected = {MAP_VALUES["pixelmaps"][v]: n / size for v, n in counts.items() if v not in (0, 183)}
+        expected = {
+            MAP_VALUES["pixelmaps"][v]: n / size for v, n in counts.items() if v not in (0, 183)
+        }
         assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
 
 
 def test_msrc(shared_data, tmp_path):
     folder = shared_data / "msrc-v2"
-    data = read_label_maps(folder / "labels", folder / "classes.txt", void=[0], images=folder / "images")
+    data = read_label_maps(
+        folder / "labels", folder / "classes.txt", void=[0], images=folder / "images"
+    )
     assert len(data) == 591
     assert len(data.classes) == 23
     assert data.images["file_name"].null_count() == 0
     assert data.images["image_id"].to_list() == sorted(data.images["image_id"].to_list())
     # without void, every pixel of an image has a class
     listed = folder / "classes.txt"
-    fails(lambda: read_label_maps(folder / "labels", listed), "0 'void'", "`void` 0", kind=ParameterError)
+    fails(
+        lambda: read_label_maps(folder / "labels", listed),
+        "0 'void'",
+        "`void` 0",
+        kind=ParameterError,
+    )
     text = listed.read_text().replace("0 void", "0 nothing")
     whole = read_label_maps(folder / "labels", write(tmp_path / "classes.txt", text))
     assert len(whole.classes) == 24

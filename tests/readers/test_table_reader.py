@@ -19,24 +19,32 @@ def _classes(data):
 
 
 def _wide(folder, text, labels=("y",), **columns):
-    return read_table_of_images(write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), labels)
+    return read_table_of_images(
+        write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), labels
+    )
 
 
 def _long(folder, text, area="area", **columns):
-    return read_long_table(write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), "class", area)
+    return read_long_table(
+        write(folder / "table.csv", text), Columns(**{"id": "id", **columns}), "class", area
+    )
 
 
 # a row for each image
 
 
-@pytest.mark.parametrize(("no", "yes"), [("0", "1"), ("false", "true"), ("False", "True"), ("-1", "1"), ("0.0", "1.0")])
+@pytest.mark.parametrize(
+    ("no", "yes"), [("0", "1"), ("false", "true"), ("False", "True"), ("-1", "1"), ("0.0", "1.0")]
+)
 def test_a_label_of_two_values_is_one_class_called_after_the_column(tmp_path, no, yes):
     data = _wide(tmp_path, f"id,land bird\n2,{yes}\n1,{no}\n3,{yes}\n", ["land bird"])
     assert data.classes == ("land_bird",)
     assert data.labels("land_bird").tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize(("value", "present"), [("0", False), ("1", True), ("false", False), ("-1", False)])
+@pytest.mark.parametrize(
+    ("value", "present"), [("0", False), ("1", True), ("false", False), ("-1", False)]
+)
 def test_a_label_that_never_changes_is_still_a_class(tmp_path, value, present):
     assert _wide(tmp_path, f"id,y\n1,{value}\n2,{value}\n").labels("y").tolist() == [present] * 2
 
@@ -44,7 +52,11 @@ def test_a_label_that_never_changes_is_still_a_class(tmp_path, value, present):
 def test_any_other_label_is_a_class_for_each_value(tmp_path):
     data = _wide(tmp_path, "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n", ["animal", "n"])
     assert data.classes == ("animal=cat", "animal=wild_dog", "n=0", "n=1", "n=2")
-    assert _classes(data) == {1: {"animal=cat", "n=0"}, 2: {"animal=wild_dog", "n=1"}, 3: {"animal=cat", "n=2"}}
+    assert _classes(data) == {
+        1: {"animal=cat", "n=0"},
+        2: {"animal=wild_dog", "n=1"},
+        3: {"animal=cat", "n=2"},
+    }
 
 
 def test_areas_are_unknown_and_ce_says_so(tmp_path):
@@ -77,7 +89,9 @@ def test_text_ids_of_parquet_are_taken_as_in_csv(tmp_path):
 
 def test_columns_become_what_they_are_said_to_be(tmp_path):
     text = "id,path,y,fold,place,weight,width,height\n2,a/2.jpg,1,0,sea,0.5,30,20\n1,a/1.jpg,0,2,land,,40,20\n"
-    data = _wide(tmp_path, text, file_name="path", split="fold", split_values={"0": "train", "2": "test"})
+    data = _wide(
+        tmp_path, text, file_name="path", split="fold", split_values={"0": "train", "2": "test"}
+    )
     assert data.images.to_dicts() == [
         {"image_id": 1, "file_name": "a/1.jpg", "width": 40, "height": 20, "split": "test", "path": "a/1.jpg", "place": "land", "weight": None},
         {"image_id": 2, "file_name": "a/2.jpg", "width": 30, "height": 20, "split": "train", "path": "a/2.jpg", "place": "sea", "weight": 0.5},
@@ -89,7 +103,9 @@ def test_columns_become_what_they_are_said_to_be(tmp_path):
 
 
 def test_a_column_called_file_name_may_be_the_file_name(tmp_path):
-    data = _wide(tmp_path, "image_id,file_name,y\n1,a.jpg,1\n", id="image_id", file_name="file_name")
+    data = _wide(
+        tmp_path, "image_id,file_name,y\n1,a.jpg,1\n", id="image_id", file_name="file_name"
+    )
     assert data.images["file_name"].to_list() == ["a.jpg"]
     assert data.attributes == ()
 
@@ -128,7 +144,8 @@ def test_kinds_of_tables(tmp_path, kind):
 
 def test_lists_and_records_may_be_attributes(tmp_path):
     path = write(
-        tmp_path / "t.jsonl", '{"id":1,"y":1,"tags":["a","b"],"at":{"x":1}}\n{"id":2,"y":0,"tags":[],"at":{"x":2}}\n'
+        tmp_path / "t.jsonl",
+        '{"id":1,"y":1,"tags":["a","b"],"at":{"x":1}}\n{"id":2,"y":0,"tags":[],"at":{"x":2}}\n',
     )
     data = read_table_of_images(path, Columns("id"), ["y"])
     assert data.attributes == ("tags", "at")
@@ -167,7 +184,13 @@ WIDE = {
 def test_tables_that_are_refused(tmp_path, case):
     text, columns, *parts = WIDE[case]
     helps = case not in {"no row", "an empty file", "a ragged file", "no id"}
-    fails(lambda: _wide(tmp_path, text, **columns), "table.csv", *parts, kind=(InputError, ParameterError), helps=helps)
+    fails(
+        lambda: _wide(tmp_path, text, **columns),
+        "table.csv",
+        *parts,
+        kind=(InputError, ParameterError),
+        helps=helps,
+    )
 
 
 def test_sizes_that_are_refused(tmp_path):
@@ -187,12 +210,18 @@ def test_sizes_that_are_refused(tmp_path):
 
 def test_arguments_that_are_refused(tmp_path):
     fails(
-        lambda: _wide(tmp_path, "id,y\n1,1\n", []), "no label column was given", "id, y", "`label`", kind=ParameterError
+        lambda: _wide(tmp_path, "id,y\n1,1\n", []),
+        "no label column was given",
+        "id, y",
+        "`label`",
+        kind=ParameterError,
     )
     fails(lambda: _wide(tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
     text = "id,y,s\n1,1,0\n"
     fails(
-        lambda: _wide(tmp_path, text, split="s", split_values={"0": "night"}), "night is no split", kind=ParameterError
+        lambda: _wide(tmp_path, text, split="s", split_values={"0": "night"}),
+        "night is no split",
+        kind=ParameterError,
     )
 
 
@@ -223,7 +252,9 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
     if content is not None:
         write(path, content)
     given = path.parent if name.startswith("folder") else path
-    fails(lambda: read_table_of_images(given, Columns("id"), ["y"]), str(given), message, helps=False)
+    fails(
+        lambda: read_table_of_images(given, Columns("id"), ["y"]), str(given), message, helps=False
+    )
 
 
 def test_parts_must_have_the_same_columns(tmp_path):
@@ -239,9 +270,7 @@ def test_parts_must_have_the_same_columns(tmp_path):
 
 
 def test_long_tables_add_up(tmp_path):
-    text = (
-        "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n2, fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"
-    )
+    text = "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n2, fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"
     data = _long(tmp_path, text)
     assert areas_of(data) == {1: {"cat": 0.0}, 2: {"fire_hydrant": 0.75, "cat": 1.5}, 3: {}}
     assert data.images["place"].to_list() == ["land", "sea", "sea"]
@@ -265,7 +294,10 @@ def test_a_table_without_any_class_has_images(tmp_path):
 
 
 def test_long_tables_of_numbers_as_classes_and_text_as_ids(tmp_path):
-    assert areas_of(_long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")) == {"a": {"12": 1.0}, "b": {"3": 0.5}}
+    assert areas_of(_long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")) == {
+        "a": {"12": 1.0},
+        "b": {"3": 0.5},
+    }
 
 
 def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_path):
@@ -282,7 +314,11 @@ def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_pat
 LONG = {
     "no column of classes": ("id,area\n1,0.5\n", "'class' is no column of"),
     "no column of areas": ("id,class\n1,a\n", "'area' is no column of"),
-    "a negative area": ("id,class,area\n1,a,0.5\n1,b,-0.5\n", "row 2 has area -0.5", "fractions of the image"),
+    "a negative area": (
+        "id,class,area\n1,a,0.5\n1,b,-0.5\n",
+        "row 2 has area -0.5",
+        "fractions of the image",
+    ),
     "an infinite area": ("id,class,area\n1,a,inf\n", "row 1 has area inf"),
     "an area in words": ("id,class,area\n1,a,big\n", "column area holds String", "numbers"),
     "no id": ("id,class,area\n,a,0.5\n1,a,0.5\n", "1 rows have no id"),
@@ -297,7 +333,13 @@ LONG = {
 @pytest.mark.parametrize("case", LONG)
 def test_long_tables_that_are_refused(tmp_path, case):
     text, *parts = LONG[case]
-    fails(lambda: _long(tmp_path, text), "table.csv", *parts, kind=(InputError, ParameterError), helps=case != "no id")
+    fails(
+        lambda: _long(tmp_path, text),
+        "table.csv",
+        *parts,
+        kind=(InputError, ParameterError),
+        helps=case != "no id",
+    )
 
 
 def test_splits_of_a_long_table_must_be_the_same_in_every_row_of_an_image(tmp_path):

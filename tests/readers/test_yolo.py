@@ -47,8 +47,15 @@ AREAS = {1: {"person": 0.25}, 2: {}, 3: {}, 4: {"fire_hydrant": 1.0}, 5: {}}
 @pytest.mark.parametrize("source", ["the folder", "the file"])
 def test_names_splits_and_images_without_a_label_file(tmp_path, yaml, source):
     file = _dataset(tmp_path / "d", yaml)
-    write(tmp_path / "d" / "train.txt", "./images/train/1.jpg\nimages/train/2.jpg\n\n./images/train/3.jpg\n")
-    data = read_boxes(file, "yolo") if source == "the file" else read_boxes(file.parent, "yolo", classes=file)
+    write(
+        tmp_path / "d" / "train.txt",
+        "./images/train/1.jpg\nimages/train/2.jpg\n\n./images/train/3.jpg\n",
+    )
+    data = (
+        read_boxes(file, "yolo")
+        if source == "the file"
+        else read_boxes(file.parent, "yolo", classes=file)
+    )
     assert data.classes == ("person", "fire_hydrant")
     assert areas_of(data) == AREAS
     assert _splits(data) == {1: "train", 2: "train", 3: "train", 4: "valid", 5: "valid"}
@@ -68,7 +75,12 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     # beside a folder it has none: the folder that was given stands for it
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
-    fails(lambda: read_boxes(file, "yolo"), "data.yml, path", "nowhere is no folder", "the file as classes")
+    fails(
+        lambda: read_boxes(file, "yolo"),
+        "data.yml, path",
+        "nowhere is no folder",
+        "the file as classes",
+    )
     file = write(file, TRAIN + NAMES)
     fails(lambda: read_boxes(file, "yolo"), "names no images that are there", "correct path:")
     fails(lambda: read_boxes(write(file, NAMES), "yolo"), "names no images that are there")
@@ -87,7 +99,9 @@ def test_labels_lie_where_images_is_last_or_next_to_the_image(tmp_path):
 
 
 def test_names_alone_for_a_folder_of_labels(tmp_path):
-    file = _dataset(tmp_path, TRAIN + "names: {0: person, 5: fire hydrant}\n", labels={"train/1": "5 .5 .5 1 1"})
+    file = _dataset(
+        tmp_path, TRAIN + "names: {0: person, 5: fire hydrant}\n", labels={"train/1": "5 .5 .5 1 1"}
+    )
     data = read_boxes(tmp_path / "labels", "yolo", classes=file)
     assert areas_of(data) == {1: {"fire_hydrant": 1.0}}
     assert data.images["split"].to_list() == ["all"]
@@ -99,7 +113,11 @@ def test_names_alone_for_a_folder_of_labels(tmp_path):
     more = read_boxes(tmp_path / "labels", "yolo", classes=file, images=tmp_path / "images")
     assert areas_of(more) == {1: {"fire_hydrant": 1.0}, 2: {}, 3: {}, 4: {}, 5: {}}
     write(tmp_path / "labels" / "2.txt", "3 .5 .5 1 1")
-    fails(lambda: read_boxes(tmp_path / "labels", "yolo", classes=file), "class 3 has no name", "0, 5, as data.yaml")
+    fails(
+        lambda: read_boxes(tmp_path / "labels", "yolo", classes=file),
+        "class 3 has no name",
+        "0, 5, as data.yaml",
+    )
 
 
 def test_a_folder_that_holds_images_is_their_folder(tmp_path):
@@ -148,7 +166,11 @@ def test_files_that_are_refused(tmp_path, case, source):
     write(tmp_path / "outside" / "9.jpg", "")
     write(tmp_path / "d" / "bare" / "9.jpg", "")
     (tmp_path / "d" / "link").symlink_to(tmp_path / "outside")
-    for name, line in (("out", "./../outside/9.jpg"), ("linked", "link/9.jpg"), ("labels", "labels/train/1.txt")):
+    for name, line in (
+        ("out", "./../outside/9.jpg"),
+        ("linked", "link/9.jpg"),
+        ("labels", "labels/train/1.txt"),
+    ):
         write(tmp_path / "d" / f"{name}.txt", line)
     write(tmp_path / "d" / "gone.txt", "images/train/1.jpg\nimages/train/99.jpg\n")
     read = (
@@ -163,7 +185,9 @@ def test_labels_that_are_links_out_of_the_folder_are_refused(tmp_path):
     file = _dataset(tmp_path / "d", TRAIN + NAMES)
     write(tmp_path / "secret.txt", "0 .5 .5 1 1")
     (tmp_path / "d" / "labels" / "train" / "3.txt").symlink_to(tmp_path / "secret.txt")
-    fails(lambda: read_boxes(file, "yolo"), "label files lead out of the folder", "labels/train/3.txt")
+    fails(
+        lambda: read_boxes(file, "yolo"), "label files lead out of the folder", "labels/train/3.txt"
+    )
 
 
 def test_a_label_file_may_lack_its_image(tmp_path):
@@ -176,27 +200,65 @@ def test_a_label_file_may_lack_its_image(tmp_path):
 
 def test_what_the_file_says_is_not_given_again(tmp_path):
     file = _dataset(tmp_path, TRAIN + NAMES)
-    fails(lambda: read_boxes(file, "yolo", images=tmp_path), "leave classes and images out", kind=ParameterError)
-    fails(lambda: read_boxes(file, "yolo", classes=file), "leave classes and images out", kind=ParameterError)
-    fails(lambda: read_boxes(tmp_path, "yolo", classes=file, images=tmp_path), "leave images out", kind=ParameterError)
+    fails(
+        lambda: read_boxes(file, "yolo", images=tmp_path),
+        "leave classes and images out",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: read_boxes(file, "yolo", classes=file),
+        "leave classes and images out",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: read_boxes(tmp_path, "yolo", classes=file, images=tmp_path),
+        "leave images out",
+        kind=ParameterError,
+    )
 
 
 def test_a_file_of_aliases_is_harmless(tmp_path):
     bomb = "a: &a [x, x]\n" + "".join(
-        f"{c}: &{c} [*{p}, *{p}]\n" for p, c in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
+        f"{c}: &{c} [*{p}, *{p}]\n"
+        for p, c in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
     )
     fails(lambda: read_yolo_data(write(tmp_path / "data.yaml", bomb + "names: *u\n")), "is no text")
 
 
 def test_as_typed(run_cli, tmp_path):
     file = _dataset(tmp_path / "d", TRAIN + NAMES)
-    done = run_cli("import", "boxes", tmp_path / "d", "--format", "yolo", "--classes", file, tmp_path / "out", "--json")
+    done = run_cli(
+        "import",
+        "boxes",
+        tmp_path / "d",
+        "--format",
+        "yolo",
+        "--classes",
+        file,
+        tmp_path / "out",
+        "--json",
+    )
     assert done.code == 0, done.err
-    assert done.json["splits"] == {"train": 3, "valid": 2, "test": 0} or done.json["splits"] == {"train": 3, "valid": 2}
+    assert done.json["splits"] == {"train": 3, "valid": 2, "test": 0} or done.json["splits"] == {
+        "train": 3,
+        "valid": 2,
+    }
     assert done.json["classes"] == 2
     assert "note: 2 of 5 images have no label file" in done.err
-    again = run_cli("import", "boxes", file, "--format", "yolo", tmp_path / "again", "--split", "40/40/20", "--json")
+    again = run_cli(
+        "import",
+        "boxes",
+        file,
+        "--format",
+        "yolo",
+        tmp_path / "again",
+        "--split",
+        "40/40/20",
+        "--json",
+    )
     assert again.json["splits"] == {"train": 2, "valid": 2, "test": 1}
     assert (
-        load_dataset(tmp_path / "out").classes == load_dataset(tmp_path / "again").classes == ("person", "fire_hydrant")
+        load_dataset(tmp_path / "out").classes
+        == load_dataset(tmp_path / "again").classes
+        == ("person", "fire_hydrant")
     )

@@ -24,7 +24,9 @@ SUBSETS = ("all", "hard", "easy")
 
 def test_three_methods_on_two_tasks(shared_data, tmp_path):
     source = shared_data / "msrc-v2"
-    data = nooch.read_label_maps(source / "labels", source / "classes.txt", void=[0], images=source / "images")
+    data = nooch.read_label_maps(
+        source / "labels", source / "classes.txt", void=[0], images=source / "images"
+    )
     data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     pixels = build_pixels(data, tmp_path / "pixels", size=SIZE)
@@ -49,7 +51,10 @@ def test_three_methods_on_two_tasks(shared_data, tmp_path):
     rows = scores.table.filter(metric="auc", split="test", criterion="ce").filter(
         pl.col("cue").is_null(), pl.col("task").is_in(list(CUES))
     )
-    erm = {subset: _mean(rows.filter(pl.col("run").str.starts_with("erm"), subset=subset)) for subset in SUBSETS}
+    erm = {
+        subset: _mean(rows.filter(pl.col("run").str.starts_with("erm"), subset=subset))
+        for subset in SUBSETS
+    }
     assert rows.filter(subset="all")["value"].null_count() == 0
     assert erm["all"] > 0.85, erm
     # the others see few images of the rare environments: they learn, and are not held to more

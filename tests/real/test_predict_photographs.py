@@ -32,7 +32,9 @@ def predicted(shared_data, data, suite, tasks):
 
 def test_msrc(shared_data):
     source = shared_data / "msrc-v2"
-    data = nooch.read_label_maps(source / "labels", source / "classes.txt", void=[0], images=source / "images")
+    data = nooch.read_label_maps(
+        source / "labels", source / "classes.txt", void=[0], images=source / "images"
+    )
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=MSRC)}, tasks=list(MSRC))
     scores = predicted(shared_data, data, suite, list(MSRC))
     for task in MSRC:
@@ -51,12 +53,18 @@ def test_coco(shared_data):
     data = nooch.read_coco([real / part for part in parts], [], [], images=real)
     from nooch.models.task_maps import read_task_map
 
-    tasks = [name for name in data.classes if name in read_task_map("imagenet") and data.labels(name).sum() >= FEW]
+    tasks = [
+        name
+        for name in data.classes
+        if name in read_task_map("imagenet") and data.labels(name).sum() >= FEW
+    ]
     suite = nooch.find(data, {"ce": nooch.CE()}, tasks=tasks)
     tasks = [task for task in tasks if ("ce", task, "all") in suite.keys]
     assert len(tasks) == 22
     scores = predicted(shared_data, data, suite, tasks)
-    mean = {subset: scores.value("auc", subset, task="average") for subset in ("all", "easy", "hard")}
+    mean = {
+        subset: scores.value("auc", subset, task="average") for subset in ("all", "easy", "hard")
+    }
     assert mean["all"] > 0.7
     assert mean["easy"] > 0.75
     # what it answers hangs on context, though it has seen neither these tasks nor these sets

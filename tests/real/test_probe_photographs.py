@@ -37,10 +37,14 @@ def collected(shared_data, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("msrc")
     source = shared_data / "msrc-v2"
-    data = nooch.read_label_maps(source / "labels", source / "classes.txt", void=[0], images=source / "images")
+    data = nooch.read_label_maps(
+        source / "labels", source / "classes.txt", void=[0], images=source / "images"
+    )
     data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
-    backbone = load_backbone(shared_data / "backbones" / "mobilenet_v1_0.75_224", size=SIZE, device="cpu")
+    backbone = load_backbone(
+        shared_data / "backbones" / "mobilenet_v1_0.75_224", size=SIZE, device="cpu"
+    )
     features = extract_features(data, backbone, folder / "features")
     config = read_config({"epochs": 40})
     plan = plan_bench(data, suite, features, config)
@@ -84,7 +88,9 @@ def test_all_settings_train_stably_at_the_default_rate(collected):
     for method in ("erm", "focal"):
         assert max(ratios[method]) < 1, method
     marked = collected[0].table.select("run", "task", "worse_than_constant").unique()
-    assert marked["worse_than_constant"].sum() == sum(record.worse_than_constant for record in collected[2])
+    assert marked["worse_than_constant"].sum() == sum(
+        record.worse_than_constant for record in collected[2]
+    )
 
 
 def test_heads_on_real_features_tell_objects(collected):

@@ -35,7 +35,18 @@ def test_tables_and_statements_of_real_runs(runs, run_cli):
     base = [runs / "runs", "--suite", runs / "suite"]
     out = runs / "tables.parquet"
     done = run_cli(
-        "results", *base, "--like", "all", "--compare", "paper", "--paired", "erm", "--bootstrap", 100, "--out", out
+        "results",
+        *base,
+        "--like",
+        "all",
+        "--compare",
+        "paper",
+        "--paired",
+        "erm",
+        "--bootstrap",
+        100,
+        "--out",
+        out,
     )
     assert done.code == 0, done.err
     assert "no results under gist" in done.err
@@ -44,7 +55,10 @@ def test_tables_and_statements_of_real_runs(runs, run_cli):
     assert set(cells["table"]) == {f"table{n}" for n in (3, *range(9, 19))}
     assert set(cells["task"]) == {*TASKS, "average"}
     assert cells["n_seeds"].unique().to_list() == [3]
-    averages = {(t, m): v for t, m, v in cells.filter(task="average").select("table", "method", "mean").iter_rows()}
+    averages = {
+        (t, m): v
+        for t, m, v in cells.filter(task="average").select("table", "method", "mean").iter_rows()
+    }
     # hard images are harder, for every method; environments help on them by AUC and cost on easy ones
     for method in cells["method"].unique():
         assert averages["table9", method] < averages["table10", method] - 0.03, method
@@ -57,7 +71,12 @@ def test_tables_and_statements_of_real_runs(runs, run_cli):
     assert differences.filter(task="average", metric="auc", subset="hard").height == 8
 
     found = {f["name"]: f for f in run_cli("statements", *base, "--format", "json").json}
-    for name in ("environments-lead-gist", "gist-is-harder", "lead-shrinks-under-gist", "waterbirds-lead-larger"):
+    for name in (
+        "environments-lead-gist",
+        "gist-is-harder",
+        "lead-shrinks-under-gist",
+        "waterbirds-lead-larger",
+    ):
         assert found[name]["verdict"] == "cannot be said"
         assert "no results under" in found[name]["checks"][0]["numbers"]
     # GDRO's are calibrated worst

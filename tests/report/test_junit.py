@@ -27,7 +27,11 @@ def test_counts_agree_with_the_cases():
         (part, [v for v in verdicts if v.condition.text == part.get("name")]) for part in root
     ]:
         assert int(part.get("tests")) == len(group) == len(part.findall(".//testcase"))
-        assert int(part.get("failures")) == sum(v.fired for v in group) == len(part.findall(".//failure"))
+        assert (
+            int(part.get("failures"))
+            == sum(v.fired for v in group)
+            == len(part.findall(".//failure"))
+        )
     assert 0 < int(root.get("failures")) < int(root.get("tests"))
     case = root[2].find("testcase")
     assert (case.get("classname"), case.get("name")) == ("a", "ce/car/test")

@@ -21,9 +21,13 @@ from nooch.report.paper_tables import (
 )
 
 SCHEMA = {
-    **dict.fromkeys(("block", "criterion", "metric", "subset", "task", "method", "sees", "reason"), pl.String),
+    **dict.fromkeys(
+        ("block", "criterion", "metric", "subset", "task", "method", "sees", "reason"), pl.String
+    ),
     **dict.fromkeys(("mean", "std"), pl.Float64),
-    **dict.fromkeys(("n", "n_positive", "n_seeds", "seeds", "n_settings", "settings", "n_tasks"), pl.Int64),
+    **dict.fromkeys(
+        ("n", "n_positive", "n_seeds", "seeds", "n_settings", "settings", "n_tasks"), pl.Int64
+    ),
     "averaged_tasks": pl.String,
     "best": pl.Boolean,
 }
@@ -40,16 +44,32 @@ def row(task, method, mean, std=0.01, *, best=False, sees="nothing", **more):
 
 def made(rows, **more):
     return ResultTable(
-        "table9", more.pop("title", "Table 9: AUC"), more.pop("label", None), pl.DataFrame(rows, schema=SCHEMA), **more
+        "table9",
+        more.pop("title", "Table 9: AUC"),
+        more.pop("label", None),
+        pl.DataFrame(rows, schema=SCHEMA),
+        **more,
     )
 
 
 ROWS = [
     row("dining_table", "erm", 0.7),
-    row("dining_table", "gdro", 0.8, best=True, sees="environments in training, environments in validation"),
+    row(
+        "dining_table",
+        "gdro",
+        0.8,
+        best=True,
+        sees="environments in training, environments in validation",
+    ),
     row("average", "erm", None, None, reason="no value for tie", n_tasks=1),
     row(
-        "average", "gdro", 0.8, None, best=True, sees="environments in training, environments in validation", n_tasks=1
+        "average",
+        "gdro",
+        0.8,
+        None,
+        best=True,
+        sees="environments in training, environments in validation",
+        n_tasks=1,
     ),
 ]
 
@@ -68,7 +88,10 @@ LACKING = {
     "a seed": ({"n_seeds": 2}, "0.700 (0.010) [2/3 seeds]"),
     "a setting": ({"n_settings": 3}, "0.700 (0.010) [3/4 settings]"),
     "both": ({"n_seeds": 1, "n_settings": 0, "std": None}, "0.700 [1/3 seeds]"),
-    "counts": ({"n_seeds": None, "seeds": None, "n_settings": None, "settings": None}, "0.700 (0.010)"),
+    "counts": (
+        {"n_seeds": None, "seeds": None, "n_settings": None, "settings": None},
+        "0.700 (0.010)",
+    ),
 }
 
 
@@ -77,7 +100,11 @@ def test_cells_say_what_they_lack(case):
     change, text = LACKING[case]
     assert (
         shown(
-            made([row("car", "erm", 0.7, **change)] if "std" not in change else [{**row("car", "erm", 0.7), **change}])
+            made(
+                [row("car", "erm", 0.7, **change)]
+                if "std" not in change
+                else [{**row("car", "erm", 0.7), **change}]
+            )
         ).rows[0][3]
         == text
     )
@@ -93,12 +120,21 @@ def test_methods_are_grouped_by_what_they_see():
             row("car", "erm", 0.6)]  # fmt: skip
     table = shown(made(rows, by_sight=True))
     assert list(table.columns)[3:] == ["erm", "suby", "gdro"]
-    assert list(table.rows[0]) == ["sees", "", "", "nothing", "labels", "environments in training, validation"]
+    assert list(table.rows[0]) == [
+        "sees",
+        "",
+        "",
+        "nothing",
+        "labels",
+        "environments in training, validation",
+    ]
 
 
 def test_beside_the_paper_there_are_three_lines():
     extra = {"paper_mean": 0.75, "paper_std": 0.02, "deviations": 1.234, "comparison": None}
-    frame = pl.DataFrame(ROWS[:2], schema=SCHEMA).with_columns(**{k: pl.lit(v) for k, v in extra.items()})
+    frame = pl.DataFrame(ROWS[:2], schema=SCHEMA).with_columns(
+        **{k: pl.lit(v) for k, v in extra.items()}
+    )
     table = shown(ResultTable("table9", "t", "metric", frame))
     assert table.left == 3
     assert [list(r) for r in table.rows] == [
@@ -111,10 +147,21 @@ def test_beside_the_paper_there_are_three_lines():
 def test_latex_escapes_names_and_sets_the_best_in_bold():
     nasty = "a_b & 50% #1 {x} \\input{y} ~^"
     text = result_latex(
-        Sheet([made([*ROWS, row(nasty, "erm", 0.5, best=True)], title="Table 9: 100 % of dining_table")], ["no_value"])
+        Sheet(
+            [
+                made(
+                    [*ROWS, row(nasty, "erm", 0.5, best=True)],
+                    title="Table 9: 100 % of dining_table",
+                )
+            ],
+            ["no_value"],
+        )
     )
     assert r"dining\_table & 1,234 & 5 & 0.700 (0.010) & \textbf{0.800 (0.010)} \\" in text
-    assert r"a\_b \& 50\% \#1 \{x\} \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}" in text
+    assert (
+        r"a\_b \& 50\% \#1 \{x\} \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}"
+        in text
+    )
     assert r"\caption{Table 9: 100 \% of dining\_table}" in text
     assert r"no\_value" in text
     assert not re.search(r"(?<!\\)_", text)
@@ -146,7 +193,10 @@ def test_files(tmp_path):
     paths = [tmp_path / f"r{ending}" for ending in RESULT_FILES]
     written = save_results(sheet, paths)
     assert {p.name for p in written} == {p.name for p in tmp_path.iterdir()}
-    assert {p.name for p in written} - {p.name for p in paths} == {"r-differences.csv", "r-differences.parquet"}
+    assert {p.name for p in written} - {p.name for p in paths} == {
+        "r-differences.csv",
+        "r-differences.parquet",
+    }
     parquet = pl.read_parquet(tmp_path / "r.parquet")
     assert_frame_equal(parquet, sheet.cells)
     assert parquet.height == 5

@@ -23,14 +23,22 @@ def suite():
 def scores(suite):
     runs = {"erm": logits(suite), "dro": logits(suite, seed=1)}
     return evaluate(
-        suite, runs, bootstrap=50, averages=["uniform"], by=["place"], attributes=small_data().images, baseline="erm"
+        suite,
+        runs,
+        bootstrap=50,
+        averages=["uniform"],
+        by=["place"],
+        attributes=small_data().images,
+        baseline="erm",
     )
 
 
 def _cells(table):
     """(task, run, ...) -> {column: cell}."""
     return {
-        tuple(row[: table.left]): dict(zip(table.columns[table.left :], row[table.left :], strict=True))
+        tuple(row[: table.left]): dict(
+            zip(table.columns[table.left :], row[table.left :], strict=True)
+        )
         for row in table.rows
     }
 
@@ -50,7 +58,9 @@ def test_which_tables_there_are(scores):
 def test_every_cell_is_a_value_of_the_table(scores, suite):
     table = tables_of(scores, ["auc", "nll", "ece"])[0]
     cells = _cells(table)
-    assert list(cells) == [(t, r) for t in ("car", "fire_hydrant", "average of 2") for r in ("erm", "dro")]
+    assert list(cells) == [
+        (t, r) for t in ("car", "fire_hydrant", "average of 2") for r in ("erm", "dro")
+    ]
     heads = {
         "AUC hard": ("auc", "hard"),
         "NLL hard neg": ("nll", "hard_negative"),
@@ -59,7 +69,9 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
     }
     for (task, run), row in cells.items():
         for head, (metric, subset) in heads.items():
-            wanted = scores.value(metric, subset, criterion="ce", task=task.split(" of ")[0], run=run)
+            wanted = scores.value(
+                metric, subset, criterion="ce", task=task.split(" of ")[0], run=run
+            )
             assert float(row[head].split()[0]) == pytest.approx(wanted, abs=5e-4)
     counts = suite.record("ce", "car", "test")
     assert cells["car", "erm"]["hard pos"] == str(counts.hard_positives)
@@ -68,7 +80,9 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
 
 def test_intervals_hold_their_value_and_drop_leading_zeros(scores):
     cell = _cells(tables_of(scores)[0])["car", "erm"]["NLL easy neg"]
-    value, low, high = map(float, re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups())
+    value, low, high = map(
+        float, re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups()
+    )
     assert low < value < high
 
 
@@ -81,9 +95,15 @@ def test_undefined_is_a_dash_and_never_zero(scores):
 
 def test_differences_have_signs(scores):
     table = tables_of(scores)[-2]
-    assert [row[:2] for row in table.rows] == [["car", "dro"], ["fire_hydrant", "dro"], ["average of 2", "dro"]]
+    assert [row[:2] for row in table.rows] == [
+        ["car", "dro"],
+        ["fire_hydrant", "dro"],
+        ["average of 2", "dro"],
+    ]
     for cell in (cell for row in table.rows for cell in row[2:]):
-        assert re.fullmatch(r"[+-]\d\.\d{3} \[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]|–|[+-]\d\.\d{3} \[.*\]", cell), cell
+        assert re.fullmatch(
+            r"[+-]\d\.\d{3} \[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]|–|[+-]\d\.\d{3} \[.*\]", cell
+        ), cell
 
 
 def test_one_run_needs_no_column(suite):
@@ -93,7 +113,12 @@ def test_one_run_needs_no_column(suite):
 
 def test_metrics_that_were_not_taken_are_not_shown(suite):
     (table, *_) = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
-    assert table.columns[3:] == ["error hard pos", "error easy pos", "error hard neg", "error easy neg"]
+    assert table.columns[3:] == [
+        "error hard pos",
+        "error easy pos",
+        "error hard neg",
+        "error easy neg",
+    ]
     # each hard side is beside the easy one of its label; the pooled easy, which mixes them, is not shown
 
 
@@ -123,8 +148,12 @@ def test_a_strict_average_that_is_null_is_a_dash(suite):
         n_tasks=pl.when(hard).then(1).otherwise("n_tasks"),
         **{name: pl.when(~hard).then(name) for name in ("value", "low", "high")},
     )
-    strict, plain = (tables_of(replace(scores, table=table), ["auc"])[0] for table in (short, scores.table))
-    last, known = (dict(zip(table.columns, table.rows[-1], strict=True)) for table in (strict, plain))
+    strict, plain = (
+        tables_of(replace(scores, table=table), ["auc"])[0] for table in (short, scores.table)
+    )
+    last, known = (
+        dict(zip(table.columns, table.rows[-1], strict=True)) for table in (strict, plain)
+    )
     assert last == {**known, "AUC hard": "–"}
     assert last["task"] == "average of 2"
 

@@ -25,25 +25,38 @@ def sweep():
 def _gist_sweep():
     data = small_data()
     values = np.random.default_rng(0).normal(size=(len(data), 4))
-    return nooch.sweep_thresholds(data.with_embedding("e", values), tau=[-0.5, 0.0, 0.5], embedding="e")
+    return nooch.sweep_thresholds(
+        data.with_embedding("e", values), tau=[-0.5, 0.0, 0.5], embedding="e"
+    )
 
 
 def test_what_the_folder_holds(sweep, tmp_path):
     folder = save_sweep(sweep, tmp_path / "s", {"alpha": ALPHAS, "tasks": "all"})
     names = {file.name for file in folder.iterdir()}
-    pictures = {"cues_by_alpha.svg", "hard_by_alpha_and_beta_valid.svg", "hard_by_alpha_and_beta_test.svg"}
+    pictures = {
+        "cues_by_alpha.svg",
+        "hard_by_alpha_and_beta_valid.svg",
+        "hard_by_alpha_and_beta_test.svg",
+    }
     assert names == {"sweep.json", "cues.parquet", "grid.parquet", "equal.parquet"} | pictures
     for name in ("cues", "grid", "equal"):
         assert pl.read_parquet(folder / f"{name}.parquet").equals(getattr(sweep, name))
     header = json.loads((folder / "sweep.json").read_text())
-    assert (header["format"], header["version"], header["nooch"]) == ("nooch-sweep", 1, nooch.__version__)
+    assert (header["format"], header["version"], header["nooch"]) == (
+        "nooch-sweep",
+        1,
+        nooch.__version__,
+    )
     assert (header["alpha"], header["tasks"]) == (ALPHAS, "all")
     assert header["equal"] == sweep.equal.to_dicts()
 
 
 def test_pictures_are_xml_and_say_what_they_show(sweep, tmp_path):
     folder = save_sweep(sweep, tmp_path / "s")
-    words = {"cues_by_alpha": "alpha", "hard_by_alpha_and_beta_test": "P(hard | positive), all tasks (test)"}
+    words = {
+        "cues_by_alpha": "alpha",
+        "hard_by_alpha_and_beta_test": "P(hard | positive), all tasks (test)",
+    }
     for name, text in words.items():
         root = ET.parse(folder / f"{name}.svg").getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -59,16 +72,21 @@ def test_gist_sweeps_have_their_own_picture(tmp_path):
     assert json.loads((folder / "sweep.json").read_text())["equal"] == []
 
 
-@pytest.mark.parametrize("make", [lambda: nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS), _gist_sweep])
+@pytest.mark.parametrize(
+    "make", [lambda: nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS), _gist_sweep]
+)
 def test_the_same_sweep_gives_the_same_bytes(make, tmp_path):
     one, two = (save_sweep(make(), tmp_path / name) for name in "ab")
-    assert [file.name for file in sorted(one.iterdir())] == [file.name for file in sorted(two.iterdir())]
+    assert [file.name for file in sorted(one.iterdir())] == [
+        file.name for file in sorted(two.iterdir())
+    ]
     for file in one.iterdir():
         assert file.read_bytes() == (two / file.name).read_bytes(), file.name
 
 
 @pytest.mark.parametrize(
-    ("alpha", "beta"), [([0.05], [0.1]), ([0.05], BETAS), (ALPHAS, [0.1]), ([0.9], [0.9]), ([0.0, 0.9], [0.0, 0.9])]
+    ("alpha", "beta"),
+    [([0.05], [0.1]), ([0.05], BETAS), (ALPHAS, [0.1]), ([0.9], [0.9]), ([0.0, 0.9], [0.0, 0.9])],
 )
 def test_grids_of_any_shape_are_drawn(alpha, beta, tmp_path):
     # warnings are errors: nothing is drawn over an empty range
@@ -85,7 +103,9 @@ def test_grids_of_any_shape_are_drawn(alpha, beta, tmp_path):
 )
 def test_shares_that_are_undefined_are_drawn(images, tmp_path):
     data = dataset_of(images, ["Y", "A"], ["train", "train", "test"])
-    folder = save_sweep(nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tasks=["Y"]), tmp_path / "s")
+    folder = save_sweep(
+        nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tasks=["Y"]), tmp_path / "s"
+    )
     ET.parse(folder / "hard_by_alpha_and_beta_test.svg")
 
 
@@ -97,7 +117,9 @@ def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
     assert not (folder / "old").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "suite.json").write_text("{}")
-    fails(lambda: save_sweep(sweep, tmp_path / "mine", overwrite=True), "sweep.json", kind=OutputError)
+    fails(
+        lambda: save_sweep(sweep, tmp_path / "mine", overwrite=True), "sweep.json", kind=OutputError
+    )
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["suite.json"]
 
 

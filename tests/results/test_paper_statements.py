@@ -14,7 +14,16 @@ from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_sta
 from nooch.results.result_cells import with_averages
 from nooch.results.run_results import Results, paper_cells
 from nooch.results.statement_checks import ENVIRONMENT, OTHERS, PAPER
-from nooch.results.three_valued import VERDICTS, Check, Number, above, concluded, mean_of, nearer, rank_correlation
+from nooch.results.three_valued import (
+    VERDICTS,
+    Check,
+    Number,
+    above,
+    concluded,
+    mean_of,
+    nearer,
+    rank_correlation,
+)
 
 HOLDS, FAILS, OPEN = VERDICTS
 
@@ -50,7 +59,9 @@ def test_what_the_paper_does_not_bear_out_is_under_gist_alone(paper):
         undecided = [check.what for check in paper[name].checks if check.verdict != HOLDS]
         assert len(undecided) == 1
         assert undecided[0].startswith("gist: ")
-        assert [c.verdict for c in paper[name].checks if c.what.startswith("ce: ")].count(HOLDS) >= 1
+        assert [c.verdict for c in paper[name].checks if c.what.startswith("ce: ")].count(
+            HOLDS
+        ) >= 1
 
 
 def test_numbers_behind_the_papers_verdicts(paper):
@@ -60,20 +71,29 @@ def test_numbers_behind_the_papers_verdicts(paper):
     assert of("environments-lead-ce").startswith("gdro 0.911 (0.003); cvar 0.873 (0.002): +0.038")
     assert of("environments-lead-ce", 1) == "on 12 of 12 tasks, the other way on 0, equal on 0"
     assert of("environments-lead-gist", 1) == "on 8 of 12 tasks, the other way on 3, equal on 1"
-    assert of("lead-shrinks-under-gist").startswith("lead under ce 0.036 (0.002); lead under gist 0.021")
+    assert of("lead-shrinks-under-gist").startswith(
+        "lead under ce 0.036 (0.002); lead under gist 0.021"
+    )
     assert of("cvar-worst-calibrated", 1).startswith("cvar 0.118 (0.004); focal 0.116 (0.001)")
     assert of("waterbirds-lead-larger") == "+0.119 and +0.036"
-    assert paper["gist-is-harder"].checks[-1].numbers == "on 10 of 12 tasks, the other way on 2, equal on 0"
+    assert (
+        paper["gist-is-harder"].checks[-1].numbers
+        == "on 10 of 12 tasks, the other way on 2, equal on 0"
+    )
 
 
 def changed(where, value):
     """The paper's results with other means where an expression is true."""
     cells = paper_cells().cells
-    return Results(cells.with_columns(mean=pl.when(where).then(value).otherwise("mean")), [], "changed")
+    return Results(
+        cells.with_columns(mean=pl.when(where).then(value).otherwise("mean")), [], "changed"
+    )
 
 
 def at(**where):
-    return pl.all_horizontal([pl.col(k).is_in(v if isinstance(v, list | tuple) else [v]) for k, v in where.items()])
+    return pl.all_horizontal(
+        [pl.col(k).is_in(v if isinstance(v, list | tuple) else [v]) for k, v in where.items()]
+    )
 
 
 AUC_HARD = {"metric": "auc", "subset": "hard"}
@@ -82,13 +102,22 @@ PLANTED = {
     "environments-lead-gist": (at(**AUC_HARD, criterion="gist", method=list(ENVIRONMENT)), 0.5),
     "gist-is-harder": (at(**AUC_HARD, criterion="gist", method="focal"), 0.95),
     "lead-shrinks-under-gist": (at(**AUC_HARD, criterion="gist", method=list(ENVIRONMENT)), 0.99),
-    "reweighting-comes-near": (at(**AUC_HARD, criterion="gist", method="environment-reweight"), 0.8),
+    "reweighting-comes-near": (
+        at(**AUC_HARD, criterion="gist", method="environment-reweight"),
+        0.8,
+    ),
     "sides-trade-off": (at(metric="nll", criterion="ce", subset="hard_negative"), pl.col("std")),
     "erm-best-on-easy": (at(metric="error", subset="easy", method="erm"), 0.5),
     "focal-between": (at(metric="nll", subset="hard_positive", method="focal"), 1.9),
-    "erm-and-undersampling-calibrated": (at(metric="ece_paper", subset="easy", method="label-undersample"), 0.5),
+    "erm-and-undersampling-calibrated": (
+        at(metric="ece_paper", subset="easy", method="label-undersample"),
+        0.5,
+    ),
     "cvar-worst-calibrated": (at(metric="ece_paper", subset="easy", method="cvar"), 0.0),
-    "waterbirds-lead-larger": (at(**AUC_HARD, criterion="attribute", method=list(ENVIRONMENT)), 0.7),
+    "waterbirds-lead-larger": (
+        at(**AUC_HARD, criterion="attribute", method=list(ENVIRONMENT)),
+        0.7,
+    ),
 }
 
 
@@ -98,7 +127,9 @@ def test_a_statement_that_is_false_does_not_hold(name):
     if name == "sides-trade-off":
         # hard negatives as good as hard positives
         sides = paper_cells().cells.filter(metric="nll", criterion="ce", subset="hard_positive")
-        cells = pl.concat([paper_cells().cells.filter(~where), sides.with_columns(subset=pl.lit("hard_negative"))])
+        cells = pl.concat(
+            [paper_cells().cells.filter(~where), sides.with_columns(subset=pl.lit("hard_negative"))]
+        )
         results = Results(cells, [], "changed")
     else:
         results = changed(where, value)
@@ -113,7 +144,11 @@ def test_a_missing_method_is_a_reason_and_no_verdict(name):
         cells = cells.filter(pl.col("method").is_in(["irm", "gdro", "cvar", "focal"]))
     (finding,) = judge_statements(Results(cells, [], "less"), [name])
     assert finding.verdict == OPEN
-    assert all("erm" in c.numbers or "methods have both" in c.numbers for c in finding.checks if c.verdict == OPEN)
+    assert all(
+        "erm" in c.numbers or "methods have both" in c.numbers
+        for c in finding.checks
+        if c.verdict == OPEN
+    )
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -126,7 +161,10 @@ def test_without_results_nothing_can_be_said(name):
 def test_one_criterion_alone_is_judged_and_said():
     only = Results(paper_cells().cells.filter(criterion="ce"), [], "ce")
     found = {f.statement.name: f for f in judge_statements(only)}
-    assert (found["cvar-worst-calibrated"].verdict, found["cvar-worst-calibrated"].scope) == (HOLDS, "ce alone")
+    assert (found["cvar-worst-calibrated"].verdict, found["cvar-worst-calibrated"].scope) == (
+        HOLDS,
+        "ce alone",
+    )
     assert found["erm-and-undersampling-calibrated"].verdict == HOLDS
     assert found["gist-is-harder"].verdict == OPEN
     tables = finding_tables(list(found.values()), judge_statements(paper_cells()), "mine")
@@ -136,7 +174,9 @@ def test_one_criterion_alone_is_judged_and_said():
 def test_criteria_are_compared_over_the_tasks_that_both_have():
     cells = paper_cells().cells
     part = cells.filter(pl.col("task") != "average")
-    less = with_averages(part.filter(~((pl.col("criterion") == "gist") & (pl.col("task") == "kite"))))
+    less = with_averages(
+        part.filter(~((pl.col("criterion") == "gist") & (pl.col("task") == "kite")))
+    )
     for name, place in (("gist-is-harder", 0), ("lead-shrinks-under-gist", 0)):
         (finding,) = judge_statements(Results(less, [], "less"), [name])
         same = with_averages(part.filter(pl.col("task") != "kite"))
@@ -152,13 +192,19 @@ def test_criteria_are_compared_over_the_tasks_that_both_have():
 def test_a_task_without_hard_positives_leaves_verdicts_on_the_others():
     cells = paper_cells().cells.filter(pl.col("task") != "average")
     lost = (pl.col("task") == "kite") & pl.col("subset").is_in(["hard", "hard_positive"])
-    holed = cells.with_columns(pl.when(~lost).then(pl.col(name)).alias(name) for name in ("mean", "std"))
+    holed = cells.with_columns(
+        pl.when(~lost).then(pl.col(name)).alias(name) for name in ("mean", "std")
+    )
     found = judge_statements(Results(with_averages(holed), [], "holed"))
-    same = judge_statements(Results(with_averages(cells.filter(pl.col("task") != "kite")), [], "same"))
-    assert [(f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in found] == [
-        (f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in same
-    ]
-    strict = judge_statements(Results(with_averages(holed, strict=True), [], "strict"), ["environments-lead-ce"])
+    same = judge_statements(
+        Results(with_averages(cells.filter(pl.col("task") != "kite")), [], "same")
+    )
+    assert [
+        (f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in found
+    ] == [(f.verdict, [c.numbers for c in f.checks if "tasks" not in c.numbers]) for f in same]
+    strict = judge_statements(
+        Results(with_averages(holed, strict=True), [], "strict"), ["environments-lead-ce"]
+    )
     assert strict[0].verdict == OPEN
     assert "no average of" in strict[0].checks[0].numbers
 
@@ -177,14 +223,18 @@ def test_calibration_is_judged_by_a_named_ece():
 
 def test_one_seed_says_nothing():
     cells = paper_cells().cells.with_columns(std=pl.lit(None, pl.Float64))
-    found = judge_statements(Results(cells, [], "one seed"), ["erm-best-on-easy", "lead-shrinks-under-gist"])
+    found = judge_statements(
+        Results(cells, [], "one seed"), ["erm-best-on-easy", "lead-shrinks-under-gist"]
+    )
     assert [f.verdict for f in found] == [OPEN, OPEN]
     assert all("a deviation is unknown" in c.numbers for f in found for c in f.checks)
 
 
 def test_an_unknown_statement_is_refused():
     fails(
-        lambda: judge_statements(paper_cells(), ["gist-is-easier"]), "did you mean gist-is-harder", kind=ParameterError
+        lambda: judge_statements(paper_cells(), ["gist-is-easier"]),
+        "did you mean gist-is-harder",
+        kind=ParameterError,
     )
 
 

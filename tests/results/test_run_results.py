@@ -60,19 +60,27 @@ def test_cells_are_those_of_loops(runs, suite, results):
     compared = 0
     for task in TASKS:
         for method, choices in SETTINGS.items():
-            jobs = {n: j for n, j in runs.header.jobs.items() if (j.task, j.method) == (task, method)}
+            jobs = {
+                n: j for n, j in runs.header.jobs.items() if (j.task, j.method) == (task, method)
+            }
             worst = {}
             for parameters in choices:
                 mine = [n for n, j in jobs.items() if j.parameters == parameters]
                 sides = [
-                    [loss(suite, runs, n, task, "valid", s) for n in mine] for s in ("hard_positive", "hard_negative")
+                    [loss(suite, runs, n, task, "valid", s) for n in mine]
+                    for s in ("hard_positive", "hard_negative")
                 ]
-                worst[parameters] = None if None in sides[0] + sides[1] else max(np.mean(side) for side in sides)
+                worst[parameters] = (
+                    None if None in sides[0] + sides[1] else max(np.mean(side) for side in sides)
+                )
             if None in worst.values():
                 continue
             chosen = min(worst, key=worst.get)
             mine = [n for n, j in jobs.items() if j.parameters == chosen]
-            both = [[loss(suite, runs, n, task, "test", s) for n in mine] for s in ("hard_positive", "hard_negative")]
+            both = [
+                [loss(suite, runs, n, task, "test", s) for n in mine]
+                for s in ("hard_positive", "hard_negative")
+            ]
             expected = {"hard_positive": both[0], "hard_negative": both[1],
                         "worst_hard": [max(pair) for pair in zip(*both, strict=True)]}  # fmt: skip
             for subset, values in expected.items():
@@ -97,7 +105,9 @@ def test_whole_results_have_no_notes(results, runs):
     assert results.about == "runs, test images, settings chosen by worst-hard"
     cells = results.cells.filter(criterion="ce", metric="auc", subset="hard")
     assert set(cells["task"]) == {*TASKS, "average"}
-    assert dict(cells.select("method", "sees").unique().rows())["gdro"].startswith("environments in training")
+    assert dict(cells.select("method", "sees").unique().rows())["gdro"].startswith(
+        "environments in training"
+    )
 
 
 def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
@@ -110,10 +120,22 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     # without a suite a criterion is known by its name alone
     assert set(read_results(tmp_path).cells["criterion"]) == {"ce", "~ce"}
     assert set(read_results(tmp_path, roles={"gist": "~ce"}).cells["criterion"]) == {"ce", "gist"}
-    fails(lambda: read_results(tmp_path, rule="easy"), "no setting was chosen by easy", kind=UndefinedError)
+    fails(
+        lambda: read_results(tmp_path, rule="easy"),
+        "no setting was chosen by easy",
+        kind=UndefinedError,
+    )
     fails(lambda: read_results(tmp_path, split="train"), "'train' is no split", kind=ParameterError)
-    fails(lambda: read_results(tmp_path, roles={"gist": "xyz"}), "'xyz' is no criterion", kind=ParameterError)
-    fails(lambda: read_results(tmp_path, roles={"GIST": "ce"}), "'GIST' is no kind", kind=ParameterError)
+    fails(
+        lambda: read_results(tmp_path, roles={"gist": "xyz"}),
+        "'xyz' is no criterion",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: read_results(tmp_path, roles={"GIST": "ce"}),
+        "'GIST' is no kind",
+        kind=ParameterError,
+    )
     # the choice of other runs
     selected.with_columns(setting=pl.lit("K=99")).write_csv(tmp_path / "selected.csv")
     fails(lambda: read_results(tmp_path), "do not belong together")
@@ -121,14 +143,20 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     fails(lambda: read_results(tmp_path), "selected.csv", "has no column rule")
     selected.with_columns(method=pl.lit(7)).write_csv(tmp_path / "selected.csv")
     fails(lambda: read_results(tmp_path), "selected.csv", "column method is Int64")
-    scores.table.with_columns(pl.col("value").cast(pl.String)).write_parquet(tmp_path / "scores.parquet")
+    scores.table.with_columns(pl.col("value").cast(pl.String)).write_parquet(
+        tmp_path / "scores.parquet"
+    )
     fails(lambda: read_results(tmp_path), "scores.parquet", "column value is String")
 
 
 def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
-    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2))
+    lost = made_runs(
+        tmp_path / "runs", suite, lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2)
+    )
     found = read_results(lost.path, [suite])
-    (row,) = found.cells.filter(criterion="ce", metric="nll", subset="easy", task="car", method="erm").to_dicts()
+    (row,) = found.cells.filter(
+        criterion="ce", metric="nll", subset="easy", task="car", method="erm"
+    ).to_dicts()
     assert (row["n_seeds"], row["seeds"]) == (2, 3)
     (average,) = found.cells.filter(
         criterion="ce", metric="nll", subset="easy", task="average", method="erm"
@@ -140,7 +168,9 @@ def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
 
 
 def test_half_a_grid_is_marked(suite, tmp_path):
-    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: j.setting == "K=30" and j.task == "car")
+    lost = made_runs(
+        tmp_path / "runs", suite, lost=lambda j: j.setting == "K=30" and j.task == "car"
+    )
     found = read_results(lost.path, [suite])
     rows = found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
     assert {r["task"]: (r["n_settings"], r["settings"]) for r in rows} == {
@@ -152,24 +182,37 @@ def test_a_missing_task_has_no_average(suite, tmp_path):
     lost = made_runs(tmp_path / "runs", suite, lost=lambda j: (j.task, j.method) == ("car", "gdro"))
     found = read_results(lost.path, [suite])
     rows = {
-        r["task"]: r for r in found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
+        r["task"]: r
+        for r in found.cells.filter(
+            criterion="ce", metric="nll", subset="easy", method="gdro"
+        ).to_dicts()
     }
     assert (rows["car"]["mean"], rows["car"]["reason"]) == (None, "no job is done")
     assert (rows["average"]["mean"], rows["average"]["reason"]) == (None, "no value for car")
     _, notes = like(found, table_names(["16"]))
-    assert any("no value for car (gdro): no job is done; no average over tasks there" in note for note in notes)
+    assert any(
+        "no value for car (gdro): no job is done; no average over tasks there" in note
+        for note in notes
+    )
     # over the other task alone there is one
     one = found.select(tasks=["fire_hydrant"])
-    (average,) = one.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro", task="average").to_dicts()
+    (average,) = one.cells.filter(
+        criterion="ce", metric="nll", subset="easy", method="gdro", task="average"
+    ).to_dicts()
     assert average["mean"] == pytest.approx(rows["fire_hydrant"]["mean"])
 
 
 def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_path):
     """Averages are over the other task, in every table, with the count in the line; strict, there is none."""
     scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
-    lost = (pl.col("task") == "car") & pl.col("subset").is_in(["hard", "hard_positive"]) & (pl.col("split") == "test")
+    lost = (
+        (pl.col("task") == "car")
+        & pl.col("subset").is_in(["hard", "hard_positive"])
+        & (pl.col("split") == "test")
+    )
     table = scores.table.with_columns(
-        value=pl.when(~lost).then("value"), reason=pl.when(lost).then(pl.lit("no image")).otherwise("reason")
+        value=pl.when(~lost).then("value"),
+        reason=pl.when(lost).then(pl.lit("no image")).otherwise("reason"),
     )
     save_scores(replace(scores, table=table), tmp_path / "scores.parquet")
     selected.write_csv(tmp_path / "selected.csv")
@@ -190,7 +233,11 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     assert hard.rows.filter(task="average")["mean"].null_count() == 3
     assert set(hard.rows.filter(task="average")["reason"]) == {"no value for car"}
     assert any("no average over tasks there" in note for note in notes)
-    assert like(strict, ["table10"])[0][0].rows.filter(task="average")["n_tasks"].to_list() == [2, 2, 2]
+    assert like(strict, ["table10"])[0][0].rows.filter(task="average")["n_tasks"].to_list() == [
+        2,
+        2,
+        2,
+    ]
 
 
 def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs):
@@ -201,12 +248,18 @@ def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs):
         tables = {title: (head, rows) for title, head, rows in chosen_scores(given, selected)}
         for subset in ("hard", "easy"):
             (title,) = [
-                name for name in tables if name.startswith(f"AUC on {subset} ce images") and "worst-hard" in name
+                name
+                for name in tables
+                if name.startswith(f"AUC on {subset} ce images") and "worst-hard" in name
             ]
             head, rows = tables[title]
             assert [row[0] for row in rows] == ["car", "fire_hydrant", label]
             for place in range(1, len(head)):
-                known = [float(row[place].split()[0]) for row in rows[:2] if label == "average of 2" or row[0] != "car"]
+                known = [
+                    float(row[place].split()[0])
+                    for row in rows[:2]
+                    if label == "average of 2" or row[0] != "car"
+                ]
                 assert float(rows[2][place]) == pytest.approx(sum(known) / len(known), abs=0.0011)
 
 
@@ -214,23 +267,31 @@ def test_earlier_scores_have_no_paper_ece_and_say_so(suite, runs, tmp_path):
     """Scores from before there were easy sides, named averages and ``ece_paper`` stay readable."""
     scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
     earlier = scores.table.filter(
-        (pl.col("metric") != "ece_paper") & ~pl.col("subset").is_in(["easy_positive", "easy_negative"])
+        (pl.col("metric") != "ece_paper")
+        & ~pl.col("subset").is_in(["easy_positive", "easy_negative"])
     ).drop("interval", "n_tasks", "averaged_tasks")
     save_scores(replace(scores, table=earlier), tmp_path / "scores.parquet")
     selected.write_csv(tmp_path / "selected.csv")
     found = read_results(tmp_path, [suite])
     tables, notes = like(found, ["table10", "table18"])
     assert [table.name for table in tables] == ["table10"]
-    assert any("table18: no ece_paper under ce" in note and "nooch collect again" in note for note in notes)
+    assert any(
+        "table18: no ece_paper under ce" in note and "nooch collect again" in note for note in notes
+    )
 
 
 def test_what_diverged_is_said(suite, tmp_path):
     made = made_runs(
-        tmp_path / "runs", suite, diverged=lambda j: j.method == "gdro" and (j.task == "car" or j.seed == 0)
+        tmp_path / "runs",
+        suite,
+        diverged=lambda j: j.method == "gdro" and (j.task == "car" or j.seed == 0),
     )
     found = read_results(made.path, [suite])
     rows = {
-        r["task"]: r for r in found.cells.filter(criterion="ce", metric="nll", subset="easy", method="gdro").to_dicts()
+        r["task"]: r
+        for r in found.cells.filter(
+            criterion="ce", metric="nll", subset="easy", method="gdro"
+        ).to_dicts()
     }
     assert rows["car"]["reason"] == "every job has diverged"
     assert (rows["fire_hydrant"]["n_seeds"], rows["fire_hydrant"]["seeds"]) == (2, 3)
@@ -246,9 +307,14 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
     chosen = {"erm": [()], "gdro": [(("K", 30.0),)]}
     runs = made_runs(tmp_path / "runs", suite, settings=chosen, losses=worse_on_bowls)
     found = read_results(runs.path, [suite])
-    assert any("2 of 12 jobs are worse than a constant" in text and "gdro K=30 2 of 6" in text for text in found.notes)
+    assert any(
+        "2 of 12 jobs are worse than a constant" in text and "gdro K=30 2 of 6" in text
+        for text in found.notes
+    )
     cells = found.cells.filter(metric="auc", subset="hard")
-    counts = {(task, method): n for task, method, n in cells.select("task", "method", "n_worse").rows()}
+    counts = {
+        (task, method): n for task, method, n in cells.select("task", "method", "n_worse").rows()
+    }
     assert counts == {
         ("car", "erm"): 0, ("fire_hydrant", "erm"): 0, ("average", "erm"): 0,
         ("car", "gdro"): 2, ("fire_hydrant", "gdro"): 0, ("average", "gdro"): 2,
@@ -292,8 +358,16 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
 
 def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     data = small_data()
-    other = find(data, {"ce": CE(beta=0.2, cues={"car": ("road",), "fire_hydrant": ("road",)})}, tasks=list(TASKS))
-    fails(lambda: read_results(runs.path, [other]), "another one of the same dataset", kind=ParameterError)
+    other = find(
+        data,
+        {"ce": CE(beta=0.2, cues={"car": ("road",), "fire_hydrant": ("road",)})},
+        tasks=list(TASKS),
+    )
+    fails(
+        lambda: read_results(runs.path, [other]),
+        "another one of the same dataset",
+        kind=ParameterError,
+    )
     edited = data.images.with_columns(pl.lit(1).alias("edition"))
     version = small_suite(type(data).build(edited, data.classes, data.areas))
     fails(lambda: read_results(runs.path, [version]), "another version of it", kind=ParameterError)
@@ -301,8 +375,16 @@ def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     # out of several the right one is found
     assert read_results(runs.path, [other, suite]).notes == []
     fails(lambda: read_results(tmp_path, [suite]), "holds no results", kind=InputError)
-    fails(lambda: read_results(runs.path, [suite], rule="best"), "'best' is no rule", kind=ParameterError)
-    fails(lambda: read_results(runs.path, [suite], split="train"), "'train' is no split", kind=ParameterError)
+    fails(
+        lambda: read_results(runs.path, [suite], rule="best"),
+        "'best' is no rule",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: read_results(runs.path, [suite], split="train"),
+        "'train' is no split",
+        kind=ParameterError,
+    )
 
 
 def test_a_job_of_other_data_is_refused(runs, suite, tmp_path):
@@ -316,8 +398,13 @@ def test_a_job_of_other_data_is_refused(runs, suite, tmp_path):
 
 def test_one_criterion_from_two_folders_is_refused(results):
     other = replace(results, about="others")
-    fails(lambda: merge([results, other]), "runs, test images", "others", "both have results under ce")
-    birds = replace(results, cells=results.cells.filter(criterion="ce").with_columns(criterion=pl.lit("attribute")))
+    fails(
+        lambda: merge([results, other]), "runs, test images", "others", "both have results under ce"
+    )
+    birds = replace(
+        results,
+        cells=results.cells.filter(criterion="ce").with_columns(criterion=pl.lit("attribute")),
+    )
     assert set(merge([results, birds]).cells["criterion"]) == {"ce", "~ce", "attribute"}
 
 
@@ -350,7 +437,11 @@ def test_blocks_without_results_are_said(results):
     tables, notes = like(results, ["table9"])
     assert [t.rows["criterion"].unique().to_list() for t in tables] == [["ce"]]
     assert "table9: no results under gist" in notes
-    fails(lambda: like(results, ["table4"]), "no table can be made: table4: no results under gist", kind=UndefinedError)
+    fails(
+        lambda: like(results, ["table4"]),
+        "no table can be made: table4: no results under gist",
+        kind=UndefinedError,
+    )
 
 
 def test_the_papers_tables_are_its_own():
@@ -380,23 +471,37 @@ def test_best_is_looked_for_among_methods_that_see_the_same():
 def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
     """An attribute suite: the worst group's error is the larger of those on hard positives and hard negatives, for each seed."""
     data = small_data()
-    suite = find(data, {"odd": Attribute("place IS NOT NULL AND place != 'street'")}, tasks=list(TASKS))
+    suite = find(
+        data, {"odd": Attribute("place IS NOT NULL AND place != 'street'")}, tasks=list(TASKS)
+    )
     runs = made_runs(tmp_path / "runs", suite, criterion="odd")
     results = read_results(runs.path, [suite])
     assert set(results.cells["criterion"]) == {"attribute"}
     (table,), _ = like(results, ["table5"], compare=True)
     assert table.label == "metric"
     errors = []
-    (chosen,) = results.cells.filter(metric="error", subset="worst_hard", task="car", method="gdro").to_dicts()
+    (chosen,) = results.cells.filter(
+        metric="error", subset="worst_hard", task="car", method="gdro"
+    ).to_dicts()
     for name, job in runs.header.jobs.items():
         if (job.task, job.method, job.setting) == ("car", "gdro", chosen["setting"]):
-            z = {image: logit for image, split, logit in runs.predictions(name).rows() if split == "test"}
+            z = {
+                image: logit
+                for image, split, logit in runs.predictions(name).rows()
+                if split == "test"
+            }
             challenge = suite.set("odd", "car", "test")
-            sides = [[z[i] > 0 for i in challenge.ids(side)] for side in ("hard_positive", "hard_negative")]
+            sides = [
+                [z[i] > 0 for i in challenge.ids(side)]
+                for side in ("hard_positive", "hard_negative")
+            ]
             errors.append(max(1 - sum(sides[0]) / len(sides[0]), sum(sides[1]) / len(sides[1])))
     assert chosen["mean"] == pytest.approx(np.mean(errors))
     assert chosen["std"] == pytest.approx(np.std(errors, ddof=1))
-    assert table.rows.filter(block="error of the worst group", task="car", method="gdro")["mean"][0] == chosen["mean"]
+    assert (
+        table.rows.filter(block="error of the worst group", task="car", method="gdro")["mean"][0]
+        == chosen["mean"]
+    )
 
 
 def test_paired_differences_are_those_of_the_cells(runs, suite, results):
@@ -411,10 +516,14 @@ def test_paired_differences_are_those_of_the_cells(runs, suite, results):
         key = row["metric"], row["subset"], row["task"]
         if cells[*key, row["run"]] is None or cells[*key, "erm"] is None:
             continue
-        assert row["difference"] == pytest.approx(cells[*key, row["run"]] - cells[*key, "erm"], abs=1e-6), row
+        assert row["difference"] == pytest.approx(
+            cells[*key, row["run"]] - cells[*key, "erm"], abs=1e-6
+        ), row
         compared += 1
     assert compared > 50
-    every = paired_results([runs.path], [suite], results, ["ce", "gist"], bootstrap=5, metrics=["auc"])
+    every = paired_results(
+        [runs.path], [suite], results, ["ce", "gist"], bootstrap=5, metrics=["auc"]
+    )
     assert every[0].differences.select("run", "baseline").unique().height == 3
     fails(
         lambda: paired_results([runs.path.parent], [suite], results, ["ce"]),
@@ -449,7 +558,9 @@ def test_names_of_tasks_may_have_commas():
     averages = cells.filter(task="average", criterion="ce")
     assert averages["n_worse"].to_list() == [2, 2]
     (note, _) = averages_note(cells)
-    assert note.endswith("2 of 3 tasks: tench, Tinca, cup; left out, because they lack a value: car")
+    assert note.endswith(
+        "2 of 3 tasks: tench, Tinca, cup; left out, because they lack a value: car"
+    )
     alike, over = Numbers(cells).alike(("ce", "gist"))
     assert over == " (over tench, Tinca)"
     assert alike.get("ce", "auc", "hard", "erm").mean == 0.5

@@ -40,11 +40,15 @@ def test_the_papers_own_numbers(shared_data):
         (valid, {side: f"gist_tau_{side}_valid" for side in ("positive", "negative")}),
     ):
         for row in frame.iter_rows(named=True):
-            assert all(row[own] == float(rows[row["task"]][theirs]) for own, theirs in columns.items())
+            assert all(
+                row[own] == float(rows[row["task"]][theirs]) for own, theirs in columns.items()
+            )
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
-    done = run_cli("results", "paper", "--like", "table2,table6,table7", "--out", tmp_path / "t.json")
+    done = run_cli(
+        "results", "paper", "--like", "table2,table6,table7", "--out", tmp_path / "t.json"
+    )
     assert done.code == 0, done.err
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "kite 55 6,725 451" in lines
@@ -59,7 +63,10 @@ def test_a_table_of_thresholds_is_what_find_takes(run_cli, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"t.{ending}"
         assert run_cli("results", "paper", "--like", "6", "--out", out).code == 0
-        expected = {t.task: (t.tau["test", "positive"], t.tau["test", "negative"]) for t in paper_tasks().values()}
+        expected = {
+            t.task: (t.tau["test", "positive"], t.tau["test", "negative"])
+            for t in paper_tasks().values()
+        }
         assert read_thresholds(out) == expected
 
 
@@ -88,10 +95,17 @@ def test_tables_of_a_suite_are_its_records(suite):
                     challenge.negative.threshold,
                 )
         assert table.rows.filter(task="road")["reason"][0] is not None
-    assert any(text.startswith("table2, ce: no numbers for road: no class has A(C, road)") for text in notes)
+    assert any(
+        text.startswith("table2, ce: no numbers for road: no class has A(C, road)")
+        for text in notes
+    )
     some, _ = set_tables(suite, ["table2"], "s", tasks=["bowl"], roles={"gist": "mine"})
     assert some[0].rows["task"].to_list() == ["bowl"]
-    fails(lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]), "'cup' is no task of s", kind=ParameterError)
+    fails(
+        lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]),
+        "'cup' is no task of s",
+        kind=ParameterError,
+    )
 
 
 def test_positives_without_a_verdict_count_as_positives():
@@ -113,9 +127,9 @@ def test_next_to_the_paper(suite):
                 theirs = paper_rows(table.name).filter(task="car")[column][0]
                 assert row[f"paper_{column}"] == theirs
                 assert row[f"difference_{column}"] == row[column] - theirs
-        assert table.rows.filter(task="road").select(f"paper_{c}" for c in table.columns).row(0) == (None,) * len(
-            table.columns
-        )
+        assert table.rows.filter(task="road").select(f"paper_{c}" for c in table.columns).row(
+            0
+        ) == (None,) * len(table.columns)
         lines = table.shown.rows
         assert [line[1] for line in lines[:3]] == ["here", "paper", "difference"]
     assert any("two decimals" in text for text in notes)
@@ -128,7 +142,10 @@ def test_the_published_sets_have_the_papers_counts(shared_data):
     labels = read_labels(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz")
     suite = published_suite(read_published(shared_data / "nooch-published"), labels)
     tables, notes = set_tables(suite, ["table2", "table6"], "published", compare=True)
-    assert [(t.name, t.rows["criterion"][0]) for t in tables] == [("table2", "ce"), ("table2", "gist")]
+    assert [(t.name, t.rows["criterion"][0]) for t in tables] == [
+        ("table2", "ce"),
+        ("table2", "gist"),
+    ]
     for table in tables:
         assert table.rows["task"].to_list() == list(NOOCH_TASKS)
         assert table.rows.select(pl.col("^difference_.*$").abs().sum()).row(0) == (0, 0, 0)
@@ -148,11 +165,27 @@ def test_ties_are_marked():
 
 
 def test_a_suite_without_such_sets(suite):
-    bare = find(small_dataset(), {"ce": CE(cues={"car": ["road"]})}, tasks=["car"], splits=["valid"])
+    bare = find(
+        small_dataset(), {"ce": CE(cues={"car": ["road"]})}, tasks=["car"], splits=["valid"]
+    )
     assert isinstance(bare, Suite)
-    fails(lambda: set_tables(bare, ["table6"], "bare"), "no sets for table6", "criteria ce", kind=UndefinedError)
-    fails(lambda: set_tables(bare, ["table2"], "bare"), "no sets for table2", "splits valid", kind=UndefinedError)
-    fails(lambda: paper_set_tables(["table2"], ["dog"]), "'dog' is no task of the paper", kind=ParameterError)
+    fails(
+        lambda: set_tables(bare, ["table6"], "bare"),
+        "no sets for table6",
+        "criteria ce",
+        kind=UndefinedError,
+    )
+    fails(
+        lambda: set_tables(bare, ["table2"], "bare"),
+        "no sets for table2",
+        "splits valid",
+        kind=UndefinedError,
+    )
+    fails(
+        lambda: paper_set_tables(["table2"], ["dog"]),
+        "'dog' is no task of the paper",
+        kind=ParameterError,
+    )
     assert paper_set_tables(["table2"], ["kite"])[0].rows["positives"].to_list() == [451]
 
 
@@ -166,19 +199,27 @@ def test_names_of_tables():
 def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     save_suite(suite, tmp_path / "suite")
     base = ["results", tmp_path / "suite", "--like", "2,6,7", "--compare", "paper"]
-    files = [word for ending in ("md", "tex", "csv", "parquet", "json") for word in ("--out", tmp_path / f"r.{ending}")]
+    files = [
+        word
+        for ending in ("md", "tex", "csv", "parquet", "json")
+        for word in ("--out", tmp_path / f"r.{ending}")
+    ]
     done = run_cli(*base, *files)
     assert done.code == 0, done.err
     frame = pl.read_parquet(tmp_path / "r.parquet")
     assert set(frame["table"]) == {"table2", "table6", "table7"}
-    assert frame.filter(table="table2", criterion="ce", task="car")["paper_positives"].to_list() == [2585]
+    assert frame.filter(table="table2", criterion="ce", task="car")[
+        "paper_positives"
+    ].to_list() == [2585]
     assert frame.filter(table="table7", task="bowl")["paper_negative"].to_list() == [0.57]
     assert pl.read_csv(tmp_path / "r.csv").height == frame.height == 12
     assert "| car | paper | 1,539 | 949 | 2,585 |" in (tmp_path / "r.md").read_text()
     assert "Table 7: Thresholds on support" in (tmp_path / "r.tex").read_text()
     assert run_cli(*base, "--format", "latex").out.startswith(r"\begin{table}")
     assert len(run_cli(*base, "--format", "json").json["sets"]) == 12
-    given = run_cli("results", "paper", "--suite", tmp_path / "suite", "--like", "table2", "--format", "csv")
+    given = run_cli(
+        "results", "paper", "--suite", tmp_path / "suite", "--like", "table2", "--format", "csv"
+    )
     assert {line.split(",")[1] for line in given.out.splitlines()[1:]} == {"suite", "paper"}
 
 
@@ -186,7 +227,10 @@ REFUSED = {
     "runs without a suite": (["runs", "--like", "table2"], "there is no suite for table2"),
     "no such folder": (["nowhere", "--like", "table2"], "no such folder"),
     "no runs": (["suite", "--like", "table3"], "there are no runs for table3"),
-    "methods of counts": (["suite", "--like", "table2", "--methods", "erm"], "table2 have no methods"),
+    "methods of counts": (
+        ["suite", "--like", "table2", "--methods", "erm"],
+        "table2 have no methods",
+    ),
     "pairs of counts": (["suite", "--like", "table2", "--paired", "erm"], "table2 have no methods"),
 }
 
@@ -203,8 +247,12 @@ def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, case):
 
 
 def test_the_suite_of_the_package_is_a_source(run_cli):
-    ran = run_cli("results", "nooch-coco", "--like", "table2", "--compare", "paper", "--format", "json")
+    ran = run_cli(
+        "results", "nooch-coco", "--like", "table2", "--compare", "paper", "--format", "json"
+    )
     assert ran.code == 0, ran.err
     rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
     assert [row["task"] for row in rows] == list(NOOCH_TASKS)
-    assert {row[f"difference_{name}"] for row in rows for name in ("hard_positives", "hard_negatives")} == {0}
+    assert {
+        row[f"difference_{name}"] for row in rows for name in ("hard_positives", "hard_negatives")
+    } == {0}

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 @st.composite
 def masks(draw):
     height, width = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    return np.array(draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))).reshape(
-        height, width
-    )
+    return np.array(
+        draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))
+    ).reshape(height, width)
 
 
 def enclosed(polygon):

@@ -27,7 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 
 def hashes(folder):
-    return {str(path.relative_to(folder)): sha256_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): sha256_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +64,33 @@ def test_an_image_does_not_depend_on_how_many_there_are(tmp_path):
 def test_masks_decode_to_what_was_drawn(files, scenes):
     plan = json.loads((scenes / "scenes.json").read_text())
     for image in range(1, 41):
-        picture = draw_image(ScenesPlan().world, plan["size"], plan["context_strength"], plan["seed"], image)
+        picture = draw_image(
+            ScenesPlan().world, plan["size"], plan["context_strength"], plan["seed"], image
+        )
         drawn = visible(picture)
-        found = [a for kind in ("instances", "stuff") for a in files[kind].loadAnns(files[kind].getAnnIds([image]))]
+        found = [
+            a
+            for kind in ("instances", "stuff")
+            for a in files[kind].loadAnns(files[kind].getAnnIds([image]))
+        ]
         assert len(found) == len(drawn)
         total = np.zeros(picture.owner.shape, int)
         for annotation in found:
             number = annotation["id"] - 1000 * image - 1
             name = drawn[number].item.name
             assert annotation["category_id"] == COCOSTUFF_IDS[name]
-            mask = files["stuff" if COCOSTUFF[name] == "stuff" else "instances"].annToMask(annotation)
+            mask = files["stuff" if COCOSTUFF[name] == "stuff" else "instances"].annToMask(
+                annotation
+            )
             whole = np.zeros_like(mask)
             whole[drawn[number].box] = drawn[number].mask
             np.testing.assert_array_equal(mask, whole)
             total += mask
             assert annotation["area"] == mask.sum() == drawn[number].pixels
-            assert annotation["bbox"] == coco_mask.toBbox(coco_mask.encode(np.asfortranarray(mask))).tolist()
+            assert (
+                annotation["bbox"]
+                == coco_mask.toBbox(coco_mask.encode(np.asfortranarray(mask))).tolist()
+            )
         # every pixel shows one thing
         assert (total == 1).all()
 
@@ -86,7 +101,9 @@ def test_annotations_are_of_all_kinds(files):
     assert {a["iscrowd"] for a in annotations} == {0, 1}
     crowds = [a for a in annotations if a["iscrowd"]]
     assert all(isinstance(a["segmentation"]["counts"], list) for a in crowds)
-    assert all(isinstance(a["segmentation"]["counts"], str) for a in files["stuff"].dataset["annotations"])
+    assert all(
+        isinstance(a["segmentation"]["counts"], str) for a in files["stuff"].dataset["annotations"]
+    )
     ids = [a["id"] for kind in ("instances", "stuff") for a in files[kind].dataset["annotations"]]
     assert len(set(ids)) == len(ids)
 
@@ -114,7 +131,10 @@ def test_captions_are_five_and_vary(files):
     assert set(map(len, by_image.values())) == {5}
     assert all(len(set(texts)) >= 4 for texts in by_image.values())
     texts = [text for texts in by_image.values() for text in texts]
-    assert all(text[0].isupper() and text.endswith(".") and "{" not in text and "_" not in text for text in texts)
+    assert all(
+        text[0].isupper() and text.endswith(".") and "{" not in text and "_" not in text
+        for text in texts
+    )
     assert len(set(texts)) > len(texts) / 2
 
 
@@ -133,7 +153,9 @@ def test_truth_agrees_with_annotations(data, scenes):
     assert truth.unique(["image_id", "task"]).height == truth.height
     for (task,), rows in truth.group_by("task"):
         order = np.argsort(data.images["image_id"].to_numpy())
-        np.testing.assert_array_equal(rows.sort("image_id")["present"].to_numpy(), data.labels(task)[order])
+        np.testing.assert_array_equal(
+            rows.sort("image_id")["present"].to_numpy(), data.labels(task)[order]
+        )
     for row in truth.iter_rows(named=True):
         strength = world.scenes[row["scene"]].things.get(row["task"], 0)
         assert row["strength"] == strength
@@ -145,7 +167,11 @@ def test_a_folder_that_exists_is_kept(scenes, tmp_path):
     fails(lambda: generate(ScenesPlan(images=1), scenes), "exists already", kind=OutputError)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("x")
-    fails(lambda: generate(ScenesPlan(images=1), tmp_path / "mine", overwrite=True), "scenes.json", kind=OutputError)
+    fails(
+        lambda: generate(ScenesPlan(images=1), tmp_path / "mine", overwrite=True),
+        "scenes.json",
+        kind=OutputError,
+    )
 
 
 def test_nothing_is_left_where_drawing_fails(tmp_path):

@@ -39,7 +39,17 @@ def draws(context_strength, many=4000, seed=0):
 def test_the_default_world_holds_the_papers_tasks_and_their_contexts():
     assert set(WORLD.tasks) == set(PAPER)
     assert set(PAPER.values()) <= set(WORLD.classes())
-    more = {"sand", "snow", "building-other", "tree", "wall-other", "floor-wood", "table", "mountain", "clouds"}
+    more = {
+        "sand",
+        "snow",
+        "building-other",
+        "tree",
+        "wall-other",
+        "floor-wood",
+        "table",
+        "mountain",
+        "clouds",
+    }
     assert more <= set(WORLD.classes())
     assert 30 <= len(WORLD.classes()) <= 36
     # a default world that draws what COCO-Stuff does not know would have no ids
@@ -53,7 +63,9 @@ def test_objects_are_drawn_with_the_documented_probability(strength):
     for (column, task), scene in product(enumerate(WORLD.tasks), WORLD.scenes):
         rows = present[scenes == scene, column]
         chance = WORLD.probability(scene, task, strength)
-        assert chance == pytest.approx(strength * WORLD.strength(scene, task) + (1 - strength) * WORLD.stray)
+        assert chance == pytest.approx(
+            strength * WORLD.strength(scene, task) + (1 - strength) * WORLD.stray
+        )
         # 192 comparisons: each is allowed one in a million
         assert binom.cdf(rows.sum(), len(rows), chance) > 1e-6
         assert binom.sf(rows.sum() - 1, len(rows), chance) > 1e-6
@@ -63,8 +75,13 @@ def test_without_strength_objects_are_independent_of_scenes_and_with_it_they_are
     for strength, low, high in ((0.0, 0.0, 0.06), (0.9, 0.5, 1.0)):
         scenes, present = draws(strength)
         for column, task in enumerate(WORLD.tasks):
-            suggested = np.array([WORLD.strength(scene, task) >= WORLD.expected for scene in scenes])
-            assert low <= abs(np.corrcoef(suggested, present[:, column])[0, 1]) <= high, (strength, task)
+            suggested = np.array(
+                [WORLD.strength(scene, task) >= WORLD.expected for scene in scenes]
+            )
+            assert low <= abs(np.corrcoef(suggested, present[:, column])[0, 1]) <= high, (
+                strength,
+                task,
+            )
 
 
 def test_at_full_strength_objects_are_only_where_scenes_hold_them():
@@ -82,14 +99,23 @@ def test_what_is_drawn_by_lot_is_seen():
         _, lots = draw_presence(WORLD, 0.0, np.random.default_rng([5, image]))
         wanted += sum(lots.values())
         lost += sum(there and task not in shown for task, there in lots.items())
-        assert {task for task in WORLD.tasks if task in shown} <= {task for task, there in lots.items() if there}
+        assert {task for task in WORLD.tasks if task in shown} <= {
+            task for task, there in lots.items() if there
+        }
     assert lost < 0.02 * wanted
 
 
 def test_captions_name_what_there_is():
     random = np.random.default_rng(0)
-    items = [Item("car", "red"), Item("cow", "brown"), Item("cow", "brown"), Item("person", crowd=True)]
-    text = " ".join(s for _ in range(40) for s in describe(["a road in town"], items, ["road", "tree"], random))
+    items = [
+        Item("car", "red"),
+        Item("cow", "brown"),
+        Item("cow", "brown"),
+        Item("person", crowd=True),
+    ]
+    text = " ".join(
+        s for _ in range(40) for s in describe(["a road in town"], items, ["road", "tree"], random)
+    )
     for words in ("a red car", "two cows", "a group of people", "a road in town", "some trees"):
         assert words in text.lower(), words
     empty = describe(["a forest"], [], ["tree"], random)

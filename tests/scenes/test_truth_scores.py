@@ -20,7 +20,9 @@ from nooch.scenes.truth_scores import AVERAGE, find_score, load_truth, save_trut
 
 @pytest.fixture(scope="module")
 def suite(data):
-    return find(data, {"ce": CE(), "~ce": Combination("~ce")}, tasks="nooch", splits=["train", "test"])
+    return find(
+        data, {"ce": CE(), "~ce": Combination("~ce")}, tasks="nooch", splits=["train", "test"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +44,24 @@ def test_scores_are_those_of_loops(suite, truth, scores):
         found = suite.set(row["criterion"], row["task"], row["split"])
         side = row["side"] == "positive"
         images = [
-            (against[i, row["task"]], code != 2, None if found.support is None else found.support[k])
-            for k, (i, label, code) in enumerate(zip(found.image_ids, found.labels, found.subset, strict=True))
+            (
+                against[i, row["task"]],
+                code != 2,
+                None if found.support is None else found.support[k],
+            )
+            for k, (i, label, code) in enumerate(
+                zip(found.image_ids, found.labels, found.subset, strict=True)
+            )
             if label == side
         ]
         hits = sum(a and h for a, h, _ in images)
         hard, truly = sum(h for _, h, _ in images), sum(a for a, _, _ in images)
-        assert (row["n"], row["against"], row["hard"], row["hits"]) == (len(images), truly, hard, hits)
+        assert (row["n"], row["against"], row["hard"], row["hits"]) == (
+            len(images),
+            truly,
+            hard,
+            hits,
+        )
         assert row["precision"] == (hits / hard if hard else None)
         assert row["recall"] == (hits / truly if truly else None)
         if found.support is None or truly in {0, len(images)}:
@@ -68,7 +81,9 @@ def test_averages_are_of_the_tasks(scores):
         mine = tasks.filter(*(pl.col(c) == row[c] for c in ("criterion", "split", "side")))
         assert row["n"] == mine["n"].sum()
         assert row["precision"] == pytest.approx(mine["precision"].mean())
-        assert row["auc"] == (None if row["criterion"] == "~ce" else pytest.approx(mine["auc"].mean()))
+        assert row["auc"] == (
+            None if row["criterion"] == "~ce" else pytest.approx(mine["auc"].mean())
+        )
 
 
 def test_other_thresholds_count_what_lies_beyond_them(suite, truth, scores):
@@ -106,12 +121,28 @@ def test_truths_that_are_refused(scenes, suite, truth, tmp_path):
     fails(lambda: load_truth(tmp_path / "b.parquet"), "another kind", helps=False)
     pl.concat([truth, truth[:1]]).write_parquet(tmp_path / "c.parquet")
     fails(lambda: load_truth(tmp_path / "c.parquet"), "twice")
-    fails(lambda: find_score(suite, truth.filter(pl.col("image_id") > 9)), "lists no image 2, 3", kind=InputError)
+    fails(
+        lambda: find_score(suite, truth.filter(pl.col("image_id") > 9)),
+        "lists no image 2, 3",
+        kind=InputError,
+    )
     other = truth.with_columns(~pl.col("present"))
     fails(lambda: find_score(suite, other), "another label", kind=InputError)
-    fails(lambda: find_score(suite, truth.filter(task="none")), "no task in common", kind=ParameterError)
-    fails(lambda: find_score(suite, truth, criteria=["cee"]), "'cee' is no criterion", kind=ParameterError)
-    fails(lambda: find_score(suite, truth, splits=["valid"]), "'valid' is no split", kind=ParameterError)
+    fails(
+        lambda: find_score(suite, truth.filter(task="none")),
+        "no task in common",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: find_score(suite, truth, criteria=["cee"]),
+        "'cee' is no criterion",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: find_score(suite, truth, splits=["valid"]),
+        "'valid' is no split",
+        kind=ParameterError,
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
@@ -125,26 +156,48 @@ def test_files_of_scores(scores, tmp_path, ending):
         assert [read(f).height for f in files] == [scores.table.height, scores.thresholds.height]
     fails(lambda: save_truth_scores(scores, path), "exists already", kind=OutputError)
     save_truth_scores(scores, path, overwrite=True)
-    fails(lambda: save_truth_scores(scores, tmp_path / "s.txt"), "is no ending", kind=ParameterError)
+    fails(
+        lambda: save_truth_scores(scores, tmp_path / "s.txt"), "is no ending", kind=ParameterError
+    )
 
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):
-    done = run_cli("scenes", tmp_path / "out", "--images", 3, "--size", 32, "--workers", 1, "--format", "json")
+    done = run_cli(
+        "scenes", tmp_path / "out", "--images", 3, "--size", 32, "--workers", 1, "--format", "json"
+    )
     assert done.code == 0, done.err
     assert done.json["images"] == 3
     assert len(list((tmp_path / "out" / "images").iterdir())) == 3
     again = run_cli("scenes", tmp_path / "out", "--images", 3)
     assert again.code == 2
     assert "exists already" in again.err
-    assert run_cli("scenes", tmp_path / "out", "--images", 2, "--size", 32, "--workers", 1, "--overwrite").code == 0
-    assert "next: nooch import coco" in run_cli("scenes", tmp_path / "b", "--images", 1, "--workers", 1).out
+    assert (
+        run_cli(
+            "scenes", tmp_path / "out", "--images", 2, "--size", 32, "--workers", 1, "--overwrite"
+        ).code
+        == 0
+    )
+    assert (
+        "next: nooch import coco"
+        in run_cli("scenes", tmp_path / "b", "--images", 1, "--workers", 1).out
+    )
     assert "stray: " in run_cli("scenes", "--print-config").out
     assert "no folder was given" in run_cli("scenes").err
     save_dataset(data, tmp_path / "data")
     save_suite(suite, tmp_path / "suite")
-    scored = run_cli("find-score", tmp_path / "suite", scenes / "truth.parquet", "--out", tmp_path / "s.csv")
+    scored = run_cli(
+        "find-score", tmp_path / "suite", scenes / "truth.parquet", "--out", tmp_path / "s.csv"
+    )
     assert scored.code == 0, scored.err
     assert "Against the truth: ce (test)" in scored.out
     assert (tmp_path / "s-thresholds.csv").is_file()
-    asked = run_cli("find-score", tmp_path / "suite", scenes / "truth.parquet", "--criterion", "ce", "--format", "json")
+    asked = run_cli(
+        "find-score",
+        tmp_path / "suite",
+        scenes / "truth.parquet",
+        "--criterion",
+        "ce",
+        "--format",
+        "json",
+    )
     assert {row["criterion"] for row in asked.json["scores"]} == {"ce"}

@@ -26,7 +26,10 @@ def results(draw):
                 for split in ("valid", "test"):
                     for subset in SUBSETS:
                         metrics = ("auc", "nll") if subset == "hard" else ("nll",)
-                        scores += [(run, "ce", "car", split, subset, None, None, m, draw(LOSSES)) for m in metrics]
+                        scores += [
+                            (run, "ce", "car", split, subset, None, None, m, draw(LOSSES))
+                            for m in metrics
+                        ]
     names = ["run", "criterion", "task", "split", "subset", "cue", "group", "metric", "value"]
     kinds = dict.fromkeys(names, pl.String) | {"value": pl.Float64}
     columns = ["run", "task", "method", "setting", "seed", "sees", "environment"]
@@ -74,7 +77,9 @@ def test_the_chosen_setting_has_the_smallest_mean(rule, case):
     assert found == pytest.approx({method: value for method, (_, value) in expected.items()})
     for method, setting, value in chosen.select("method", "setting", "value").rows():
         # sums in another order may tell two equal means apart
-        assert setting == expected[method][0] or value == pytest.approx(expected[method][1], abs=1e-12)
+        assert setting == expected[method][0] or value == pytest.approx(
+            expected[method][1], abs=1e-12
+        )
     assert set(chosen["n_settings"]) <= {1, 3}
     assert set(chosen["n_seeds"]) <= {2}
 
@@ -83,11 +88,28 @@ def test_rules_and_splits_that_are_not_there():
     scores = pl.DataFrame(
         {
             c: pl.Series([], dtype=pl.Float64 if c == "value" else pl.String)
-            for c in ("run", "criterion", "task", "split", "subset", "cue", "group", "metric", "value")
+            for c in (
+                "run",
+                "criterion",
+                "task",
+                "split",
+                "subset",
+                "cue",
+                "group",
+                "metric",
+                "value",
+            )
         }
     )
     settings = pl.DataFrame(
-        {"run": ["a"], "task": ["car"], "method": ["erm"], "setting": [""], "seed": [0], "environment": [None]}
+        {
+            "run": ["a"],
+            "task": ["car"],
+            "method": ["erm"],
+            "setting": [""],
+            "seed": [0],
+            "environment": [None],
+        }
     )
     fails(lambda: select(scores, settings, ["best"]), "best", "worst-hard", kind=ParameterError)
     fails(lambda: select(scores, settings), "no split valid", kind=InputError)

@@ -21,7 +21,9 @@ H, W = 12, 16
 
 def _collection(ids=None):
     images = [{"car": 0.1, "road": 0.5, "fire_hydrant": 0.2}] * 4
-    data = dataset_of(images, ["car", "road", "fire_hydrant"], ["train", "train", "test", "test"], ids)
+    data = dataset_of(
+        images, ["car", "road", "fire_hydrant"], ["train", "train", "test", "test"], ids
+    )
     suite = find(data, {"ce": CE(cues={"car": ("road", "fire_hydrant")})}, tasks=["car"])
     return data, suite, {"test": SplitImages.of(suite, "test", data)}
 
@@ -29,7 +31,11 @@ def _collection(ids=None):
 def _file(path, annotations):
     content = {
         "images": [{"id": i, "height": H, "width": W} for i in range(1, 5)],
-        "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "road"}, {"id": 3, "name": "fire hydrant"}],
+        "categories": [
+            {"id": 1, "name": "car"},
+            {"id": 2, "name": "road"},
+            {"id": 3, "name": "fire hydrant"},
+        ],
         "annotations": [{"id": n, **a} for n, a in enumerate(annotations)],
     }
     path.write_text(json.dumps(content))
@@ -55,7 +61,11 @@ def test_polygons_run_lengths_and_boxes(tmp_path):
             {"image_id": 3, "category_id": 1, "segmentation": [below]},
             {"image_id": 4, "category_id": 2, "segmentation": {"size": [H, W], "counts": counts}},
             {"image_id": 4, "category_id": 3, "bbox": [1, 1, 4, 5]},
-            {"image_id": 4, "category_id": 2, "segmentation": {"size": [10**9, 10**9], "counts": [1, 2]}},
+            {
+                "image_id": 4,
+                "category_id": 2,
+                "segmentation": {"size": [10**9, 10**9], "counts": [1, 2]},
+            },
             {"image_id": 4, "category_id": 2, "segmentation": [[1, 1, 1e30, 1, 5, 5]]},
         ],
     )
@@ -72,7 +82,9 @@ def test_polygons_run_lengths_and_boxes(tmp_path):
 
 
 def test_pictures_have_fill_and_edge(tmp_path):
-    found, wanted = _masks(tmp_path, [{"image_id": 3, "category_id": 2, "segmentation": [[2, 3, 8, 3, 8, 9, 2, 9]]}])
+    found, wanted = _masks(
+        tmp_path, [{"image_id": 3, "category_id": 2, "segmentation": [[2, 3, 8, 3, 8, 9, 2, 9]]}]
+    )
     for one in wanted:
         Image.new("RGB", (W, H)).save(one.path)
     drawn = draw_pictures(wanted, tmp_path)
@@ -90,7 +102,10 @@ def test_pictures_have_fill_and_edge(tmp_path):
 def test_ids_that_coco_cannot_have_are_refused(tmp_path):
     data, suite, images = _collection(list("abcd"))
     file = _file(tmp_path / "a.json", [])
-    fails(lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]), "ids are text")
+    fails(
+        lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]),
+        "ids are text",
+    )
 
 
 @pytest.mark.parametrize("problem", ["missing", "broken"])
@@ -99,5 +114,9 @@ def test_files_that_cannot_be_used_are_refused(tmp_path, problem):
     file = tmp_path / "a.json"
     if problem == "broken":
         file.write_text("[1]")
-    fails(lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]), "a.json", helps=False)
+    fails(
+        lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]),
+        "a.json",
+        helps=False,
+    )
     assert isinstance(data, Dataset)

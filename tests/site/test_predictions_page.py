@@ -28,7 +28,9 @@ def world(tmp_path_factory):
 def _predictions(data, name, seed=0, *, split="test", n=None):
     part = data.select(split)
     values = np.random.default_rng(seed).normal(size=(n or len(part), 2))
-    return Predictions.of(values, part.image_ids[: n or len(part)], ["car", "cow"], scale="logit", run=name)
+    return Predictions.of(
+        values, part.image_ids[: n or len(part)], ["car", "cow"], scale="logit", run=name
+    )
 
 
 def _text(site, page="results"):
@@ -43,7 +45,10 @@ def test_predictions_alone_have_the_tables_of_evaluate(world, tmp_path):
     found = tables_of_page(done.path / "results.html")
     for table in tables_of(scores, list(FIGURES)):
         assert found[table.title][0] == list(table.columns)
-        shown = [[cell.replace("_", " ") if k == 0 else cell for k, cell in enumerate(row)] for row in table.rows]
+        shown = [
+            [cell.replace("_", " ") if k == 0 else cell for k, cell in enumerate(row)]
+            for row in table.rows
+        ]
         assert found[table.title][1:] == shown
     titles = " ".join(found)
     assert "Scores on ce challenge sets (test)" in titles
@@ -60,10 +65,17 @@ def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_si
     done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     own = points.filter(criterion="ce", task="car", metric="error")
-    assert set(own["subset"]) == {"hard_positive", "easy_positive", "hard_negative", "easy_negative"}
+    assert set(own["subset"]) == {
+        "hard_positive",
+        "easy_positive",
+        "hard_negative",
+        "easy_negative",
+    }
     one, values = suite.set("ce", "car", "test"), runs[0]
     logit = dict(zip(values.image_ids.to_list(), values.values[0], strict=True))
-    wrong = np.array([(logit[i] > 0) != y for i, y in zip(one.image_ids.to_list(), one.labels, strict=True)])
+    wrong = np.array(
+        [(logit[i] > 0) != y for i, y in zip(one.image_ids.to_list(), one.labels, strict=True)]
+    )
     for row in own.iter_rows(named=True):
         side, label = row["subset"].split("_")
         inside = (one.labels == (label == "positive")) & ((one.subset < 2) == (side == "hard"))
@@ -80,7 +92,11 @@ def test_predictions_that_cannot_be_scored_say_why(world, tmp_path):
     assert re.search(r"\d+ of \d+ images of split test have no prediction", text)
     assert any("some is not scored" in note for note in done.notes)
     both = write_report(
-        suite, tmp_path / "both", data=data, predictions=[part, _predictions(data, "mine")], bootstrap=0
+        suite,
+        tmp_path / "both",
+        data=data,
+        predictions=[part, _predictions(data, "mine")],
+        bootstrap=0,
     )
     assert "some is not scored" in _text(both.path)
     assert "Scores on ce challenge sets (test)" in tables_of_page(both.path / "results.html")
@@ -93,7 +109,9 @@ def test_a_report_of_a_suite_alone_says_on_each_page_what_is_missing(tmp_path):
     for page in ("criteria", "examples", "index"):
         assert "What is not here" in _text(done.path, page)
     ce = site_suite(data).only(["car"])
-    one = write_report(ce, tmp_path / "one", data=data.with_embedding("other", data.embeddings["words"]))
+    one = write_report(
+        ce, tmp_path / "one", data=data.with_embedding("other", data.embeddings["words"])
+    )
     assert "Figs. 11 and 14" not in _text(one.path, "criteria")
     single = [_predictions(data, "mine")]
     alone = write_report(ce, tmp_path / "alone", data=data, predictions=single, bootstrap=0)
@@ -112,5 +130,9 @@ def test_the_pair_of_methods_that_is_compared(world, tmp_path):
     for names in (["erm"], ["erm", "erm"], []):
         fails(lambda names=names: write_report(suite, tmp_path / "no", methods=names, **options), "two different",
               kind=ParameterError)  # fmt: skip
-    fails(lambda: write_report(suite, tmp_path / "no", methods=["erm", "gdr"], **options), "gdro", kind=ParameterError)
+    fails(
+        lambda: write_report(suite, tmp_path / "no", methods=["erm", "gdr"], **options),
+        "gdro",
+        kind=ParameterError,
+    )
     assert not (tmp_path / "no").exists()

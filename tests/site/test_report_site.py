@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import dataset_of
 from refusals import fails
-from sites import HOSTILE, TASKS, made_site, numbers, read_script, site_data, site_suite, tables_of_page
+from sites import (
+    HOSTILE,
+    TASKS,
+    made_site,
+    numbers,
+    read_script,
+    site_data,
+    site_suite,
+    tables_of_page,
+)
 from typer.testing import CliRunner
 
 from nooch.challenge import SUBSETS, save_suite
@@ -95,14 +104,23 @@ def test_losses_are_means_over_seeds_of_the_chosen_setting(made):
             methods = content["methods"][criterion]
             assert sorted(methods) == ["erm", "gdro", "label-reweight"]
             for method, place in methods.items():
-                (setting,) = cells.filter(criterion=criterion, task=task, method=method)["setting"].unique()
+                (setting,) = cells.filter(criterion=criterion, task=task, method=method)[
+                    "setting"
+                ].unique()
                 names = [
-                    n for n, j in runs.header.jobs.items() if (j.task, j.method, j.setting) == (task, method, setting)
+                    n
+                    for n, j in runs.header.jobs.items()
+                    if (j.task, j.method, j.setting) == (task, method, setting)
                 ]
                 assert len(names) == 3
                 seeds = []
                 for name in names:
-                    logit = dict(runs.predictions(name).filter(split="test").select("image_id", "logit").rows())
+                    logit = dict(
+                        runs.predictions(name)
+                        .filter(split="test")
+                        .select("image_id", "logit")
+                        .rows()
+                    )
                     seeds.append(
                         losses(
                             part.labels(task),
@@ -110,7 +128,9 @@ def test_losses_are_means_over_seeds_of_the_chosen_setting(made):
                             "logit",
                         )
                     )
-                assert np.allclose(numbers(content["losses"][place]), np.mean(seeds, axis=0), rtol=1e-6, atol=0)
+                assert np.allclose(
+                    numbers(content["losses"][place]), np.mean(seeds, axis=0), rtol=1e-6, atol=0
+                )
 
 
 def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
@@ -120,18 +140,31 @@ def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
     for task in suite.tasks:
         expected = []
         for criterion in suite.criteria:
-            record = suite.record(criterion, task, "test") if (criterion, task, "test") in suite.keys else None
-            expected += [str(record.hard_positives), str(record.hard_negatives)] if record else ["–", "–"]
+            record = (
+                suite.record(criterion, task, "test")
+                if (criterion, task, "test") in suite.keys
+                else None
+            )
+            expected += (
+                [str(record.hard_positives), str(record.hard_negatives)] if record else ["–", "–"]
+            )
         assert counts[task][:-2] == expected
     limits = {row[0]: row[1:] for row in tables["Thresholds, test"][1:]}
     record = suite.record("gist", "car", "test")
     assert limits["car"][2].rstrip("*") == f"{record.threshold_positive:.3g}"
     assert limits["car"][3].rstrip("*") == f"{record.threshold_negative:.3g}"
     cues = [[row[-2], row[-1]] for row in tables["Context cues of ce"][1:]]
-    assert cues == [[c, f"{a:.3g}"] for listed in suite.header.criteria["ce"].cues.values() for c, a in listed]
+    assert cues == [
+        [c, f"{a:.3g}"] for listed in suite.header.criteria["ce"].cues.values() for c, a in listed
+    ]
     shown = tables["Overlap, test"][1:]
     expected = [
-        [o["task"], f"{o['side'].replace('_', ' ')}s", " / ".join(o["criteria"]), *map(str, (o["both"], *o["only"]))]
+        [
+            o["task"],
+            f"{o['side'].replace('_', ' ')}s",
+            " / ".join(o["criteria"]),
+            *map(str, (o["both"], *o["only"])),
+        ]
         for o in overlaps(suite)
         if o["split"] == "test"
     ]
@@ -149,7 +182,9 @@ def test_results_are_those_of_nooch_results(made):
     for row in rows:
         task = row[0].split(" of ")[0]
         for method, text in zip(head[3:], row[3:], strict=True):
-            (cell,) = cells.filter(criterion="ce", metric="auc", subset="hard", task=task, method=method).to_dicts()
+            (cell,) = cells.filter(
+                criterion="ce", metric="auc", subset="hard", task=task, method=method
+            ).to_dicts()
             assert text.startswith(f"{cell['mean']:.3f} ({cell['std']:.3f})")
     _, points = read_script(done.path / "data/results.js")
     frame = pl.DataFrame(points)
@@ -159,16 +194,28 @@ def test_results_are_those_of_nooch_results(made):
     assert set(frame.filter(metric="error")["subset"]) == set(CELLS)
     said = both.filter(task="average").select("over", "n_tasks").unique().rows()
     assert ("average of 2", 2) in said
-    assert all(text == "average of 2" if n == 2 else text == f"average of {n} of 2" for text, n in said)
+    assert all(
+        text == "average of 2" if n == 2 else text == f"average of {n} of 2" for text, n in said
+    )
     assert (
         frame.filter(pl.col("task") != "average")["over"].null_count()
         == frame.filter(pl.col("task") != "average").height
     )
     assert (both["mean"] == both["mean_right"]).all()
-    options = {"metrics": ["auc", "error", "nll", "ece"], "split": "test", "bootstrap": 20, "seed": 0}
+    options = {
+        "metrics": ["auc", "error", "nll", "ece"],
+        "split": "test",
+        "bootstrap": 20,
+        "seed": 0,
+    }
     for criterion in ("ce", "gist"):
         (again,) = paired_results(
-            [runs.path], [suite], read_results(runs.path, [suite]), [criterion], baseline="erm", **options
+            [runs.path],
+            [suite],
+            read_results(runs.path, [suite]),
+            [criterion],
+            baseline="erm",
+            **options,
         )
         own = frame.filter(pl.col("low").is_not_null(), criterion=criterion)
         same = own.join(
@@ -186,7 +233,9 @@ def test_criteria_are_recomputed_from_the_arrays(made):
     _, content = read_script(done.path / "data/criteria.js")
     part = data.select("test")
     # Fig. 10 and 12 at the suite's own values
-    grid = pl.DataFrame(content["grid"]).filter((pl.col("alpha") == 0.05) & (pl.col("beta") == 0.1), split="test")
+    grid = pl.DataFrame(content["grid"]).filter(
+        (pl.col("alpha") == 0.05) & (pl.col("beta") == 0.1), split="test"
+    )
     records = [suite.record("ce", task, "test") for task in ("car", "cow")]
     assert grid["hard_positives"].item() == sum(r.hard_positives for r in records)
     assert grid["hard_negatives"].item() == sum(r.hard_negatives for r in records)
@@ -197,17 +246,23 @@ def test_criteria_are_recomputed_from_the_arrays(made):
         labels = part.labels(task)
         for criterion in task_data["methods"]:
             found = task_data["criteria"][criterion]
-            values = numbers(task_data["losses"][task_data["methods"][criterion]["erm"]]).astype(float)
+            values = numbers(task_data["losses"][task_data["methods"][criterion]["erm"]]).astype(
+                float
+            )
             marks = numbers(found["marks"])
             for code, (side, label) in enumerate((("positive", True), ("negative", False))):
                 point = [
-                    p for p in content["points"] if (p["criterion"], p["task"], p["side"]) == (criterion, task, side)
+                    p
+                    for p in content["points"]
+                    if (p["criterion"], p["task"], p["side"]) == (criterion, task, side)
                 ]
                 if not (marks == code).any():
                     assert not point
                     continue
                 assert point[0]["hard"] == pytest.approx(values[marks == code].mean(), rel=1e-5)
-                assert point[0]["all"] == pytest.approx(values[(labels == label) & (marks != 255)].mean(), rel=1e-5)
+                assert point[0]["all"] == pytest.approx(
+                    values[(labels == label) & (marks != 255)].mean(), rel=1e-5
+                )
                 if criterion == "ce":
                     sums["ce", side][0] += values[marks == code].sum()
                     sums["ce", side][1] += int((marks == code).sum())
@@ -243,7 +298,11 @@ def test_examples_are_the_extremes(made):
     assert not (larger[(marks == 0) & labels]).all()
     assert not (larger[(marks == 2) & labels]).all()
     for title, inside, sign in (
-        ("Hard positives with the highest loss (erm), car larger than on average", (marks == 0) & larger, -1),
+        (
+            "Hard positives with the highest loss (erm), car larger than on average",
+            (marks == 0) & larger,
+            -1,
+        ),
         ("Hard negatives with the highest loss (erm)", marks == 1, -1),
         ("Easy positives with the lowest loss (erm)", (marks == 2) & labels, 1),
     ):
@@ -256,7 +315,9 @@ def test_examples_are_the_extremes(made):
     assert "Suspected label errors" in section
     assert "Hard positives by ce, easy by gist" in section
     shared = set(suite.set("ce", "car", "test").ids("hard_positive"))
-    group = section.split("Hard positives by ce, easy by gist")[1].split('<div class="example-group"')[0]
+    group = section.split("Hard positives by ce, easy by gist")[1].split(
+        '<div class="example-group"'
+    )[0]
     easy = set(suite.set("gist", "car", "test").ids("easy"))
     assert {int(i) for i in re.findall(r'card-id">([^<]*)<', group)} <= shared & easy
 
@@ -355,14 +416,21 @@ def test_thresholds_by_task_travel_with_each_task(tmp_path):
 def test_predictions_give_losses_without_runs(made, tmp_path):
     _, suite, data, _ = made
     part = data.select("test")
-    frame = pl.DataFrame({"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))})
+    frame = pl.DataFrame(
+        {"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))}
+    )
     done = write_report(
-        suite, tmp_path / "site", data=data, predictions=read_predictions(frame, None, suite.tasks, None)
+        suite,
+        tmp_path / "site",
+        data=data,
+        predictions=read_predictions(frame, None, suite.tasks, None),
     )
     content = read_script(done.path / "data/task-0-test.js")[1]
     (name,) = content["methods"]["ce"]
     expected = losses(part.labels("car"), np.linspace(-2, 2, len(part)), "logit")
-    assert np.allclose(numbers(content["losses"][content["methods"]["ce"][name]]), expected, rtol=1e-6)
+    assert np.allclose(
+        numbers(content["losses"][content["methods"]["ce"][name]]), expected, rtol=1e-6
+    )
     assert read_script(done.path / "data/task-1-test.js")[1]["methods"] == {}
 
 
@@ -374,23 +442,40 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     selected.write_csv(tmp_path / "scores/selected.csv")
     done = write_report(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
     text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
-    assert "one standard deviation over seeds (collected scores have no predictions to resample)" in text
-    assert any(name.startswith("Table 3") for name in tables_of_page(tmp_path / "site/results.html"))
-    assert any("losses of single images are in the folder of runs alone" in note for note in done.notes)
+    assert (
+        "one standard deviation over seeds (collected scores have no predictions to resample)"
+        in text
+    )
+    assert any(
+        name.startswith("Table 3") for name in tables_of_page(tmp_path / "site/results.html")
+    )
+    assert any(
+        "losses of single images are in the folder of runs alone" in note for note in done.notes
+    )
     points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])
-    assert points.filter((pl.col("high") - pl.col("mean") - pl.col("std")).abs() > 1e-12).height == 0
+    assert (
+        points.filter((pl.col("high") - pl.col("mean") - pl.col("std")).abs() > 1e-12).height == 0
+    )
 
 
 def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_path):
     done, suite, data, runs = made
     other = site_data(tmp_path, pictures=False, seed=5)
     out = tmp_path / "new"
-    fails(lambda: write_report(suite, out, data=other), "not the one that the suite was found in", kind=ParameterError)
+    fails(
+        lambda: write_report(suite, out, data=other),
+        "not the one that the suite was found in",
+        kind=ParameterError,
+    )
     fails(lambda: write_report(suite, out, split="nowhere"), "nowhere", kind=ParameterError)
     fails(lambda: write_report(suite, out, bootstrap=-1), "bootstrap is -1", kind=ParameterError)
     fails(lambda: write_report(suite, out, thumbnails=-1), "thumbnails is -1", kind=ParameterError)
     fails(lambda: write_report(suite, out, examples=0), "examples is 0", kind=ParameterError)
-    fails(lambda: write_report(suite, out, images=tmp_path), "images need the dataset", kind=ParameterError)
+    fails(
+        lambda: write_report(suite, out, images=tmp_path),
+        "images need the dataset",
+        kind=ParameterError,
+    )
     fails(
         lambda: write_report(suite, out, data=data, images=tmp_path / "no"),
         "no such folder",
@@ -438,7 +523,9 @@ def test_command(made, tmp_path):
     assert done.exit_code == 0, done.output
     assert "index.html" in done.output
     assert (tmp_path / "site/report.json").is_file()
-    again = CliRunner().invoke(app, [str(w) for w in [*words, "--overwrite", "--all-thumbnails", "--format", "json"]])
+    again = CliRunner().invoke(
+        app, [str(w) for w in [*words, "--overwrite", "--all-thumbnails", "--format", "json"]]
+    )
     assert again.exit_code == 0
     assert '"site"' in again.stdout
     assert len(list((tmp_path / "site").glob("pictures/test/0/*.jpg"))) > 60
@@ -466,7 +553,10 @@ def test_scripts_cannot_be_ended_by_data(content):
     assert not set("<>&\u2028\u2029") & set(made)
     import json
 
-    assert json.loads(made.removeprefix("nooch.put.apply(null, ").removesuffix(");\n")) == ["x", content]
+    assert json.loads(made.removeprefix("nooch.put.apply(null, ").removesuffix(");\n")) == [
+        "x",
+        content,
+    ]
 
 
 def test_subset_codes_are_those_that_the_page_knows():
@@ -503,7 +593,9 @@ def test_text_has_enough_contrast(scheme):
 def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
     random = np.random.default_rng(0)
     classes = ["road", *(f"class{i}" for i in range(30))]
-    images = [{"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)]
+    images = [
+        {"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)
+    ]
     data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
     suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
     done = write_report(suite, tmp_path / "site", data=data)
@@ -514,4 +606,8 @@ def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
     for text in pages.values():
         assert 'href="examples-2.html"' in text
         assert '<option value="29" data-page="examples-2.html">class29</option>' in text
-        assert text.count("Hard positives with the least support") == text.count('class="example-task"') > 0
+        assert (
+            text.count("Hard positives with the least support")
+            == text.count('class="example-task"')
+            > 0
+        )

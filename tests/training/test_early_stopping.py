@@ -36,7 +36,11 @@ def test_batches_are_those_of_a_loop(method):
     for start in range(0, len(rows), 32):
         part = slice(start, start + 32)
         drawn = job.kind.sampler is not None or job.kind.first is not None
-        value = losses(z[part], y[part]).mean() if drawn else objective.measure(z[part], y[part], c[part])
+        value = (
+            losses(z[part], y[part]).mean()
+            if drawn
+            else objective.measure(z[part], y[part], c[part])
+        )
         total += float(value) * len(z[part])
     assert trained.history[-1]["valid"][0] == pytest.approx(total / len(rows), rel=1e-4)
     assert len(rows) % 32
@@ -81,7 +85,9 @@ def test_weights_of_drawn_rows():
     c, times = torch.zeros(2, 1, dtype=torch.int64), torch.tensor([[2.0], [0.0]])
     objective = objective_of(SMALL, jobs_of(["erm"]), "paper")
     plain = losses(z, y)
-    values = {rule: validation_value(rule, objective, (z, y, c), times, 1).item() for rule in STOP_ON}
+    values = {
+        rule: validation_value(rule, objective, (z, y, c), times, 1).item() for rule in STOP_ON
+    }
     assert values["objective"] == pytest.approx(float(plain[0]))
     assert values["batches"] == values["nll"] == pytest.approx(float(plain.mean()))
     assert np.isfinite(list(values.values())).all()

@@ -18,7 +18,14 @@ from nooch.training.training_data import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
 
-FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), "none", batch=16, epochs=6, patience=2, block=4)
+FAST = ProbeSettings(
+    Descent(lr=0.02, momentum=0.9, weight_decay=1e-3),
+    "none",
+    batch=16,
+    epochs=6,
+    patience=2,
+    block=4,
+)
 
 
 DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
@@ -37,20 +44,30 @@ def alone(data, job, settings, last=False):
     c = torch.from_numpy(data.environments[job.task]).long()[:, None]
     counts = TrainingCounts(
         torch.from_numpy(np.bincount(data.labels[job.task][train], minlength=2)).float()[:, None],
-        torch.from_numpy(np.bincount(data.environments[job.task][train], minlength=4)).float()[:, None],
+        torch.from_numpy(np.bincount(data.environments[job.task][train], minlength=4)).float()[
+            :, None
+        ],
     )
     objective = kind.objective_class(
-        counts, **{n: v for n, v in parameters.items() if n in kind.objective_class.ranges}, variant=settings.variant
+        counts,
+        **{n: v for n, v in parameters.items() if n in kind.objective_class.ranges},
+        variant=settings.variant,
     )
     descent = settings.descent
     optimiser = torch.optim.SGD(
-        linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
+        linear.parameters(),
+        lr=descent.lr,
+        momentum=descent.momentum,
+        weight_decay=descent.weight_decay,
     )
     best, first = (np.inf, 0, None), None
     if kind.first:
         plain = replace(settings, epochs=kind.first.epochs(parameters), patience=1000)
         head = alone(data, replace(job, method="erm", parameters=()), plain, last=True)
-        first = {split: data.inputs[data.rows[split]] @ head[:-1] + head[-1] for split in ("train", "valid")}
+        first = {
+            split: data.inputs[data.rows[split]] @ head[:-1] + head[-1]
+            for split in ("train", "valid")
+        }
     for epoch in range(settings.epochs):
         order = np.random.default_rng([job.order, 0, epoch]).permutation(len(train))
         taken, mixture = counts_of(data, job, epoch, first), mixture_of(data, job, epoch)
@@ -60,7 +77,10 @@ def alone(data, job, settings, last=False):
             rows = train[places]
             inputs, labels = x[rows], y[rows]
             if mixture is not None:
-                other, share = train[mixture.partners[places]], torch.from_numpy(mixture.weights[places])[:, None]
+                other, share = (
+                    train[mixture.partners[places]],
+                    torch.from_numpy(mixture.weights[places])[:, None],
+                )
                 inputs, labels = (share * a[rows] + (1 - share) * a[other] for a in (x, y))
             logits = linear(inputs)
             times = None if weights is None else torch.from_numpy(weights[places])[:, None]
@@ -77,7 +97,11 @@ def alone(data, job, settings, last=False):
                 expected = torch.from_numpy(expected_of(data, job, first))[:, None]
                 value = float((expected * losses(logits, y[valid])).mean())
         if value < best[0]:
-            best = value, epoch + 1, np.append(linear.weight.detach().numpy()[0], linear.bias.item())
+            best = (
+                value,
+                epoch + 1,
+                np.append(linear.weight.detach().numpy()[0], linear.bias.item()),
+            )
         if epoch + 1 - best[1] >= settings.patience:
             break
     if last:
@@ -88,7 +112,9 @@ def alone(data, job, settings, last=False):
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
     # slow enough for IRM with its largest weight to stay where rounding does not grow
-    settings = replace(FAST, variant=variant, descent=Descent(lr=0.002, momentum=0.9, weight_decay=1e-3))
+    settings = replace(
+        FAST, variant=variant, descent=Descent(lr=0.002, momentum=0.9, weight_decay=1e-3)
+    )
     jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
     shared, stopped, done = {}, set(), []
     for job in jobs:
@@ -104,7 +130,9 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
         assert trained.best["value"][number] == pytest.approx(value, rel=1e-4), job
         assert trained.best["epoch"][number] == epoch, job
         # float32, and objectives with a sign or a largest one make more of its rounding
-        assert np.abs(trained.best_weights[number] - weights).max() < 1e-4 * max(1, np.abs(weights).max()), job
+        assert np.abs(trained.best_weights[number] - weights).max() < 1e-4 * max(
+            1, np.abs(weights).max()
+        ), job
         stopped.add(epoch)
     assert sorted(map(str, done)) == sorted(map(str, jobs))
     # heads stop at different epochs, so that some went on without the others
@@ -112,12 +140,17 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
 
 
 @pytest.mark.parametrize("block", [1, 3, 8, 100])
-@pytest.mark.parametrize("descent", [Descent(0.05, 0.0, 0.0), Descent(0.1, 0.9, 0.05), Descent(1e-4, 0.99, 1e-4)])
+@pytest.mark.parametrize(
+    "descent", [Descent(0.05, 0.0, 0.0), Descent(0.1, 0.9, 0.05), Descent(1e-4, 0.99, 1e-4)]
+)
 def test_blocks_are_steps(block, descent):
     """The block rule in float64 against steps, the last batch being smaller."""
     random = np.random.default_rng(0)
     n, d, heads, batch = 53, 5, 3, 8
-    x, y = random.normal(size=(n, d)), torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
+    x, y = (
+        random.normal(size=(n, d)),
+        torch.from_numpy((random.random((n, heads)) < 0.5).astype(float)),
+    )
     states = [HeadState.initial(range(heads), d) for _ in range(2)]
     states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
     objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
@@ -129,14 +162,19 @@ def test_blocks_are_steps(block, descent):
     order = random.permutation(n)
     for _ in range(2):
         run_epoch(states[0], x, order, gradient, descent, batch=batch, block=block)
-    weights, momenta = states[1].weights[:, :heads].clone(), torch.zeros(d, heads, dtype=torch.float64)
+    weights, momenta = (
+        states[1].weights[:, :heads].clone(),
+        torch.zeros(d, heads, dtype=torch.float64),
+    )
     bias, push = states[1].biases[:heads].clone(), torch.zeros(heads, dtype=torch.float64)
     for _ in range(2):
         for start in range(0, n, batch):
             rows = order[start : start + batch]
             inputs = torch.from_numpy(x[rows]).double()
             _, derivative = objective.gradient(inputs @ weights + bias, y[rows], None)
-            momenta = descent.momentum * momenta + inputs.T @ derivative + descent.weight_decay * weights
+            momenta = (
+                descent.momentum * momenta + inputs.T @ derivative + descent.weight_decay * weights
+            )
             push = descent.momentum * push + derivative.sum(dim=0) + descent.weight_decay * bias
             weights, bias = weights - descent.lr * momenta, bias - descent.lr * push
     assert torch.allclose(states[0].weights, torch.cat([weights, momenta], dim=1), atol=1e-10)
@@ -191,7 +229,10 @@ def redrawn(data, alpha, order, settings, task="car"):
         linear.bias.copy_(start.biases[:1])
     descent = settings.descent
     optimiser = torch.optim.SGD(
-        linear.parameters(), lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
+        linear.parameters(),
+        lr=descent.lr,
+        momentum=descent.momentum,
+        weight_decay=descent.weight_decay,
     )
     sizes = np.bincount(groups[train])
     chance = (len(train) / sizes[groups[train]]) ** alpha
@@ -214,7 +255,9 @@ def test_row_weights_come_out_where_redrawing_does(alpha):
     from nooch.metrics import auc, nll
 
     data = shortcut(n_train=2000, n_other=1000)
-    settings = ProbeSettings(Descent(lr=0.002, momentum=0.9, weight_decay=1e-4), "none", epochs=6, patience=6)
+    settings = ProbeSettings(
+        Descent(lr=0.002, momentum=0.9, weight_decay=1e-4), "none", epochs=6, patience=6
+    )
     rows = data.rows["test"]
     y, c = data.labels["car"][rows], data.environments["car"][rows]
     hard = (c == 1) | (c == 2)
@@ -222,7 +265,9 @@ def test_row_weights_come_out_where_redrawing_does(alpha):
     for order in range(4):
         # the last epoch of both, not the best of one; a pass has no head after its own last epoch
         longer = replace(settings, epochs=settings.epochs + 1, patience=settings.epochs + 1)
-        trained = HeadPass(data, jobs_of({"environment-undersample": {"alpha": alpha}}, order=order), longer)
+        trained = HeadPass(
+            data, jobs_of({"environment-undersample": {"alpha": alpha}}, order=order), longer
+        )
         for _ in range(settings.epochs):
             trained.step()
         z = trained.state.logits(torch.from_numpy(data.inputs[rows]))[:, 0].numpy().astype(float)
@@ -242,7 +287,10 @@ def test_a_seed_is_the_start_and_an_order_the_rows():
     bound = 1 / 6**0.5
     assert float(a.weights[:, :2].abs().max()) <= bound
     assert not a.weights[:, 2:].any()
-    orders = [finished(DATA, jobs_of(["erm"], order=order), replace(FAST, epochs=1)).best_weights for order in (0, 1)]
+    orders = [
+        finished(DATA, jobs_of(["erm"], order=order), replace(FAST, epochs=1)).best_weights
+        for order in (0, 1)
+    ]
     assert not np.array_equal(*orders)
 
 
@@ -270,7 +318,12 @@ def test_table_8():
     assert len(settings) == 32
     assert {name for name, _ in settings} == set(PAPER_METHODS)
     assert [v["K"] for name, v in settings if name == "gdro"] == [5, 30, 60, 240]
-    assert [v["alpha"] for name, v in settings if name == "environment-reweight"] == [0.5, 1, 1.5, 2]
+    assert [v["alpha"] for name, v in settings if name == "environment-reweight"] == [
+        0.5,
+        1,
+        1.5,
+        2,
+    ]
     assert [v["p"] for name, v in settings if name == "cvar"] == [0.05, 0.1, 0.15]
     assert METHODS["erm"].sees == () == METHODS["focal"].sees
     assert METHODS["gdro"].needs_environments
@@ -287,7 +340,11 @@ def test_what_is_refused():
     fails(lambda: grid_of_methods({"gdro": 5}), "gdro", kind=ParameterError)
     fails(lambda: Descent(lr=0), "lr 0", kind=ParameterError)
     fails(lambda: Descent(momentum=1), "momentum 1", kind=ParameterError)
-    fails(lambda: HeadPass(SMALL, [*jobs_of(["erm"]), *jobs_of(["mixup"])], FAST), "Job.shares", kind=ParameterError)
+    fails(
+        lambda: HeadPass(SMALL, [*jobs_of(["erm"]), *jobs_of(["mixup"])], FAST),
+        "Job.shares",
+        kind=ParameterError,
+    )
     fails(lambda: HeadPass(SMALL, [], FAST), "Job.shares", kind=ParameterError)
     fails(lambda: ProbeSettings(batch=0), "batch is 0", kind=ParameterError)
     fails(lambda: ProbeSettings(stop_on="auc"), "auc", kind=ParameterError)

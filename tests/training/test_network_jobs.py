@@ -63,7 +63,9 @@ def test_every_method_trains_and_goes_on_after_an_interruption(job, made):
     assert one.epoch == other.epoch == 2
     assert np.isfinite(one.logits("test")[0]).all()
     assert np.array_equal(one.logits("test")[0], other.logits("test")[0])
-    assert [r["valid"].tolist() for r in one.history] == [r["valid"].tolist() for r in other.history]
+    assert [r["valid"].tolist() for r in one.history] == [
+        r["valid"].tolist() for r in other.history
+    ]
     assert one.best_epochs[0] > 0
 
 
@@ -74,7 +76,9 @@ def test_side_by_side_as_alone(made):
     both = finished(DATA, together, SETTINGS, made)
     outputs = both.logits("test")
     for number, job in enumerate(together):
-        assert np.array_equal(finished(DATA, [job], SETTINGS, made).logits("test")[0], outputs[number]), job.method
+        assert np.array_equal(
+            finished(DATA, [job], SETTINGS, made).logits("test")[0], outputs[number]
+        ), job.method
     fails(lambda: NetworkJobs(DATA, ONE_EACH, SETTINGS, made), "Job.takes", kind=ParameterError)
 
 
@@ -139,12 +143,22 @@ def test_a_trained_network_answers_its_tasks(made, tmp_path):
     found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
     folder = tmp_path / "network"
-    fails(lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError)
+    fails(
+        lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError
+    )
     words = {"car": TaskWords(("car",))}
-    fails(lambda: load_task_model(folder, ["car"], words, device="cpu"), "`task_map`", kind=ParameterError)
-    fails(lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError)
+    fails(
+        lambda: load_task_model(folder, ["car"], words, device="cpu"),
+        "`task_map`",
+        kind=ParameterError,
+    )
+    fails(
+        lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError
+    )
     (folder / "head.safetensors").write_bytes(b"x")
-    fails(lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError)
+    fails(
+        lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError
+    )
 
 
 def test_an_auxiliary_output_predicts_the_cue(made):
@@ -193,7 +207,9 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
         (released, scaled),
         (replace(SETTINGS, normalize=False), scaled),
     ):
-        backbone = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")(0)
+        backbone = backbones(
+            f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu"
+        )(0)
         assert torch.allclose(backbone.prepare(pixels), expected, atol=1e-6)
     assert backbone.describe()["preprocessing"]["mean"] == (0.0, 0.0, 0.0)
     # a saved network says so itself, and predicts as it was trained
@@ -202,7 +218,9 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
     trained.save(0, tmp_path / "network")
     network, _ = load_network(tmp_path / "network", device="cpu")
     assert network.backbone.preprocessing == bare(0).preprocessing
-    found = load_task_model(tmp_path / "network", ["car"], device="cpu").logits(DATA.inputs.batch(DATA.rows["test"]))
+    found = load_task_model(tmp_path / "network", ["car"], device="cpu").logits(
+        DATA.inputs.batch(DATA.rows["test"])
+    )
     assert np.abs(found[:, 0].detach().numpy() - trained.logits("test")[0]).max() < 1e-5
     other = finished(DATA, jobs_of(["erm"]), replace(released, normalize=True), made)
     assert np.abs(other.logits("test")[0] - trained.logits("test")[0]).max() > 1e-3
@@ -210,11 +228,19 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
 
 def test_settings_of_earlier_versions_keep_their_identity():
     (job,) = jobs_of(["erm"])
-    named = {normalize: job.identity(replace(SETTINGS, normalize=normalize), {}) for normalize in (None, True, False)}
+    named = {
+        normalize: job.identity(replace(SETTINGS, normalize=normalize), {})
+        for normalize in (None, True, False)
+    }
     assert len(set(named.values())) == 3
     assert "normalize" not in recorded(SETTINGS)
     # as version 0.1.0 computed it
-    content = {"code": 1, "job": msgspec.to_builtins(job), "settings": recorded(SETTINGS), "data": {}}
+    content = {
+        "code": 1,
+        "job": msgspec.to_builtins(job),
+        "settings": recorded(SETTINGS),
+        "data": {},
+    }
     assert named[None] == sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
@@ -222,14 +248,21 @@ def test_settings_of_earlier_versions_keep_their_identity():
 def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monkeypatch):
     """As on a GPU: there optimisers are fused, and one whose momenta lie otherwise in memory than its weights steps wrongly."""
     make = OPTIMISERS[optimiser]
-    monkeypatch.setitem(OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True))
+    monkeypatch.setitem(
+        OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True)
+    )
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
     (tmp_path / "small.json").write_text(json.dumps(CONFIG))
     made = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")
-    one, other = finished(DATA, jobs_of(["erm"]), settings, made), NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
+    one, other = (
+        finished(DATA, jobs_of(["erm"]), settings, made),
+        NetworkJobs(DATA, jobs_of(["erm"]), settings, made),
+    )
     while not other.finished:
         other.step()
         saved = {name: array.copy() for name, array in other.state_dict().items()}
         other = NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
         other.load_state_dict(saved)
-    assert [r["valid"].tolist() for r in one.history] == [r["valid"].tolist() for r in other.history]
+    assert [r["valid"].tolist() for r in one.history] == [
+        r["valid"].tolist() for r in other.history
+    ]

@@ -45,7 +45,13 @@ def target(kind="erm", seed=0, y=Y, environments=ENVIRONMENTS, parameters=None, 
     made = objective(kind, y[train], environments[train], **(parameters or {}))
     labels = y.astype(np.float32).reshape(len(y), -1)
     more = {"name": f"{kind} {parameters} {seed}", **more}
-    return Target(labels=labels, objective=made, seed=seed, environments=environments.reshape(labels.shape), **more)
+    return Target(
+        labels=labels,
+        objective=made,
+        seed=seed,
+        environments=environments.reshape(labels.shape),
+        **more,
+    )
 
 
 def factory(folder, settings=FAST):
@@ -61,7 +67,9 @@ def weights(network):
 
 
 OPTIMISERS = {
-    "sgd": lambda p, s: torch.optim.SGD(p, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay),
+    "sgd": lambda p, s: torch.optim.SGD(
+        p, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
+    ),
     "adam": lambda p, s: torch.optim.Adam(p, lr=s.lr, weight_decay=s.weight_decay),
 }
 
@@ -74,7 +82,9 @@ def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
 
     network = factory(folder, settings)(0)
     body = AutoModel.from_pretrained(folder)
-    start = HeadState.initial([given.seed + 1_000_003 * n for n in range(given.n_outputs + given.n_auxiliary)], 16)
+    start = HeadState.initial(
+        [given.seed + 1_000_003 * n for n in range(given.n_outputs + given.n_auxiliary)], 16
+    )
     head = torch.nn.Linear(16, given.n_outputs + given.n_auxiliary)
     with torch.no_grad():
         head.weight.copy_(start.weights[:, : len(head.weight)].T)
@@ -86,7 +96,11 @@ def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
     after = []
     for epoch in range(settings.epochs):
         train = ROWS["train"]
-        rows = train[np.random.default_rng([0, 0, epoch]).permutation(len(train))] if order is None else order(epoch)
+        rows = (
+            train[np.random.default_rng([0, 0, epoch]).permutation(len(train))]
+            if order is None
+            else order(epoch)
+        )
         for group in optimiser.param_groups:
             group["lr"] = settings.lr * (rates[epoch] if rates else 1)
         body.train()
@@ -136,7 +150,12 @@ CASES = {
     "adam": (target(), {"optimiser": "adam", "lr": 1e-3}, {}, {}),
     "gdro": (target("gdro", parameters={"K": 2.0}), {}, {}, {}),
     "online": (target("online-gdro", parameters={"eta": 0.5}), {}, {}, {}),
-    "schedule": (target(), {"schedule": "step", "decay": 0.5, "decay_epochs": 1}, {}, {"rates": [1, 0.5, 0.25]}),
+    "schedule": (
+        target(),
+        {"schedule": "step", "decay": 0.5, "decay_epochs": 1},
+        {},
+        {"rates": [1, 0.5, 0.25]},
+    ),
     "clip": (target(), {"clip": 0.3}, {}, {}),
     "rows": (target(), {}, {"rows": sampled}, {"order": sampled}),
     "mix": (target(), {}, {"mix": mixed}, {"mixture": mixed}),
@@ -150,7 +169,9 @@ CASES = {
 def test_steps_are_those_of_a_plain_loop(case, resnet):
     given, changes, hooks, loop = CASES[case]
     settings = replace(FAST, **changes)
-    found = NetworkPass(factory(resnet, settings), PIXELS, ROWS, [given], settings, BatchHooks(**hooks))
+    found = NetworkPass(
+        factory(resnet, settings), PIXELS, ROWS, [given], settings, BatchHooks(**hooks)
+    )
     start = weights(found.trainers[0].network).clone()
     for expected in plain(resnet, given, settings, **loop):
         found.step()
@@ -184,7 +205,9 @@ def test_side_by_side_equals_alone_to_the_bit(kind, folders):
     assert len(set(together.best["epoch"])) > 1
     for number, given in enumerate(SEVERAL):
         alone = trained(folders[kind], [given], STOPPING)
-        assert _bytes(alone.trainers[0].state_dict()) == _bytes(together.trainers[number].state_dict())
+        assert _bytes(alone.trainers[0].state_dict()) == _bytes(
+            together.trainers[number].state_dict()
+        )
         assert np.array_equal(alone.logits("valid")[0], logits[number])
         assert alone.best["epoch"][0] == together.best["epoch"][number]
         values = [record["valid"][number] for record in together.history]
@@ -194,14 +217,18 @@ def test_side_by_side_equals_alone_to_the_bit(kind, folders):
 
 @pytest.mark.parametrize("kind", TINY)
 def test_interrupted_after_every_epoch_ends_with_the_same_bytes(kind, folders):
-    settings = replace(STOPPING, optimiser="adam", lr=0.01, epochs=4, schedule="cosine", decay_epochs=3)
+    settings = replace(
+        STOPPING, optimiser="adam", lr=0.01, epochs=4, schedule="cosine", decay_epochs=3
+    )
     hooks = BatchHooks(order=3, mix=mixed)
     expected = trained(folders[kind], SEVERAL, settings, hooks)
     saved, ahead = None, 0
     while ahead < expected.epoch:
         # as a new process: nothing but the arrays is carried over
         torch.manual_seed(ahead)
-        again = NetworkPass(factory(folders[kind], settings), PIXELS, ROWS, SEVERAL, settings, hooks)
+        again = NetworkPass(
+            factory(folders[kind], settings), PIXELS, ROWS, SEVERAL, settings, hooks
+        )
         if saved is not None:
             again.load_state_dict(dict(np.load(io.BytesIO(saved), allow_pickle=False)))
         again.step()
@@ -235,7 +262,9 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
         loss = losses(torch.from_numpy(logits), torch.from_numpy(Y[valid, None]).float()).mean()
         assert abs(float(loss) - values[best]) < 1e-6
         assert np.array_equal(read_logits([found.network(number)], PIXELS, valid, 16)[0], logits)
-    assert np.array_equal([r["valid"] for r in found.history], [r["nll"] for r in found.history], equal_nan=True)
+    assert np.array_equal(
+        [r["valid"] for r in found.history], [r["nll"] for r in found.history], equal_nan=True
+    )
     assert found.best_epochs.all()
 
 
@@ -293,9 +322,15 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
             expected = {"weights": (torch.from_numpy(weight)[:, None] * values).mean()}
             if name == "gdro":
                 environments = torch.from_numpy(ENVIRONMENTS[valid, None].astype(np.int64))
-                y, size = torch.from_numpy(Y[valid, None]).float(), mine.batch if stop_on == "batches" else 30
+                y, size = (
+                    torch.from_numpy(Y[valid, None]).float(),
+                    mine.batch if stop_on == "batches" else 30,
+                )
                 parts = [slice(start, min(start + size, 30)) for start in range(0, 30, size)]
-                found_in = [float(each.objective(logits[p], y[p], environments[p])) * (p.stop - p.start) for p in parts]
+                found_in = [
+                    float(each.objective(logits[p], y[p], environments[p])) * (p.stop - p.start)
+                    for p in parts
+                ]
                 expected["gdro"] = sum(found_in) / 30
             if stop_on == "batches":
                 # whose rows are drawn in training is not drawn in validation
@@ -312,13 +347,20 @@ def test_frozen_statistics_stay_and_others_move(resnet):
         before, after = factory(resnet)(0).module.state_dict(), found.backbone.module.state_dict()
         same = {n: torch.equal(before[n], after[n]) for n in before}
         assert all(kept == (batchnorm == "frozen") for n, kept in same.items() if "running" in n)
-        assert not any(kept for n, kept in same.items() if n.endswith(("normalization.weight", "convolution.weight")))
+        assert not any(
+            kept
+            for n, kept in same.items()
+            if n.endswith(("normalization.weight", "convolution.weight"))
+        )
 
 
 def test_from_scratch_weights_follow_the_seed(resnet):
     settings = replace(FAST, epochs=1)
     source = backbones(f"config:{resnet}", settings.network, size=32, device="cpu")
-    first = {n: source(n % 2).module.state_dict()["embedder.embedder.convolution.weight"] for n in range(3)}
+    first = {
+        n: source(n % 2).module.state_dict()["embedder.embedder.convolution.weight"]
+        for n in range(3)
+    }
     assert torch.equal(first[0], first[2])
     assert not torch.equal(first[0], first[1])
     found = fit(source, PIXELS, ROWS, [target(seed=s, name=str(s)) for s in (0, 1)], settings)
@@ -329,9 +371,14 @@ def test_networks_from_tensorflow_keep_their_statistics(tmp_path):
     from image_folders import save_model
     from transformers import MobileNetV1Config, MobileNetV1Model
 
-    folder = save_model(MobileNetV1Model(MobileNetV1Config(depth_multiplier=0.25, min_depth=4)), tmp_path / "mobilenet")
+    folder = save_model(
+        MobileNetV1Model(MobileNetV1Config(depth_multiplier=0.25, min_depth=4)),
+        tmp_path / "mobilenet",
+    )
     found = NetworkPass(factory(folder), PIXELS, ROWS, [target()], FAST).trainers[0].network
-    momenta = {part.momentum for part in found.backbone.module.modules() if hasattr(part, "momentum")}
+    momenta = {
+        part.momentum for part in found.backbone.module.modules() if hasattr(part, "momentum")
+    }
     assert momenta == {0.1}
 
 
@@ -360,14 +407,18 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
         assert apart < tolerance * max(1, np.abs(expected).max()), changes
         state = found.state_dict()
         assert all(array.dtype.kind in "fiub" for array in state.values())
-        again = NetworkPass(factory(resnet, replace(settings, **changes)), PIXELS, ROWS, two, found.settings)
+        again = NetworkPass(
+            factory(resnet, replace(settings, **changes)), PIXELS, ROWS, two, found.settings
+        )
         again.load_state_dict(state)
         assert np.array_equal(again.logits("test"), found.logits("test"))
     assert len(compiled) == 4
 
 
 def test_a_network_that_diverges_says_so_and_stops(resnet):
-    found = trained(resnet, [target(), target(seed=1, name="b")], replace(FAST, lr=1e30, epochs=20, patience=2))
+    found = trained(
+        resnet, [target(), target(seed=1, name="b")], replace(FAST, lr=1e30, epochs=20, patience=2)
+    )
     assert found.best_epochs.tolist() == [0, 0]
     assert found.epoch == 2
     assert all(np.isnan(record["valid"]).all() for record in found.history)
@@ -392,7 +443,9 @@ def test_changes_and_mixtures_come_in_the_order_of_rows(resnet):
     both[:, :, 16:] = both[:, :, 15::-1]
     settings = replace(FAST, epochs=2)
     plain_one = trained(resnet, [target()], settings, pixels=Pictures(both))
-    flipped = trained(resnet, [target()], replace(settings, augment=("flip",)), pixels=Pictures(both))
+    flipped = trained(
+        resnet, [target()], replace(settings, augment=("flip",)), pixels=Pictures(both)
+    )
     assert _bytes(plain_one.trainers[0].state_dict()) == _bytes(flipped.trainers[0].state_dict())
     other = trained(resnet, [target()], replace(settings, augment=("flip",)))
     assert _bytes(other.state_dict()) != _bytes(trained(resnet, [target()], settings).state_dict())
@@ -417,28 +470,95 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
     fails(lambda: begin(rows={**ROWS, "train": np.arange(200)}), "0 and 199", "0 to 89")
     fails(lambda: begin([]), "different names", kind=wrong)
     fails(lambda: begin([target(), target()]), "different names", kind=wrong)
-    fails(lambda: begin([target(y=np.arange(90) < 70)]), "all 55 training images have the same labels")
-    fails(lambda: begin([target(auxiliary=CUE * 0)], settings=replace(FAST, auxiliary=1.0)), "same auxiliary labels")
-    fails(lambda: begin([replace(target(), labels=CUE * np.nan)]), "not all 0 to 1", kind=InputError)
-    fails(lambda: begin([replace(target(), labels=CUE[:50])]), "labels has shape (50, 1)", "(90, 1)", kind=wrong)
-    fails(lambda: begin([replace(target(), labels=Y.astype(np.float32))]), "labels has shape (90,)", kind=wrong)
-    fails(lambda: begin([replace(target(), labels=TWO * np.float32(1), environments=None)]), "heads", kind=wrong)
-    fails(lambda: begin([target(row_weights=WEIGHTS[:4])]), "row_weights has shape (4,)", kind=wrong)
-    fails(lambda: begin([target(valid_weights=WEIGHTS)]), "valid_weights has shape (90,)", "(30,)", kind=wrong)
-    fails(lambda: begin([target(weights=(1.0, 2.0))]), "weights has shape (2,)", kind=wrong)
-    fails(lambda: begin([target("cvar", parameters={"p": 0.1}, row_weights=WEIGHTS)]), "rows have weights", kind=wrong)
-    fails(lambda: begin([target(auxiliary=CUE)]), "1 auxiliary outputs with the weight 0", kind=wrong)
-    fails(lambda: begin(settings=replace(FAST, auxiliary=1.0)), "0 auxiliary outputs with the weight 1", kind=wrong)
-    gdro = target("gdro", parameters={"K": 1.0})
-    fails(lambda: begin([replace(gdro, environments=None)]), "gdro needs environments", kind=wrong, helps=False)
-    fails(lambda: begin([replace(gdro, environments=gdro.environments + 3)]), "environment 6", "0 to 3", kind=wrong)
-    fails(lambda: begin(pixels=Pictures(PIXELS.array[:, :24])), "pixels of 24 x 32", "32 x 32", kind=wrong)
-    fails(lambda: begin([target(row_weights=WEIGHTS)], hooks=BatchHooks(mix=mixed)), "images are mixed", kind=wrong)
-    fails(lambda: begin(hooks=BatchHooks(rows=lambda _: np.arange(9))), "no training images", kind=wrong)
     fails(
-        lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"][:9], np.ones(9)))), "partners", "(55,)", kind=wrong
+        lambda: begin([target(y=np.arange(90) < 70)]), "all 55 training images have the same labels"
     )
-    fails(lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"], np.full(55, 2.0)))), "shares", kind=wrong)
+    fails(
+        lambda: begin([target(auxiliary=CUE * 0)], settings=replace(FAST, auxiliary=1.0)),
+        "same auxiliary labels",
+    )
+    fails(
+        lambda: begin([replace(target(), labels=CUE * np.nan)]), "not all 0 to 1", kind=InputError
+    )
+    fails(
+        lambda: begin([replace(target(), labels=CUE[:50])]),
+        "labels has shape (50, 1)",
+        "(90, 1)",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin([replace(target(), labels=Y.astype(np.float32))]),
+        "labels has shape (90,)",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin([replace(target(), labels=TWO * np.float32(1), environments=None)]),
+        "heads",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin([target(row_weights=WEIGHTS[:4])]), "row_weights has shape (4,)", kind=wrong
+    )
+    fails(
+        lambda: begin([target(valid_weights=WEIGHTS)]),
+        "valid_weights has shape (90,)",
+        "(30,)",
+        kind=wrong,
+    )
+    fails(lambda: begin([target(weights=(1.0, 2.0))]), "weights has shape (2,)", kind=wrong)
+    fails(
+        lambda: begin([target("cvar", parameters={"p": 0.1}, row_weights=WEIGHTS)]),
+        "rows have weights",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin([target(auxiliary=CUE)]), "1 auxiliary outputs with the weight 0", kind=wrong
+    )
+    fails(
+        lambda: begin(settings=replace(FAST, auxiliary=1.0)),
+        "0 auxiliary outputs with the weight 1",
+        kind=wrong,
+    )
+    gdro = target("gdro", parameters={"K": 1.0})
+    fails(
+        lambda: begin([replace(gdro, environments=None)]),
+        "gdro needs environments",
+        kind=wrong,
+        helps=False,
+    )
+    fails(
+        lambda: begin([replace(gdro, environments=gdro.environments + 3)]),
+        "environment 6",
+        "0 to 3",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin(pixels=Pictures(PIXELS.array[:, :24])),
+        "pixels of 24 x 32",
+        "32 x 32",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin([target(row_weights=WEIGHTS)], hooks=BatchHooks(mix=mixed)),
+        "images are mixed",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin(hooks=BatchHooks(rows=lambda _: np.arange(9))),
+        "no training images",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"][:9], np.ones(9)))),
+        "partners",
+        "(55,)",
+        kind=wrong,
+    )
+    fails(
+        lambda: begin(hooks=BatchHooks(mix=lambda _: (ROWS["train"], np.full(55, 2.0)))),
+        "shares",
+        kind=wrong,
+    )
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "config.json").write_bytes((resnet / "config.json").read_bytes())
@@ -447,13 +567,18 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
 
 
 def test_networks_that_take_other_input_cannot_share_it(resnet, tmp_path):
-    mine, other = factory(resnet), factory(tiny_vit(tmp_path / "vit"), replace(FAST, channels_last=True))
+    mine, other = (
+        factory(resnet),
+        factory(tiny_vit(tmp_path / "vit"), replace(FAST, channels_last=True)),
+    )
 
     def either(seed):
         return other(seed) if seed else mine(seed)
 
     targets = [target(seed=0), target(seed=1)]
-    fails(lambda: NetworkPass(either, PIXELS, ROWS, targets, FAST), "other input", kind=ParameterError)
+    fails(
+        lambda: NetworkPass(either, PIXELS, ROWS, targets, FAST), "other input", kind=ParameterError
+    )
 
 
 def test_running_out_of_memory_says_what_to_do(resnet, monkeypatch):
@@ -462,7 +587,13 @@ def test_running_out_of_memory_says_what_to_do(resnet, monkeypatch):
 
     monkeypatch.setattr(NetworkTrainer, "step", full)
     two = [target(seed=s, name=str(s)) for s in (0, 1)]
-    fails(lambda: trained(resnet, two), "training 2 networks", "`set` batch=8", "networks=1", kind=NoochError)
+    fails(
+        lambda: trained(resnet, two),
+        "training 2 networks",
+        "`set` batch=8",
+        "networks=1",
+        kind=NoochError,
+    )
     message = fails(lambda: trained(resnet, [target()]), "`set` batch=8", kind=NoochError)
     assert "fewer" not in message
 
@@ -476,13 +607,23 @@ def test_the_state_of_another_network_is_refused(folders):
 def test_all_classes_in_one_network(resnet):
     y = np.stack([Y, ENVIRONMENTS % 2 > 0, np.arange(90) % 5 == 0], axis=1)
     given = replace(target(y=y, environments=np.zeros((90, 3), np.uint8)), environments=None)
-    found = trained(resnet, [given], TuneSettings(optimiser="adam", lr=3e-3, batch=16, epochs=12, patience=12))
+    found = trained(
+        resnet, [given], TuneSettings(optimiser="adam", lr=3e-3, batch=16, epochs=12, patience=12)
+    )
     assert found.logits("valid")[0].shape == (30, 3)
     assert found.history[-1]["train"][0] < 0.75 * found.history[0]["train"][0]
-    fails(lambda: read_logits([found.network(0)], PIXELS, ROWS["test"][:0], 4), "no images", kind=ParameterError)
+    fails(
+        lambda: read_logits([found.network(0)], PIXELS, ROWS["test"][:0], 4),
+        "no images",
+        kind=ParameterError,
+    )
 
 
 def test_tiny_networks_are_what_they_are_said_to_be(tmp_path):
     assert tiny_resnet(tmp_path / "again").is_dir()
-    drops = [m for m in factory(tiny_vit(tmp_path / "vit"))(0).module.modules() if isinstance(m, torch.nn.Dropout)]
+    drops = [
+        m
+        for m in factory(tiny_vit(tmp_path / "vit"))(0).module.modules()
+        if isinstance(m, torch.nn.Dropout)
+    ]
     assert any(module.p > 0 for module in drops)

@@ -35,7 +35,9 @@ class OnDisk:
 
 def test_mean_and_scale_in_one_pass(monkeypatch):
     random = np.random.default_rng(0)
-    values = (random.normal(size=(1000, 5)) * [1e-3, 1, 10, 1, 1] + [300, -5, 0, 7, 0]).astype(np.float32)
+    values = (random.normal(size=(1000, 5)) * [1e-3, 1, 10, 1, 1] + [300, -5, 0, 7, 0]).astype(
+        np.float32
+    )
     values[:, 3] = 7.3
     values[:, 4] = 0
     rows = random.permutation(1000)[:613]
@@ -70,11 +72,15 @@ def test_results_do_not_depend_on_the_scale_of_features():
     plain = finished(SMALL, jobs, FAST)
     moved = finished(replace(SMALL, inputs=far.astype(np.float32)), jobs, FAST)
     assert moved.best["value"] == pytest.approx(plain.best["value"], rel=0.01)
-    old = finished(replace(SMALL, inputs=far.astype(np.float32)), jobs, replace(FAST, condition="none"))
+    old = finished(
+        replace(SMALL, inputs=far.astype(np.float32)), jobs, replace(FAST, condition="none")
+    )
     assert np.median(old.best["value"] / plain.best["value"]) > 100
 
 
-@pytest.mark.parametrize(("method", "size"), [("erm", 1.0), ("environment-reweight", None), ("irm", None)])
+@pytest.mark.parametrize(
+    ("method", "size"), [("erm", 1.0), ("environment-reweight", None), ("irm", None)]
+)
 def test_steps_are_divided_by_the_size_of_the_gradient(method, size):
     """A smaller rate with more decay takes the very same steps, on features standardized by hand."""
     job = jobs_of([method])[-1]
@@ -114,7 +120,9 @@ def test_a_saved_head_is_for_features_as_they_are(tmp_path):
             found = raw @ head["weight"][0].astype(np.float64) + float(head["bias"][0])
             assert outputs[number] == pytest.approx(found, rel=1e-6, abs=1e-6)
             # and that is what the head does on standardized features
-            inner = scaling_of(far, data.rows["train"]).apply(raw) @ trained.best_weights[number][:-1]
+            inner = (
+                scaling_of(far, data.rows["train"]).apply(raw) @ trained.best_weights[number][:-1]
+            )
             assert found == pytest.approx(inner + trained.best_weights[number][-1], abs=1e-4)
 
 
@@ -145,8 +153,17 @@ def test_the_switch_is_part_of_a_jobs_identity():
     settings = ProbeSettings(Descent(lr=0.01), "none", epochs=20)
     # what it was before there was a switch
     assert job.identity(settings, {"dataset": "x"}) == "67e37804b6a508c6"
-    assert job.identity(replace(settings, condition="standardize"), {"dataset": "x"}) != "67e37804b6a508c6"
-    fails(lambda: ProbeSettings(condition="whiten"), "whiten", "standardize", "none", kind=ParameterError)
+    assert (
+        job.identity(replace(settings, condition="standardize"), {"dataset": "x"})
+        != "67e37804b6a508c6"
+    )
+    fails(
+        lambda: ProbeSettings(condition="whiten"),
+        "whiten",
+        "standardize",
+        "none",
+        kind=ParameterError,
+    )
 
 
 def test_a_first_stage_and_another_pass_see_the_same_features():

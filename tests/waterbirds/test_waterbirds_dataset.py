@@ -39,7 +39,9 @@ def folder(tmp_path):
 
 
 def suite_of(data, splits=("train", "test")):
-    return nooch.find(data, {"attribute": nooch.Attribute(nooch.preset("waterbirds"))}, splits=splits)
+    return nooch.find(
+        data, {"attribute": nooch.Attribute(nooch.preset("waterbirds"))}, splits=splits
+    )
 
 
 def outputs(data, seed=0, run="one"):
@@ -56,9 +58,15 @@ def by_hand(labels, place, values, shares):
         for water in (0, 1):
             rows = (labels == bird) & (place == water)
             wrong[bird, water] = np.mean((values[rows] > 0) != bird)
-            loss[bird, water] = np.mean(np.logaddexp(0, np.where(bird, -values[rows], values[rows])))
+            loss[bird, water] = np.mean(
+                np.logaddexp(0, np.where(bird, -values[rows], values[rows]))
+            )
     hard = labels != place
-    pairs = [(p > n) + 0.5 * (p == n) for p in values[hard & (labels == 1)] for n in values[hard & (labels == 0)]]
+    pairs = [
+        (p > n) + 0.5 * (p == n)
+        for p in values[hard & (labels == 1)]
+        for n in values[hard & (labels == 0)]
+    ]
     return {
         "worst_group_error": max(wrong[0, 1], wrong[1, 0]),
         "worst_group_nll": max(loss[0, 1], loss[1, 0]),
@@ -73,7 +81,10 @@ def by_hand(labels, place, values, shares):
 
 def test_the_genuine_groups_and_environments(shared_data):
     data = read_waterbirds(shared_data / "waterbirds")
-    assert (data.classes, data.splits) == (("waterbird",), {"train": 4795, "valid": 1199, "test": 5794})
+    assert (data.classes, data.splits) == (
+        ("waterbird",),
+        {"train": 4795, "valid": 1199, "test": 5794},
+    )
     train = data.select("train")
     assert np.bincount(Environments(attribute="place").of(train, "waterbird")).tolist() == TRAIN
     shares = [group_shares(data).shares[cell] * 4795 for cell in CELLS]
@@ -87,7 +98,9 @@ def test_the_genuine_groups_and_environments(shared_data):
 def test_table_5_and_the_averages(folder, splits):
     data = read_waterbirds(folder)
     runs = [outputs(data.select("test"), seed, f"run {seed}") for seed in (0, 1)]
-    made = waterbirds_table(score_waterbirds(suite_of(data, splits), [run for run, _ in runs], data))
+    made = waterbirds_table(
+        score_waterbirds(suite_of(data, splits), [run for run, _ in runs], data)
+    )
     train, test = data.select("train"), data.select("test")
     shares = {
         (b, w): np.mean((train.labels("waterbird") == b) & (train.images["place"].to_numpy() == w))
@@ -95,7 +108,9 @@ def test_table_5_and_the_averages(folder, splits):
         for w in (0, 1)
     }
     for number, (_, values) in enumerate(runs):
-        expected = by_hand(test.labels("waterbird").astype(int), test.images["place"].to_numpy(), values, shares)
+        expected = by_hand(
+            test.labels("waterbird").astype(int), test.images["place"].to_numpy(), values, shares
+        )
         assert {name: made[name][number] for name in QUANTITIES} == pytest.approx(expected)
     # the worst of the two hard groups and of all four are not the same quantity
     assert made["worst_of_four_nll"][0] >= made["worst_group_nll"][0]
@@ -108,11 +123,17 @@ def test_the_worst_of_four_can_be_an_easy_group(folder):
     values = np.where(hard == test.labels("waterbird"), 1.0, -1.0)
     run = nooch.Predictions.of(values, test.image_ids, "waterbird", scale="logit")
     made = waterbirds_table(score_waterbirds(suite_of(data), run, data))
-    assert (made["worst_group_error"][0], made["worst_of_four_error"][0], made["auc_hard"][0]) == (0.0, 1.0, 1.0)
+    assert (made["worst_group_error"][0], made["worst_of_four_error"][0], made["auc_hard"][0]) == (
+        0.0,
+        1.0,
+        1.0,
+    )
 
 
 def test_a_group_without_images_makes_its_quantities_null(tmp_path):
-    table = small_table().filter(~((pl.col("split") == 2) & (pl.col("y") == 1) & (pl.col("place") == 0)))
+    table = small_table().filter(
+        ~((pl.col("split") == 2) & (pl.col("y") == 1) & (pl.col("place") == 0))
+    )
     table.write_csv(tmp_path / "metadata.csv")
     data = read_waterbirds(tmp_path)
     made = waterbirds_table(score_waterbirds(suite_of(data), outputs(data.select("test"))[0], data))
@@ -141,4 +162,8 @@ def test_what_is_refused(tmp_path, folder):
     scores = nooch.evaluate(suite_of(data), run)
     fails(lambda: waterbirds_table(scores), "have no groups", kind=ParameterError)
     other = nooch.Dataset(data.images.drop("group"), data.classes, data.areas)
-    fails(lambda: score_waterbirds(suite_of(data), run, other), "no task waterbird", kind=ParameterError)
+    fails(
+        lambda: score_waterbirds(suite_of(data), run, other),
+        "no task waterbird",
+        kind=ParameterError,
+    )

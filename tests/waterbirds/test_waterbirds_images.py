@@ -11,7 +11,12 @@ from nooch.engines import LocalEngine
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.waterbirds.bird_compositing import compose
 from nooch.waterbirds.waterbirds_dataset import read_waterbirds
-from nooch.waterbirds.waterbirds_images import Recipe, draw_waterbirds, is_water_bird, make_waterbirds
+from nooch.waterbirds.waterbirds_images import (
+    Recipe,
+    draw_waterbirds,
+    is_water_bird,
+    make_waterbirds,
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,10 @@ def own(tmp_path):
 
 
 def birds_of(n, training, water):
-    names = [f"{'001.Laysan_Albatross' if w else '118.House_Sparrow'}/{i}.jpg" for i, w in enumerate(water)]
+    names = [
+        f"{'001.Laysan_Albatross' if w else '118.House_Sparrow'}/{i}.jpg"
+        for i, w in enumerate(water)
+    ]
     return pl.DataFrame({"img_id": range(1, n + 1), "img_filename": names, "training": training})
 
 
@@ -36,7 +44,9 @@ def test_pixels_inside_the_mask_are_the_birds_and_outside_the_backgrounds():
     made = np.asarray(compose(bird, Image.fromarray(mask), background)).astype(int)
     assert (made[mask == 255] == BIRD).all()
     # 100 x 50 covers 60 x 40 when it is 80 x 40: ten pixels are cut off at both ends, of the original 12.5
-    expected = np.asarray(background.crop((12, 0, 88, 50)).resize(SIZE, Image.Resampling.LANCZOS)).astype(int)
+    expected = np.asarray(
+        background.crop((12, 0, 88, 50)).resize(SIZE, Image.Resampling.LANCZOS)
+    ).astype(int)
     outside = mask == 0
     assert np.abs(made - expected)[outside].mean() < 1
     assert made[outside].max() < 255
@@ -46,7 +56,10 @@ def test_pixels_inside_the_mask_are_the_birds_and_outside_the_backgrounds():
     blended = mask == 102
     mixed = (
         0.4 * np.array(BIRD)
-        + 0.6 * np.asarray(compose(bird, Image.fromarray(np.where(blended, 2, 0).astype(np.uint8)), background))
+        + 0.6
+        * np.asarray(
+            compose(bird, Image.fromarray(np.where(blended, 2, 0).astype(np.uint8)), background)
+        )
     )[blended]
     assert np.abs(made[blended] - mixed).max() <= 3
 
@@ -84,7 +97,10 @@ def test_the_whole_way(sources, tmp_path):
 
 
 def test_lossless_images_are_exact(tmp_path):
-    cub, places = cub_folder(tmp_path / "cub", each=3, ending="png"), places_folder(tmp_path / "places", each=15)
+    cub, places = (
+        cub_folder(tmp_path / "cub", each=3, ending="png"),
+        places_folder(tmp_path / "places", each=15),
+    )
     table = make_waterbirds(cub, places, tmp_path / "out", Recipe(valid=0))
     for row in table.iter_rows(named=True):
         made = np.asarray(Image.open(tmp_path / "out" / row["img_filename"]))
@@ -113,7 +129,9 @@ def test_the_makers_sizes(shared_data):
     """From the very birds of the training split, its groups come out as large as in the data that everybody uses."""
     known = pl.read_csv(shared_data / "waterbirds" / "metadata.csv").filter(split=0)
     birds = known.select("img_id", "img_filename", training=pl.lit(True))
-    table = draw_waterbirds(birds, {k: [f"{k}/{i}" for i in range(4795)] for k in (0, 1)}, Recipe(valid=0))
+    table = draw_waterbirds(
+        birds, {k: [f"{k}/{i}" for i in range(4795)] for k in (0, 1)}, Recipe(valid=0)
+    )
     assert table["y"].equals(known["y"])
     sizes = {key: len(part) for key, part in table.group_by("y", "place")}
     assert sizes == {(0, 0): 3498, (0, 1): 184, (1, 0): 56, (1, 1): 1057}
@@ -126,27 +144,40 @@ def test_draws_depend_on_the_seed_alone(sources, tmp_path):
     assert one.equals(two)
     for file in sorted((tmp_path / "one").rglob("*.*")):
         if file.is_file():
-            assert file.read_bytes() == (tmp_path / "two" / file.relative_to(tmp_path / "one")).read_bytes()
+            assert (
+                file.read_bytes()
+                == (tmp_path / "two" / file.relative_to(tmp_path / "one")).read_bytes()
+            )
     other = make_waterbirds(cub, places, tmp_path / "other", Recipe(seed=5))
     assert not other.equals(one)
     birds = birds_of(50, np.arange(50) % 2 > 0, np.arange(50) % 3 > 0)
     backgrounds = {k: [f"{k}/{i}" for i in range(50)] for k in (0, 1)}
     drawn = draw_waterbirds(birds, backgrounds, Recipe())
-    assert drawn.equals(draw_waterbirds(birds.reverse(), {k: v[::-1] for k, v in backgrounds.items()}, Recipe()))
+    assert drawn.equals(
+        draw_waterbirds(birds.reverse(), {k: v[::-1] for k, v in backgrounds.items()}, Recipe())
+    )
 
 
 def test_a_finished_table_says_which_bird_goes_where(sources, tmp_path):
     cub, places = sources
-    table = make_waterbirds(cub, places, tmp_path / "one", Recipe(seed=4)).filter(pl.col("img_id") > 10)
+    table = make_waterbirds(cub, places, tmp_path / "one", Recipe(seed=4)).filter(
+        pl.col("img_id") > 10
+    )
     table.write_csv(tmp_path / "given.csv")
     again = make_waterbirds(cub, places, tmp_path / "two", metadata=tmp_path / "given.csv")
     assert again.equals(table)
     name = table["img_filename"][0]
     assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     table.with_columns(place_filename=pl.lit("/../secret.jpg")).write_csv(tmp_path / "bad.csv")
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"), "lead out of")
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"),
+        "lead out of",
+    )
     table.with_columns(img_filename=pl.lit("../x.jpg")).head(1).write_csv(tmp_path / "bad.csv")
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"), "lead out of")
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"),
+        "lead out of",
+    )
     table.with_columns(place_filename=pl.lit("/o/ocean/none.jpg")).write_csv(tmp_path / "bad.csv")
     fails(
         lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"),
@@ -154,22 +185,34 @@ def test_a_finished_table_says_which_bird_goes_where(sources, tmp_path):
         "o/ocean/none.jpg",
     )
     pl.concat([table, table]).write_csv(tmp_path / "bad.csv")
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"), "names an image twice")
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"),
+        "names an image twice",
+    )
     table.with_columns(place=None).write_csv(tmp_path / "bad.csv")
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"), "without a value")
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "x", metadata=tmp_path / "bad.csv"),
+        "without a value",
+    )
     assert not (tmp_path / "x").exists()
 
 
 def test_species(shared_data):
     table = pl.read_csv(shared_data / "waterbirds" / "metadata.csv")
     assert [is_water_bird(name) for name in table["img_filename"]] == (table["y"] == 1).to_list()
-    stray = {n.split("/")[0] for n in table["img_filename"] if is_water_bird(n) != is_water_bird(n, "corrected")}
+    stray = {
+        n.split("/")[0]
+        for n in table["img_filename"]
+        if is_water_bird(n) != is_water_bird(n, "corrected")
+    }
     assert stray == {"021.Eastern_Towhee", "088.Western_Meadowlark", "102.Western_Wood_Pewee"}
 
 
 def test_everything_is_looked_for_before_anything_is_made(own, tmp_path, monkeypatch):
     cub, places = own
-    monkeypatch.setattr("nooch.waterbirds.waterbirds_images.compose_all", lambda *_a, **_k: pytest.fail("composed"))
+    monkeypatch.setattr(
+        "nooch.waterbirds.waterbirds_images.compose_all", lambda *_a, **_k: pytest.fail("composed")
+    )
 
     def refused(*parts):
         fails(lambda: make_waterbirds(cub, places, tmp_path / "out"), *parts)
@@ -213,9 +256,15 @@ def test_lists_that_are_not_cubs(own, tmp_path):
         ("", "lists no image"),
     ):
         (cub / "images.txt").write_text(text)
-        refused(said) if text else fails(lambda: make_waterbirds(cub, places, tmp_path / "out"), said, helps=False)
+        refused(said) if text else fails(
+            lambda: make_waterbirds(cub, places, tmp_path / "out"), said, helps=False
+        )
     (cub / "images.txt").write_text("\n".join(listed.splitlines()[:-1]))
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "out"), "list different images: 30", helps=False)
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "out"),
+        "list different images: 30",
+        helps=False,
+    )
     (cub / "images.txt").write_text(listed.replace("1 001.", "1 ../001.", 1))
     refused("lead out of the image folder")
     (cub / "images.txt").write_text(listed)
@@ -247,7 +296,11 @@ def test_parameters(own, tmp_path):
     cub, places = own
     for values in ({"confounder": 1.5}, {"valid": 1.0}, {"seed": -1}, {"species": "other"}):
         fails(lambda values=values: Recipe(**values), kind=ParameterError)
-    fails(lambda: make_waterbirds(cub, places, tmp_path / "out", quality=99), "quality 99", kind=ParameterError)
+    fails(
+        lambda: make_waterbirds(cub, places, tmp_path / "out", quality=99),
+        "quality 99",
+        kind=ParameterError,
+    )
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("kept")
     with pytest.raises(OutputError, match="exists already"):

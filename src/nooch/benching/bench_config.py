@@ -56,7 +56,13 @@ class BenchConfig:
     def jobs(self, tasks: tuple[str, ...]) -> list[Job]:
         """All jobs of these tasks."""
         return [
-            Job(task, method, tuple(values.items()), seed, seed if isinstance(self.orders, str) else self.orders)
+            Job(
+                task,
+                method,
+                tuple(values.items()),
+                seed,
+                seed if isinstance(self.orders, str) else self.orders,
+            )
             for seed in self.seeds
             for task in tasks
             for method, values in grid_of_methods(self.methods)
@@ -65,12 +71,21 @@ class BenchConfig:
 
 def _probe(given: Mapping[str, Any]) -> ProbeSettings:
     names = {f.name for f in fields(Descent)}
-    descent = replace(ProbeSettings().descent, **{name: value for name, value in given.items() if name in names})
-    return ProbeSettings(descent, **{name: value for name, value in given.items() if name not in names})
+    descent = replace(
+        ProbeSettings().descent, **{name: value for name, value in given.items() if name in names}
+    )
+    return ProbeSettings(
+        descent, **{name: value for name, value in given.items() if name not in names}
+    )
 
 
-MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = MappingProxyType(
-    {"probe": ((Descent, ProbeSettings), _probe), "finetune": ((TuneSettings,), lambda given: TuneSettings(**given))}
+MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = (
+    MappingProxyType(
+        {
+            "probe": ((Descent, ProbeSettings), _probe),
+            "finetune": ((TuneSettings,), lambda given: TuneSettings(**given)),
+        }
+    )
 )
 """Mode -> the classes that name its settings, and what makes them: heads on frozen features, or
 whole networks.
@@ -90,13 +105,23 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
         InputError: the file cannot be read, or is no YAML mapping.
         ParameterError: an unknown name, or a value that is not allowed.
     """
-    content = dict(source) if isinstance(source, Mapping) else {} if source is None else read_yaml(Path(source))
+    content = (
+        dict(source)
+        if isinstance(source, Mapping)
+        else {}
+        if source is None
+        else read_yaml(Path(source))
+    )
     kinds, make = MODES[check_one_of("mode", mode, MODES)]
     own = {f.name for f in fields(BenchConfig)} - {"settings"}
     types = {f.name: str(f.type) for kind in kinds for f in fields(kind) if f.name != "descent"}
     for name in content:
-        check_one_of("name", str(name), sorted(own | set(types)), owner=f"the configuration ({mode})")
-    given = {name: _READERS[types[name]](name, value) for name, value in content.items() if name in types}
+        check_one_of(
+            "name", str(name), sorted(own | set(types)), owner=f"the configuration ({mode})"
+        )
+    given = {
+        name: _READERS[types[name]](name, value) for name, value in content.items() if name in types
+    }
     config = BenchConfig(
         **{name: value for name, value in content.items() if name in own},
         settings=make(given),
@@ -113,16 +138,26 @@ def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSetting
     types = {f.name: str(f.type) for f in fields(TuneSettings)}
     for name in content:
         check_one_of("name", str(name), sorted(types), owner="the settings")
-    return replace(base, **{name: _READERS[types[name]](name, value) for name, value in content.items()})
+    return replace(
+        base, **{name: _READERS[types[name]](name, value) for name, value in content.items()}
+    )
 
 
 def _checked(config: BenchConfig) -> BenchConfig:
     """Lists as tuples, numbers as they must be."""
     seeds = _listed("seeds", config.seeds)
     if not seeds or len(set(seeds)) != len(seeds):
-        raise ParameterError(f"seeds are {config.seeds}", where="configuration", allowed="different whole numbers")
-    orders = config.orders if config.orders == "by seed" else _whole("orders", config.orders, least=0)
-    tasks = None if config.tasks is None else tuple(str(task) for task in _listed("tasks", config.tasks))
+        raise ParameterError(
+            f"seeds are {config.seeds}", where="configuration", allowed="different whole numbers"
+        )
+    orders = (
+        config.orders if config.orders == "by seed" else _whole("orders", config.orders, least=0)
+    )
+    tasks = (
+        None
+        if config.tasks is None
+        else tuple(str(task) for task in _listed("tasks", config.tasks))
+    )
     values = {f.name: getattr(config, f.name) for f in fields(config)}
     values |= {
         "seeds": tuple(_whole("seeds", seed, least=0) for seed in seeds),
@@ -148,12 +183,18 @@ def _number(name: str, value: Any) -> float:
         # YAML reads 1e-4 as text, and true as a number
         return float("no number" if isinstance(value, bool) else value)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="a number") from error
+        raise ParameterError(
+            f"{name} is {value!r}", where="configuration", allowed="a number"
+        ) from error
 
 
 def _whole(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed=f"a whole number, {least} and more")
+        raise ParameterError(
+            f"{name} is {value!r}",
+            where="configuration",
+            allowed=f"a whole number, {least} and more",
+        )
     return value
 
 
@@ -177,6 +218,8 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "str | None": lambda name, value: None if value is None else _text(name, value),
     "float | None": lambda name, value: None if value is None else _number(name, value),
     "bool | None": lambda name, value: None if value is None else _truth(name, value),
-    "tuple[str, ...]": lambda name, value: tuple(_text(name, part) for part in _listed(name, value)),
+    "tuple[str, ...]": lambda name, value: tuple(
+        _text(name, part) for part in _listed(name, value)
+    ),
 }
 """Type of a setting -> how its value is read."""

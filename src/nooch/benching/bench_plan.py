@@ -65,7 +65,9 @@ class Plan:
     @property
     def disk_bytes(self) -> int:
         """About what predictions will take: 6 bytes for each image of valid and test and job."""
-        return 6 * sum(len(self.training.rows[split]) for split in ("valid", "test")) * len(self.jobs)
+        return (
+            6 * sum(len(self.training.rows[split]) for split in ("valid", "test")) * len(self.jobs)
+        )
 
 
 class _RowsOf:
@@ -104,11 +106,15 @@ def plan_bench(
     """
     settings = config.settings
     if not isinstance(settings, ProbeSettings):
-        raise ParameterError("the settings are those of fine-tuning", where="configuration", allowed="mode probe")
+        raise ParameterError(
+            "the settings are those of fine-tuning", where="configuration", allowed="mode probe"
+        )
     if isinstance(features, Features):
         features, features_name = _RowsOf(features), features.identity
     if len(features.shape) != 2 or features.shape[0] != len(data):
-        raise InputError(f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)")
+        raise InputError(
+            f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)"
+        )
     jobs, training = _checked(data, suite, config, features)
     within = _within(data, suite, config, training)
     described = _described(data, suite, config) | {"features": features_name}
@@ -135,7 +141,15 @@ def plan_bench(
             )
         return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
 
-    return Plan(named, data, training, header, begin, partial(head_cost, operations, device), config.keep_weights)
+    return Plan(
+        named,
+        data,
+        training,
+        header,
+        begin,
+        partial(head_cost, operations, device),
+        config.keep_weights,
+    )
 
 
 def plan_finetune(
@@ -163,15 +177,20 @@ def plan_finetune(
     """
     settings = config.settings
     if not isinstance(settings, TuneSettings):
-        raise ParameterError("the settings are those of heads", where="configuration", allowed="mode finetune")
+        raise ParameterError(
+            "the settings are those of heads", where="configuration", allowed="mode finetune"
+        )
     if len(pixels) != len(data):
-        raise InputError(f"pixels of {len(pixels)} images", allowed=f"{len(data)}, as the dataset has")
+        raise InputError(
+            f"pixels of {len(pixels)} images", allowed=f"{len(data)}, as the dataset has"
+        )
     jobs, training = _checked(data, suite, config, pixels)
     within = _within(data, suite, config, training)
     for job in jobs:
         if job.kind.frozen:
             raise ParameterError(
-                f"method {job.method} is for frozen features", remedy="leave it out, or give `features`"
+                f"method {job.method} is for frozen features",
+                remedy="leave it out, or give `features`",
             )
         if settings.auxiliary and job.task not in training.environments:
             raise UndefinedError(
@@ -208,14 +227,20 @@ def plan_finetune(
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
-    asked = {"environment": config.environment} | ({} if config.within is None else {"within": config.within})
+    asked = {"environment": config.environment} | (
+        {} if config.within is None else {"within": config.within}
+    )
     return {"dataset": data.fingerprint, "suite": identity_of(suite), **asked}
 
 
-def _checked(data: Dataset, suite: Suite, config: BenchConfig, inputs: Any) -> tuple[list[Job], TrainingData]:
+def _checked(
+    data: Dataset, suite: Suite, config: BenchConfig, inputs: Any
+) -> tuple[list[Job], TrainingData]:
     """Jobs and what they are trained on, after all checks that need no network."""
     if data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError("the dataset is not the one that the suite was found in", remedy="give that one")
+        raise ParameterError(
+            "the dataset is not the one that the suite was found in", remedy="give that one"
+        )
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)
@@ -247,7 +272,10 @@ def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
 
 def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
     """Rows of the images of train, valid and test. Raises InputError where one has none."""
-    rows = {split: np.flatnonzero((data.images["split"] == split).to_numpy()) for split in ("train", "valid", "test")}
+    rows = {
+        split: np.flatnonzero((data.images["split"] == split).to_numpy())
+        for split in ("train", "valid", "test")
+    }
     for split, found in rows.items():
         if not len(found):
             raise InputError(
@@ -265,12 +293,15 @@ def _tasks(suite: Suite, config: BenchConfig) -> tuple[str, ...]:
         if task not in with_sets:
             reasons = [s.reason for s in suite.header.skipped if s.task == task]
             raise UndefinedError(
-                f"task {task} has no challenge set: {'; '.join(reasons)}", allowed=", ".join(sorted(with_sets))
+                f"task {task} has no challenge set: {'; '.join(reasons)}",
+                allowed=", ".join(sorted(with_sets)),
             )
     return config.tasks or tuple(task for task in suite.tasks if task in with_sets)
 
 
-def _within(data: Dataset, suite: Suite, config: BenchConfig, training: TrainingData) -> Callable[[str], TrainingData]:
+def _within(
+    data: Dataset, suite: Suite, config: BenchConfig, training: TrainingData
+) -> Callable[[str], TrainingData]:
     """Task -> what it is trained on: all training images, or those that are in context."""
     criterion = config.within
     if criterion is None:
@@ -285,7 +316,9 @@ def _within(data: Dataset, suite: Suite, config: BenchConfig, training: Training
     return lambda task: replace(training, rows={**training.rows, "train": rows[task]})
 
 
-def _in_context(data: Dataset, suite: Suite, criterion: str, task: str, training: TrainingData) -> NDArray[np.intp]:
+def _in_context(
+    data: Dataset, suite: Suite, criterion: str, task: str, training: TrainingData
+) -> NDArray[np.intp]:
     inside = data.images["image_id"].is_in(suite.in_context(criterion, task)).to_numpy()
     kept: NDArray[np.intp] = training.rows["train"][inside[training.rows["train"]]]
     if len(np.unique(training.labels[task][kept])) < 2:
@@ -301,7 +334,9 @@ def _environments(
     data: Dataset, suite: Suite, config: BenchConfig, jobs: Sequence[Job]
 ) -> dict[str, NDArray[np.uint8]]:
     """Environments of the tasks that have them; an error for a task that some method needs them for."""
-    environments = Environments(None if config.environment else _fitted(data, suite), config.environment)
+    environments = Environments(
+        None if config.environment else _fitted(data, suite), config.environment
+    )
     needed = {job.task: job.method for job in jobs if METHODS[job.method].needs_environments}
     found = {}
     for task in dict.fromkeys(job.task for job in jobs):
@@ -309,7 +344,9 @@ def _environments(
             found[task] = environments.of(data, task)
         except UndefinedError as error:
             if task in needed:
-                raise UndefinedError(f"method {needed[task]}: {error.problem}", remedy=error.remedy) from error
+                raise UndefinedError(
+                    f"method {needed[task]}: {error.problem}", remedy=error.remedy
+                ) from error
     return found
 
 

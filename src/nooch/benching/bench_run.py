@@ -53,13 +53,17 @@ def bench(
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
-        raise ParameterError("workers need to know how to make the plan", allowed="map together with again")
+        raise ParameterError(
+            "workers need to know how to make the plan", allowed="map together with again"
+        )
     runs = RunsFolder.begin(out, plan.header)
     with runs.held():
         waiting = [n for n, names in enumerate(runs.header.passes) if not _all_done(runs, names)]
         if map is None:
             for number in waiting:
-                _train_if_needed(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
+                _train_if_needed(
+                    lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress
+                )
         elif again is not None:
             progress("passes", 0, len(waiting))
             results = map(partial(_pass_elsewhere, again, Path(out).absolute(), threads), waiting)
@@ -87,7 +91,11 @@ def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str)
     renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
     jobs = {renamed[old]: job for old, job in plan.jobs.items()}
     passes = [[renamed[old] for old in names] for names in plan.header.passes]
-    return replace(plan, jobs=jobs, header=msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes))
+    return replace(
+        plan,
+        jobs=jobs,
+        header=msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes),
+    )
 
 
 def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
@@ -98,11 +106,17 @@ def _pass_elsewhere(again: Callable[[], Plan], out: Path, threads: int | None, n
     """Train a pass in a worker, from its last checkpoint if it has one."""
     with limited_threads(threads):
         # what it prints is in the log of the job
-        _train_if_needed(again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None)
+        _train_if_needed(
+            again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None
+        )
 
 
 def _train_if_needed(
-    make: Callable[[], Plan], runs: RunsFolder, number: int, tell: Callable[[str], None], progress: Progress
+    make: Callable[[], Plan],
+    runs: RunsFolder,
+    number: int,
+    tell: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Train a pass, unless another process does or has done so."""
     names = runs.header.passes[number]
@@ -113,7 +127,9 @@ def _train_if_needed(
         runs.drop_checkpoint(names)
 
 
-def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress) -> None:
+def _train(
+    plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress
+) -> None:
     jobs = {runs.header.jobs[name]: name for name in names}
     trained = plan.begin(list(jobs), runs.path)
     saved = runs.checkpoint(names)
@@ -124,7 +140,13 @@ def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], prog
         trained.step()
         runs.save_checkpoint(names, trained.state_dict())
         seconds = time.perf_counter() - started
-        runs.note_time("epoch", seconds, of_pass=number, epoch=trained.epoch, going=len(jobs) - trained.n_stopped)
+        runs.note_time(
+            "epoch",
+            seconds,
+            of_pass=number,
+            epoch=trained.epoch,
+            going=len(jobs) - trained.n_stopped,
+        )
         what = f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}, jobs that have stopped"
         progress(what, trained.n_stopped, len(jobs))
     trained.refit()
@@ -136,7 +158,12 @@ def _train(plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], prog
 
 
 def _write(
-    plan: Plan, runs: RunsFolder, trained: Training, place: int, name: str, outputs: Mapping[str, NDArray[np.float32]]
+    plan: Plan,
+    runs: RunsFolder,
+    trained: Training,
+    place: int,
+    name: str,
+    outputs: Mapping[str, NDArray[np.float32]],
 ) -> None:
     job, best = trained.jobs[place], int(trained.best_epochs[place])
     history = [
@@ -152,9 +179,14 @@ def _write(
         environments = _by_environment(plan.training, job.task, outputs["valid"])
         for split, logits in outputs.items():
             ids = plan.data.images["image_id"].gather(plan.training.rows[split])
-            frames.append(pl.DataFrame({"image_id": ids, "logit": logits}).with_columns(split=pl.lit(split)))
+            frames.append(
+                pl.DataFrame({"image_id": ids, "logit": logits}).with_columns(split=pl.lit(split))
+            )
         predictions = pl.concat(frames).with_columns(
-            task=pl.lit(job.task), run=pl.lit(job.run), method=pl.lit(job.method), seed=pl.lit(job.seed)
+            task=pl.lit(job.task),
+            run=pl.lit(job.run),
+            method=pl.lit(job.method),
+            seed=pl.lit(job.seed),
         )
     record = JobRecord(
         name,
@@ -169,7 +201,10 @@ def _write(
         *losses,
     )
     # JSON has no NaN
-    lines = [{key: value if np.isfinite(value) else None for key, value in line.items()} for line in history]
+    lines = [
+        {key: value if np.isfinite(value) else None for key, value in line.items()}
+        for line in history
+    ]
 
     def weights(folder: Path) -> None:
         if plan.keep_weights and best:
@@ -178,17 +213,24 @@ def _write(
     runs.write_job(record, lines, predictions, weights)
 
 
-def _validation_losses(data: TrainingData, task: str, logits: NDArray[np.float32]) -> tuple[float, float]:
+def _validation_losses(
+    data: TrainingData, task: str, logits: NDArray[np.float32]
+) -> tuple[float, float]:
     """Mean loss of the validation images, and that of the best constant: the entropy of their labels."""
     labels = data.groups(task, "labels", "valid") > 0
     return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
 
 
-def _by_environment(data: TrainingData, task: str, logits: NDArray[np.float32]) -> list[float | None]:
+def _by_environment(
+    data: TrainingData, task: str, logits: NDArray[np.float32]
+) -> list[float | None]:
     """Mean loss of the validation images of each environment."""
     if task not in data.environments:
         return []
-    groups, labels = data.groups(task, "environments", "valid"), data.groups(task, "labels", "valid") > 0
+    groups, labels = (
+        data.groups(task, "environments", "valid"),
+        data.groups(task, "labels", "valid") > 0,
+    )
     values = logits.astype(np.float64)
     present = [groups == number for number in range(data.n_environments)]
     return [nll(labels[rows], values[rows]) if rows.any() else None for rows in present]

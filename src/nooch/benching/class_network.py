@@ -71,13 +71,24 @@ def train_classes(
     for task in asked:
         check_one_of("class", task, data.classes, owner="the dataset")
     seen = data.select(rows=np.sort(np.concatenate([rows["train"], rows["valid"]])))
-    labels_of = {task: data.labels(task, unknown=False) for task in asked if seen.unknown_labels(task) is None}
-    learnt = [task for task, y in labels_of.items() if 0 < y[rows["train"]].sum() < len(rows["train"])]
+    labels_of = {
+        task: data.labels(task, unknown=False)
+        for task in asked
+        if seen.unknown_labels(task) is None
+    }
+    learnt = [
+        task for task, y in labels_of.items() if 0 < y[rows["train"]].sum() < len(rows["train"])
+    ]
     if not learnt:
-        raise InputError("no class is in some training images and not in others", allowed="one such class at least")
+        raise InputError(
+            "no class is in some training images and not in others",
+            allowed="one such class at least",
+        )
     labels = np.stack([labels_of[task] for task in learnt], axis=1).astype(np.float32)
     made = backbones(backbone, settings.network, size=pixels.size, device=device)
-    trained = NetworkPass(made, pixels, rows, [_target(labels, rows["train"], seed, device)], settings)
+    trained = NetworkPass(
+        made, pixels, rows, [_target(labels, rows["train"], seed, device)], settings
+    )
     facts = _facts(data, pixels, trained, settings, seed) | {
         "classes": learnt,
         "left_out": [task for task in asked if task not in learnt],
@@ -85,14 +96,21 @@ def train_classes(
     state = path.with_name(f".{path.name}.training.npz")
     _train(trained, state, json.dumps(facts, sort_keys=True, default=list), progress)
     with atomic_folder(path, overwrite=overwrite, marker=CLASSES_MARKER) as partial:
-        _predictions(data, trained, learnt).write_parquet(partial / "predictions.parquet", compression="zstd")
+        _predictions(data, trained, learnt).write_parquet(
+            partial / "predictions.parquet", compression="zstd"
+        )
         lines = [
-            json.dumps({"epoch": n, **{k: float(v[0]) for k, v in r.items()}}) for n, r in enumerate(trained.history, 1)
+            json.dumps({"epoch": n, **{k: float(v[0]) for k, v in r.items()}})
+            for n, r in enumerate(trained.history, 1)
         ]
-        (partial / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (partial / "metrics.jsonl").write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
         save_network(trained.network(0), partial / "network", learnt)
         best = {"best_epoch": int(trained.best["epoch"][0]), "epochs": trained.epoch}
-        (partial / CLASSES_MARKER).write_text(json.dumps(facts | best, indent=2, default=list) + "\n", encoding="utf-8")
+        (partial / CLASSES_MARKER).write_text(
+            json.dumps(facts | best, indent=2, default=list) + "\n", encoding="utf-8"
+        )
     state.unlink(missing_ok=True)
     return path
 
@@ -101,12 +119,16 @@ def _target(labels: Any, train: Any, seed: int, device: str) -> Target:
     import torch
 
     positives = labels[train].sum(axis=0)
-    counts = torch.tensor(np.stack([len(train) - positives, positives]), dtype=torch.float32, device=device)
+    counts = torch.tensor(
+        np.stack([len(train) - positives, positives]), dtype=torch.float32, device=device
+    )
     sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=device))
     return Target("all classes", labels, OBJECTIVES["erm"](sizes), seed)
 
 
-def _facts(data: Dataset, pixels: Pixels, trained: NetworkPass, settings: TuneSettings, seed: int) -> dict[str, Any]:
+def _facts(
+    data: Dataset, pixels: Pixels, trained: NetworkPass, settings: TuneSettings, seed: int
+) -> dict[str, Any]:
     return {
         "dataset": data.fingerprint,
         "pixels": getattr(pixels, "identity", "array"),
@@ -121,7 +143,9 @@ def _train(trained: NetworkPass, state: Path, plan: str, progress: Progress) -> 
     if state.is_file():
         saved = read_arrays(state, "the state of a training")
         if str(saved.get("plan")) == plan:
-            trained.load_state_dict({name: value for name, value in saved.items() if name != "plan"})
+            trained.load_state_dict(
+                {name: value for name, value in saved.items() if name != "plan"}
+            )
     state.parent.mkdir(parents=True, exist_ok=True)
     while not trained.finished:
         progress("epochs of the all-classes network", trained.epoch, trained.settings.epochs)
@@ -137,5 +161,7 @@ def _predictions(data: Dataset, trained: NetworkPass, classes: Sequence[str]) ->
         logits = trained.logits(split)[0]
         for number, name in enumerate(classes):
             frame = pl.DataFrame({"image_id": ids, "logit": logits[:, number]})
-            frames.append(frame.select("image_id", task=pl.lit(name), split=pl.lit(split), logit="logit"))
+            frames.append(
+                frame.select("image_id", task=pl.lit(name), split=pl.lit(split), logit="logit")
+            )
     return pl.concat(frames)

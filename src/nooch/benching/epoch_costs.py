@@ -46,7 +46,9 @@ class EpochCost:
     evaluation_seconds: float | None = None
 
 
-def network_cost(backbones: Backbones, data: TrainingData, job: Job, settings: TuneSettings, n_jobs: int) -> EpochCost:
+def network_cost(
+    backbones: Backbones, data: TrainingData, job: Job, settings: TuneSettings, n_jobs: int
+) -> EpochCost:
     """Train one network for a few steps on real pixels, and evaluate it; nothing is kept.
 
     The first step is not counted: it compiles, allocates, and looks for the fastest convolutions.
@@ -77,7 +79,12 @@ def network_cost(backbones: Backbones, data: TrainingData, job: Job, settings: T
     trainer.network.training(True)
     with fastest_convolutions():
         ends = list(
-            _trained(trainer, Epochs(data.inputs, train, backbone, settings, BatchHooks(rows=lambda _epoch: rows)))
+            _trained(
+                trainer,
+                Epochs(
+                    data.inputs, train, backbone, settings, BatchHooks(rows=lambda _epoch: rows)
+                ),
+            )
         )
     step = median(later - earlier for earlier, later in pairwise(ends))
     evaluation = _evaluated(trainer, data, np.resize(valid, min(settings.batch, len(valid))))

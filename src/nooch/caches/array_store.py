@@ -168,7 +168,13 @@ def making(
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")
     with held(work, "making it"), writing(path):
-        plan = {"dataset": data.fingerprint, "shape": shape, "dtype": dtype, "block": block, "made": made}
+        plan = {
+            "dataset": data.fingerprint,
+            "shape": shape,
+            "dtype": dtype,
+            "block": block,
+            "made": made,
+        }
         unfinished = _begin(work, kind, json.loads(json.dumps(plan)), shape, np.dtype(dtype), block)
         yield unfinished
         _finish(unfinished, path, kind, data, made, overwrite)
@@ -176,7 +182,12 @@ def making(
 
 
 def _begin(
-    work: Path, kind: Kind, plan: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype[Any], block: int
+    work: Path,
+    kind: Kind,
+    plan: dict[str, Any],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    block: int,
 ) -> Unfinished:
     """The array of an earlier process with the same plan, or a new one."""
     array, noted = work / kind.array, work / "plan.json"
@@ -212,10 +223,17 @@ def _recorded(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _finish(
-    unfinished: Unfinished, path: Path, kind: Kind, data: Dataset, made: Mapping[str, Any], overwrite: bool
+    unfinished: Unfinished,
+    path: Path,
+    kind: Kind,
+    data: Dataset,
+    made: Mapping[str, Any],
+    overwrite: bool,
 ) -> None:
     if unfinished.todo:
-        raise NoochError(f"{len(unfinished.todo)} blocks are missing", where=path, remedy="run again")
+        raise NoochError(
+            f"{len(unfinished.todo)} blocks are missing", where=path, remedy="run again"
+        )
     # on disk before it moves: afterwards a kill would cost all of it
     with unfinished.array.open("rb+") as file:
         os.fsync(file.fileno())

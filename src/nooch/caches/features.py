@@ -103,7 +103,11 @@ class _Reader:
     def describe(self) -> dict[str, Any]:
         if self.pixels is not None:
             return {"cache": self.pixels.identity, **self.pixels.header.made}
-        return {"size": list(self.size), "codec": self.codec, "versions": codec_versions(self.codec)}
+        return {
+            "size": list(self.size),
+            "codec": self.codec,
+            "versions": codec_versions(self.codec),
+        }
 
 
 def extract_features(
@@ -147,13 +151,19 @@ def extract_features(
     shape, block = (len(data), backbone.n_features), max(1, _BLOCK // batch) * batch
     if backbone.device == "cpu":
         reuse_memory()
-    with making(folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite) as unfinished:
+    with making(
+        folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite
+    ) as unfinished:
         _fill(unfinished, backbone, reader, batch, options.readers or processors(), progress)
     return load_features(folder, data, verify=False)
 
 
 def _reader(
-    data: Dataset, backbone: Backbone, pixels: PixelCache | None, images: str | Path | None, codec: str
+    data: Dataset,
+    backbone: Backbone,
+    pixels: PixelCache | None,
+    images: str | Path | None,
+    codec: str,
 ) -> _Reader:
     if pixels is None:
         return _Reader(None, image_paths(data, images), backbone.size, choose_codec(codec))
@@ -168,12 +178,21 @@ def _reader(
 
 
 def _fill(
-    unfinished: Unfinished, backbone: Backbone, reader: _Reader, batch: int, readers: int, progress: StepProgress
+    unfinished: Unfinished,
+    backbone: Backbone,
+    reader: _Reader,
+    batch: int,
+    readers: int,
+    progress: StepProgress,
 ) -> None:
     total = unfinished.shape[0]
     done = total - sum(len(range(total)[unfinished.rows(number)]) for number in unfinished.todo)
     progress(done, total)
-    batches = [rows for number in unfinished.todo for rows in batches_of(range(total)[unfinished.rows(number)], batch)]
+    batches = [
+        rows
+        for number in unfinished.todo
+        for rows in batches_of(range(total)[unfinished.rows(number)], batch)
+    ]
     stream = read_in_order(reader, batches, readers)
     for number in unfinished.todo:
         rows = range(total)[unfinished.rows(number)]
@@ -182,7 +201,9 @@ def _fill(
             pixels, broken = next(stream)
             refuse_broken(broken, "; run again to resume")
             with memory_limits(batch, "extracting features"):
-                part[members.start - rows.start : members.stop - rows.start] = _forward(backbone, pixels)
+                part[members.start - rows.start : members.stop - rows.start] = _forward(
+                    backbone, pixels
+                )
             done += len(members)
             progress(done, total)
         values = _checked(part, unfinished.dtype, rows, backbone)
@@ -194,7 +215,9 @@ def _forward(backbone: Backbone, pixels: NDArray[np.uint8]) -> NDArray[Any]:
     return forward(lambda part: backbone.features(backbone.prepare(part)), pixels, backbone.device)
 
 
-def _checked(part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backbone: Backbone) -> NDArray[Any]:
+def _checked(
+    part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backbone: Backbone
+) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         values = part.astype(dtype)
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start

@@ -25,4 +25,6 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
     if not len(data):
         raise InputError("the dataset has no images")
     names = data.images["file_name"].to_list()
-    return ImageIndex.of(data, images, "`images`").all_of(data.images["image_id"].to_list(), names, "`images`")
+    return ImageIndex.of(data, images, "`images`").all_of(
+        data.images["image_id"].to_list(), names, "`images`"
+    )

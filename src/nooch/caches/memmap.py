@@ -25,7 +25,9 @@ from nooch.resources import processors
 __all__ = ["MappedRows"]
 
 _IMAGES: Schema = {
-    "image_id": Column((pl.Int64, pl.String), "each id once", wrong=lambda ids: ids.is_duplicated()),
+    "image_id": Column(
+        (pl.Int64, pl.String), "each id once", wrong=lambda ids: ids.is_duplicated()
+    ),
     "file_name": Column((pl.String,), "names of files, null where unknown", nulls=True),
 }
 
@@ -52,7 +54,12 @@ class MappedRows:
         path = Path(folder)
         again = f"make it again: {kind.make}"
         header = load_header(
-            path / kind.marker, ArrayHeader, name=kind.name, version=kind.version, make=kind.make, again=again
+            path / kind.marker,
+            ArrayHeader,
+            name=kind.name,
+            version=kind.version,
+            make=kind.make,
+            again=again,
         )
         rows = _rows(path, header, data, kind, again)
         array = _map(path / kind.array, header, again)
@@ -66,12 +73,16 @@ class MappedRows:
     @cached_property
     def identity(self) -> str:
         """BLAKE3 over the hashes of contents and images: equal for folders of equal content."""
-        text = "\n".join([self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks])
+        text = "\n".join(
+            [self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks]
+        )
         return blake3(text.encode()).hexdigest()
 
     @cached_property
     def _is_whole(self) -> bool:
-        return len(self.rows) == len(self.array) and np.array_equal(self.rows, np.arange(len(self.rows)))
+        return len(self.rows) == len(self.array) and np.array_equal(
+            self.rows, np.arange(len(self.rows))
+        )
 
     def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A copy of some images' rows, (m, ...) in the order asked for.
@@ -86,7 +97,9 @@ class MappedRows:
         """
         rows = np.asarray(rows)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):
-            raise ParameterError(f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}")
+            raise ParameterError(
+                f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}"
+            )
         # checked above: with "clip" numpy copies straight into the result, by default it makes a
         # second copy
         taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
@@ -97,14 +110,18 @@ class MappedRows:
         return self.array if self._is_whole else self.batch(np.arange(len(self.rows)))
 
 
-def _rows(folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: str) -> NDArray[np.int64]:
+def _rows(
+    folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: str
+) -> NDArray[np.int64]:
     file = folder / IMAGES
     if not file.is_file() or sha256_of(file) != header.images:
         raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
     kept = check_columns(read_table(file), _IMAGES, file, again)
     if kept.height != header.shape[0]:
         raise FormatError(
-            f"{IMAGES} has {kept.height} images, the header {header.shape[0]}", where=folder, remedy=again
+            f"{IMAGES} has {kept.height} images, the header {header.shape[0]}",
+            where=folder,
+            remedy=again,
         )
     wanted = data.images.select("image_id", "file_name")
     if kept["image_id"].dtype != wanted["image_id"].dtype:
@@ -117,7 +134,9 @@ def _rows(folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: s
         maintain_order="left",
     )
     # an id alone may mean another image in another dataset
-    other = found.filter(pl.col("row").is_null() | pl.col("file_name").ne_missing(pl.col("kept_name")))
+    other = found.filter(
+        pl.col("row").is_null() | pl.col("file_name").ne_missing(pl.col("kept_name"))
+    )
     if other.height:
         raise InputError(
             f"holds no {kind.name} of {other.height} of {len(data)} images: {some_of(other['image_id'])}",
@@ -134,8 +153,14 @@ def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
     except InputError as error:
         raise FormatError(error.problem, where=file, remedy=again) from error
     count = -(-header.shape[0] // max(1, header.block))
-    if array.shape != header.shape or str(array.dtype) != header.dtype or len(header.blocks) != count:
-        raise FormatError(f"has shape {array.shape} {array.dtype}, unlike its header", where=file, remedy=again)
+    if (
+        array.shape != header.shape
+        or str(array.dtype) != header.dtype
+        or len(header.blocks) != count
+    ):
+        raise FormatError(
+            f"has shape {array.shape} {array.dtype}, unlike its header", where=file, remedy=again
+        )
     # a plain array over the same map: the class of maps costs time with every look-up
     return np.asarray(array)
 
@@ -152,5 +177,7 @@ def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) ->
     rows = list(altered())
     if rows:
         raise FormatError(
-            f"was altered: {len(rows)} blocks have another hash, from row {rows[0]} on", where=file, remedy=again
+            f"was altered: {len(rows)} blocks have another hash, from row {rows[0]} on",
+            where=file,
+            remedy=again,
         )

@@ -115,15 +115,25 @@ def build_pixels(
         "versions": codec_versions(chosen),
     }
     shape, block = (len(data), height, width, 3), max(1, _BLOCK // (height * width * 3))
-    with making(folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite) as unfinished:
+    with making(
+        folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite
+    ) as unfinished:
         _fill(unfinished, paths, chosen, map, progress)
     return PixelCache.load(folder, data, verify=False)
 
 
-def _fill(unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress) -> None:
+def _fill(
+    unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress
+) -> None:
     _, *size, _ = unfinished.shape
     parts = [
-        _Part(n, unfinished.place(n), [str(p) for p in paths[unfinished.rows(n)]], (size[0], size[1]), codec)
+        _Part(
+            n,
+            unfinished.place(n),
+            [str(p) for p in paths[unfinished.rows(n)]],
+            (size[0], size[1]),
+            codec,
+        )
         for n in unfinished.todo
     ]
     done, broken = len(paths) - sum(len(part.paths) for part in parts), []

@@ -1,7 +1,15 @@
 """A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is several, kept as a folder."""
 
 from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, Counts
-from nooch.challenge.hard_easy import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
+from nooch.challenge.hard_easy import (
+    EASY,
+    HARD,
+    NONE,
+    Mark,
+    mark_by_matching,
+    mark_by_phi,
+    mark_by_threshold,
+)
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, pack_suite
 from nooch.challenge.recorded_thresholds import SuiteThresholds, suite_thresholds
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite

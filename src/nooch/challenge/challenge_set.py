@@ -94,13 +94,23 @@ class ChallengeSet:
         if (codes == NONE).any():
             known = codes != NONE
             n_unknown = 0 if unknown is None else int(unknown.sum())
-            excluded = (int((labels & ~known).sum()), int((~labels & ~known).sum()) - n_unknown, n_unknown)
-            image_ids, labels, codes = image_ids.filter(pl.Series(known)), labels[known], codes[known]
+            excluded = (
+                int((labels & ~known).sum()),
+                int((~labels & ~known).sum()) - n_unknown,
+                n_unknown,
+            )
+            image_ids, labels, codes = (
+                image_ids.filter(pl.Series(known)),
+                labels[known],
+                codes[known],
+            )
             support = None if support is None else support[known]
             by_cue = None if by_cue is None else by_cue[known]
         subset = np.where(codes == HARD, np.where(labels, 0, 1), 2).astype(np.uint8)
         sides = mark.positive, mark.negative
-        return cls(criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue)
+        return cls(
+            criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue
+        )
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -122,6 +132,10 @@ class ChallengeSet:
     def ids(self, subset: str) -> list[Any]:
         """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive`` and ``easy_negative``, or ``hard`` (both), ascending."""
         easy = self.subset == SUBSETS.index("easy")
-        sides = {"hard": ~easy, "easy_positive": easy & self.labels, "easy_negative": easy & ~self.labels}
+        sides = {
+            "hard": ~easy,
+            "easy_positive": easy & self.labels,
+            "easy_negative": easy & ~self.labels,
+        }
         wanted = sides[subset] if subset in sides else self.subset == SUBSETS.index(subset)
         return self.image_ids.filter(pl.Series(wanted)).to_list()

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
 
-__all__ = ["EASY", "HARD", "NONE", "UNKNOWN", "Mark", "Side", "mark_by_matching", "mark_by_phi", "mark_by_threshold"]
+__all__ = [
+    "EASY",
+    "HARD",
+    "NONE",
+    "UNKNOWN",
+    "Mark",
+    "Side",
+    "mark_by_matching",
+    "mark_by_phi",
+    "mark_by_threshold",
+]
 
 NONE, EASY, HARD = -1, 0, 1
 
@@ -87,7 +97,9 @@ def mark_by_threshold(
     return Mark(codes, support, Side(positive), Side(negative), by_cue)
 
 
-def mark_by_matching(support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int) -> Mark:
+def mark_by_matching(
+    support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int
+) -> Mark:
     """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest support are hard.
 
     Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is recorded as
@@ -103,7 +115,9 @@ def mark_by_matching(support: NDArray[np.float64], labels: NDArray[np.bool_], n_
         ParameterError: a negative count.
     """
     if min(n_positive, n_negative) < 0:
-        raise ParameterError(f"counts to match are {n_positive} and {n_negative}", allowed="0 and more")
+        raise ParameterError(
+            f"counts to match are {n_positive} and {n_negative}", allowed="0 and more"
+        )
     codes = np.where(np.isnan(support), NONE, EASY).astype(np.int8)
     known = ~np.isnan(support)
     low, positive = _lowest(support, np.flatnonzero(labels & known), n_positive)
@@ -126,7 +140,9 @@ def mark_by_phi(phi: NDArray[np.bool_], unknown: NDArray[np.bool_] | None = None
     return Mark(codes if unknown is None else np.where(unknown, NONE, codes).astype(np.int8))
 
 
-def _lowest(values: NDArray[np.float64], rows: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], Side]:
+def _lowest(
+    values: NDArray[np.float64], rows: NDArray[np.intp], n: int
+) -> tuple[NDArray[np.intp], Side]:
     order = rows[np.argsort(values[rows], kind="stable")]
     chosen, rest = order[:n], order[n:]
     missing = n - len(chosen)

@@ -60,15 +60,23 @@ def pack_suite(suite: Suite) -> bytes:
     for criterion, task, split in suite.keys:
         one = suite.set(criterion, task, split)
         if one.support is not None or one.by_cue is not None or any(one.excluded):
-            raise InputError(f"set {criterion}, {task}, {split} has support, cues or images without a verdict")
+            raise InputError(
+                f"set {criterion}, {task}, {split} has support, cues or images without a verdict"
+            )
         if one.image_ids.dtype != pl.Int64 or not one.image_ids.is_between(0, 2**31 - 1).all():
-            raise InputError(f"set {criterion}, {task}, {split} has image ids that are no integers of 32 bits")
+            raise InputError(
+                f"set {criterion}, {task}, {split} has image ids that are no integers of 32 bits"
+            )
         ids = one.image_ids.to_numpy()
         same = np.array_equal(images.setdefault(split, ids), ids)
         if not same or not np.array_equal(labels.setdefault((task, split), one.labels), one.labels):
-            raise InputError(f"set {criterion}, {task}, {split} has other images or labels than others of the split")
+            raise InputError(
+                f"set {criterion}, {task}, {split} has other images or labels than others of the split"
+            )
         hard[criterion, task, split] = one.subset != SUBSETS.index("easy")
-    head = msgspec.json.encode(_Head(suite.header, {split: len(ids) for split, ids in images.items()}))
+    head = msgspec.json.encode(
+        _Head(suite.header, {split: len(ids) for split, ids in images.items()})
+    )
     parts = [len(head).to_bytes(4, "little"), head]
     for split, ids in images.items():
         # bytes of equal weight together: the upper ones of ascending ids' differences are nearly all 0
@@ -87,11 +95,17 @@ def unpack_suite(content: bytes, name: str) -> Suite:
         FormatError: other bytes, or bytes that were altered.
     """
     if not content.startswith(_MAGIC):
-        raise FormatError("is no packed suite of a version that is known", where=name, remedy="install nooch again")
+        raise FormatError(
+            "is no packed suite of a version that is known",
+            where=name,
+            remedy="install nooch again",
+        )
     digest, packed = content[len(_MAGIC) :][:_DIGEST], content[len(_MAGIC) + _DIGEST :]
     if hashlib.sha256(packed).digest() != digest:
         raise FormatError(
-            "was altered: its SHA-256 is not the one that it begins with", where=name, remedy="install nooch again"
+            "was altered: its SHA-256 is not the one that it begins with",
+            where=name,
+            remedy="install nooch again",
         )
     rest = _Rest(zlib.decompress(packed))
     head = msgspec.json.decode(rest.take(int.from_bytes(rest.take(4), "little")), type=_Head)
@@ -109,7 +123,9 @@ def unpack_suite(content: bytes, name: str) -> Suite:
 
     def read(criterion: str, task: str, split: str) -> ChallengeSet:
         present = labels[task, split]
-        subset = np.where(hard[criterion, task, split], np.where(present, 0, 1), SUBSETS.index("easy"))
+        subset = np.where(
+            hard[criterion, task, split], np.where(present, 0, 1), SUBSETS.index("easy")
+        )
         return ChallengeSet(criterion, task, split, images[split], present, subset.astype(np.uint8))
 
     return Suite(head.header, read)

@@ -45,8 +45,16 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
         ParameterError: no criterion of that kind or several, no such split, or no set with thresholds.
     """
     criterion = _criterion(suite, kind)
-    split = _split(suite.splits) if split is None else check_one_of("split", split, suite.splits, owner="the suite")
-    records = {task: suite.record(name, task, of) for name, task, of in suite.keys if (name, of) == (criterion, split)}
+    split = (
+        _split(suite.splits)
+        if split is None
+        else check_one_of("split", split, suite.splits, owner="the suite")
+    )
+    records = {
+        task: suite.record(name, task, of)
+        for name, task, of in suite.keys
+        if (name, of) == (criterion, split)
+    }
     pairs: dict[str, Pair | None] = {task: _pair(records.get(task)) for task in suite.tasks}
     missing = [task for task, pair in pairs.items() if pair is None]
     if len(missing) == len(pairs):
@@ -68,7 +76,9 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     if missing:
         notes.append(f"no threshold of {split}, so no {criterion} set here: {some_of(missing)}")
     parameters = suite.header.criteria[criterion].parameters
-    return SuiteThresholds(pairs, {key: value for key, value in parameters.items() if key != "tau"}, tuple(notes))
+    return SuiteThresholds(
+        pairs, {key: value for key, value in parameters.items() if key != "tau"}, tuple(notes)
+    )
 
 
 def _criterion(suite: Suite, kind: str) -> str:
@@ -86,7 +96,9 @@ def _criterion(suite: Suite, kind: str) -> str:
 def _split(splits: Collection[str]) -> str:
     if len(splits) == 1 or "valid" in splits:
         return "valid" if "valid" in splits else next(iter(splits))
-    raise ParameterError("the suite has several splits, and no valid", allowed=f"name one of {', '.join(splits)}")
+    raise ParameterError(
+        "the suite has several splits, and no valid", allowed=f"name one of {', '.join(splits)}"
+    )
 
 
 def _pair(record: SetRecord | None) -> Pair | None:

@@ -14,13 +14,20 @@ from nooch.challenge.suite import SetRecord
 
 __all__ = ["ROWS", "rows_of", "set_of"]
 
-ROWS: dict[str, Any] = {"label": pl.Int8, "support": pl.Float64, "subset": pl.Enum(list(SUBSETS)), "by_cue": pl.UInt64}
+ROWS: dict[str, Any] = {
+    "label": pl.Int8,
+    "support": pl.Float64,
+    "subset": pl.Enum(list(SUBSETS)),
+    "by_cue": pl.UInt64,
+}
 """Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria without them."""
 
 
 def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
     """``image_id`` and the columns of ``ROWS``, one row per image."""
-    return pl.DataFrame({"image_id": challenge.image_ids, "label": challenge.labels.astype(np.int8)}).with_columns(
+    return pl.DataFrame(
+        {"image_id": challenge.image_ids, "label": challenge.labels.astype(np.int8)}
+    ).with_columns(
         _optional("support", challenge.support),
         pl.Series("subset", SUBSETS, ROWS["subset"]).gather(challenge.subset),
         _optional("by_cue", challenge.by_cue),
@@ -47,4 +54,8 @@ def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
 
 
 def _optional(name: str, values: NDArray[Any] | None) -> pl.Expr | pl.Series:
-    return pl.lit(None, ROWS[name]).alias(name) if values is None else pl.Series(name, values, ROWS[name])
+    return (
+        pl.lit(None, ROWS[name]).alias(name)
+        if values is None
+        else pl.Series(name, values, ROWS[name])
+    )

@@ -105,7 +105,9 @@ class Suite:
         source: gives the set of (criterion, task, split); from memory, or read from disk when asked for.
     """
 
-    def __init__(self, header: SuiteHeader, source: Callable[[str, str, str], ChallengeSet]) -> None:
+    def __init__(
+        self, header: SuiteHeader, source: Callable[[str, str, str], ChallengeSet]
+    ) -> None:
         self.header, self._source = header, source
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
@@ -148,7 +150,11 @@ class Suite:
             + (f", counts matched to {record.match}" if record.match else "")
             for name, record in self.header.criteria.items()
         ]
-        without = [f"{len(self.header.skipped):,} tasks and criteria without a set"] if self.header.skipped else []
+        without = (
+            [f"{len(self.header.skipped):,} tasks and criteria without a set"]
+            if self.header.skipped
+            else []
+        )
         return html_table(repr(self), columns, rows, left=3, notes=[*about, *without])
 
     @property
@@ -188,8 +194,12 @@ class Suite:
         check_one_of("criterion", criterion, self.criteria, owner="the suite")
         check_one_of("task", task, self.tasks, owner="the suite")
         check_one_of("split", split, self.splits, owner="the suite")
-        reasons = [s.reason for s in self.header.skipped if (s.criterion, s.task) == (criterion, task)]
-        raise ParameterError(f"task {task} has no {criterion} set: {'; '.join(reasons) or 'it was not found'}")
+        reasons = [
+            s.reason for s in self.header.skipped if (s.criterion, s.task) == (criterion, task)
+        ]
+        raise ParameterError(
+            f"task {task} has no {criterion} set: {'; '.join(reasons) or 'it was not found'}"
+        )
 
     def only(self, tasks: Sequence[str]) -> Suite:
         """The suite of some of its tasks, in the order given.
@@ -200,18 +210,25 @@ class Suite:
         for task in tasks:
             check_one_of("task", task, self.tasks, owner="the suite")
         if not tasks or len(set(tasks)) != len(tasks):
-            raise ParameterError(f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least")
+            raise ParameterError(
+                f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least"
+            )
         place = {task: number for number, task in enumerate(tasks)}
         h = self.header
         kept = sorted(
-            (r for r in h.sets if r.task in place), key=lambda r: (list(h.criteria).index(r.criterion), place[r.task])
+            (r for r in h.sets if r.task in place),
+            key=lambda r: (list(h.criteria).index(r.criterion), place[r.task]),
         )
         criteria = {
-            name: msgspec.structs.replace(record, cues={t: cues for t, cues in record.cues.items() if t in place})
+            name: msgspec.structs.replace(
+                record, cues={t: cues for t, cues in record.cues.items() if t in place}
+            )
             for name, record in h.criteria.items()
         }
         skipped = [s for s in h.skipped if s.task in place]
-        header = msgspec.structs.replace(h, tasks=list(tasks), criteria=criteria, sets=kept, skipped=skipped)
+        header = msgspec.structs.replace(
+            h, tasks=list(tasks), criteria=criteria, sets=kept, skipped=skipped
+        )
         return Suite(header, self._source)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:

@@ -42,7 +42,9 @@ _SETS: Schema = {
     "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
     "subset": Column(NAMES, ", ".join(SUBSETS), among=SUBSETS),
     # suites of earlier versions have no such column
-    "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True),
+    "by_cue": Column(
+        (pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True
+    ),
 }
 
 
@@ -62,7 +64,13 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     """
     with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
         _write_table(suite, partial / TABLE)
-        file = _File("nooch-suite", FORMAT_VERSION, __version__, suite.header, {TABLE: sha256_of(partial / TABLE)})
+        file = _File(
+            "nooch-suite",
+            FORMAT_VERSION,
+            __version__,
+            suite.header,
+            {TABLE: sha256_of(partial / TABLE)},
+        )
         (partial / SUITE_MARKER).write_bytes(encode_header(file))
     return Path(folder)
 
@@ -92,13 +100,17 @@ def load_suite(folder: str | Path) -> Suite:
     if not table.is_file():
         raise FormatError(f"{TABLE} is missing", where=folder, remedy=_AGAIN)
     if sha256_of(table) != file.files.get(TABLE):
-        raise FormatError(f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder)
+        raise FormatError(
+            f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder
+        )
     return Suite(file.header, _Reader(table, file.header))
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
     """(criterion, task) in the order of row groups, each with its sets."""
-    return [(key, list(sets)) for key, sets in groupby(header.sets, key=lambda r: (r.criterion, r.task))]
+    return [
+        (key, list(sets)) for key, sets in groupby(header.sets, key=lambda r: (r.criterion, r.task))
+    ]
 
 
 def _write_table(suite: Suite, path: Path) -> None:
@@ -127,11 +139,17 @@ def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
         yield _frame_of(sets, enums, sets[0].image_ids.dtype).to_arrow()
 
 
-def _frame_of(sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type) -> pl.DataFrame:
+def _frame_of(
+    sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type
+) -> pl.DataFrame:
     names = ("criterion", "task", "split")
     schema = {**{name: enums[name] for name in names}, "image_id": id_type, **ROWS}
     frames = [
-        rows_of(one).select(*(pl.lit(getattr(one, name), enums[name]).alias(name) for name in names), "image_id", *ROWS)
+        rows_of(one).select(
+            *(pl.lit(getattr(one, name), enums[name]).alias(name) for name in names),
+            "image_id",
+            *ROWS,
+        )
         for one in sets
     ]
     return pl.concat([pl.DataFrame(schema=schema), *frames])
@@ -180,10 +198,13 @@ class _Reader:
         for column, name in (("criterion", criterion), ("task", task)):
             if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
                 raise FormatError(
-                    f"column {column} of row group {number} does not hold {name} alone", where=self._path, remedy=_AGAIN
+                    f"column {column} of row group {number} does not hold {name} alone",
+                    where=self._path,
+                    remedy=_AGAIN,
                 )
         return frame.with_columns(
-            pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(pl.Enum(list(SUBSETS)))
+            pl.col("split").cast(pl.Enum([*SPLITS, ALL])),
+            pl.col("subset").cast(pl.Enum(list(SUBSETS))),
         )
 
 
@@ -193,4 +214,6 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN) from error
+        raise FormatError(
+            f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN
+        ) from error

@@ -93,13 +93,16 @@ class Options:
 
     def _attribute(self) -> Attribute:
         if self.phi is None:
-            raise ParameterError("the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'")
+            raise ParameterError(
+                "the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'"
+            )
         return Attribute(self.phi)
 
     def _scores(self) -> ContextScores:
         if self.scores is None:
             raise ParameterError(
-                "the scores criterion needs --scores", allowed="an attribute column such as 'context_{task}'"
+                "the scores criterion needs --scores",
+                allowed="an attribute column such as 'context_{task}'",
             )
         return ContextScores(self.scores, self._tau_for("column", self.scores))
 
@@ -194,7 +197,9 @@ def preset_text(name: str | None, columns: str | None, values: Path | None) -> s
         return None
     try:
         listed = (
-            [] if values is None else [v.strip() for v in values.read_text(encoding="utf-8").splitlines() if v.strip()]
+            []
+            if values is None
+            else [v.strip() for v in values.read_text(encoding="utf-8").splitlines() if v.strip()]
         )
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(f"--values {values} cannot be read: {error}") from error

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 
-__all__ = ["ImportOptions", "Out", "Overwrite", "print_imported", "run_import", "with_import_options"]
+__all__ = [
+    "ImportOptions",
+    "Out",
+    "Overwrite",
+    "print_imported",
+    "run_import",
+    "with_import_options",
+]
 
 Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
@@ -38,7 +45,9 @@ Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset fold
 class ImportOptions:
     """Options of every import, as they were typed."""
 
-    images: Annotated[Path | None, typer.Option("--images", help="Folder below which the image files lie.")] = None
+    images: Annotated[
+        Path | None, typer.Option("--images", help="Folder below which the image files lie.")
+    ] = None
     split: Annotated[
         str | None,
         typer.Option(
@@ -48,16 +57,24 @@ class ImportOptions:
     ] = None
     seed: Annotated[int, typer.Option("--seed", help="Seed of a split by percentages.")] = 0
     group: Annotated[
-        str | None, typer.Option("--group", help="Column, or pattern on the file name, whose images stay on one side.")
+        str | None,
+        typer.Option(
+            "--group", help="Column, or pattern on the file name, whose images stay on one side."
+        ),
     ] = None
     split_values: Annotated[
-        str | None, typer.Option("--split-values", help="What split names mean, such as 0=train,1=valid,2=test.")
+        str | None,
+        typer.Option(
+            "--split-values", help="What split names mean, such as 0=train,1=valid,2=test."
+        ),
     ] = None
     overwrite: bool = Overwrite
     processes: Annotated[
         int | None,
         typer.Option(
-            "--processes", min=1, help="Parallel processes, short for --engine local:N; all processors by default."
+            "--processes",
+            min=1,
+            help="Parallel processes, short for --engine local:N; all processors by default.",
         ),
     ] = None
     engine: Annotated[
@@ -85,7 +102,9 @@ class ImportOptions:
         if self.split is None:
             for option, given in (("--group", self.group), ("--split-values", self.split_values)):
                 if given is not None:
-                    raise ParameterError(f"{option} needs --split", allowed="--split 70/10/20, or a file")
+                    raise ParameterError(
+                        f"{option} needs --split", allowed="--split 70/10/20, or a file"
+                    )
             return None
         return SplitPlan(self.split, self.seed, self.group, self.values)
 
@@ -119,14 +138,18 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     del own["options"]
     kinds = get_type_hints(ImportOptions, include_extras=True)
     shared = {
-        f.name: inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name])
+        f.name: inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]
+        )
         for f in fields(ImportOptions)
         if f.name not in own
     }
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        typed: dict[str, Any] = {f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)}
+        typed: dict[str, Any] = {
+            f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
+        }
         command(**given, options=ImportOptions(**typed))
 
     parameters = [*own.values(), *shared.values()]
@@ -136,7 +159,9 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def run_import(reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = ()) -> None:
+def run_import(
+    reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = ()
+) -> None:
     """Import what ``reading`` names, and print what was written."""
     plan, engine = options.plan, options.engine_for(out)
     if options.part_size is None:
@@ -166,7 +191,9 @@ def _note_size(reading: Reading) -> None:
     """Note that large files can be imported in parts."""
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
     if size >= _MANY:
-        note(f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000 merges them in parts")
+        note(
+            f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000 merges them in parts"
+        )
 
 
 def print_imported(out: Path, made: Imported, format: Format) -> None:
@@ -194,5 +221,7 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
     console().print(f"{out}: {contents}", markup=False)
     criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
     console().print(
-        f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE", style="dim", markup=False
+        f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE",
+        style="dim",
+        markup=False,
     )

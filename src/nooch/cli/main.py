@@ -52,11 +52,15 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except EOFError as error:
             # click takes it for the end of a dialogue and says "Aborted!"
-            raise InputError(f"a file is empty or ends too early: {error}", remedy="make that file again") from error
+            raise InputError(
+                f"a file is empty or ends too early: {error}", remedy="make that file again"
+            ) from error
         except OSError as error:
             if error.errno not in _DISK:
                 raise
-            raise OutputError(f"cannot read or write: {error.strerror}", where=error.filename) from error
+            raise OutputError(
+                f"cannot read or write: {error.strerror}", where=error.filename
+            ) from error
 
 
 app = typer.Typer(
@@ -92,7 +96,11 @@ for _module in (
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", is_eager=True
+    ),
+) -> None:
     if version:
         print(__version__)  # noqa: T201 - what was asked for goes to standard output
         raise typer.Exit
@@ -108,7 +116,11 @@ def run() -> None:
     except NoochError as error:
         sys.exit(fail(str(error)))
     except MemoryError:
-        sys.exit(fail("out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more memory"))
+        sys.exit(
+            fail(
+                "out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more memory"
+            )
+        )
     except BrokenPipeError:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

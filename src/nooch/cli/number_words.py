@@ -32,4 +32,8 @@ def human_size(size: float) -> str:
 
 def _short(value: float) -> str:
     """Two digits at least, and no more behind the point."""
-    return f"{value:.1f}" if round(value, 1) < 10 and round(value, 1) != int(round(value, 1)) else f"{value:,.0f}"
+    return (
+        f"{value:.1f}"
+        if round(value, 1) < 10 and round(value, 1) != int(round(value, 1))
+        else f"{value:,.0f}"
+    )

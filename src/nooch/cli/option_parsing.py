@@ -58,7 +58,10 @@ def dataset_place(text: str) -> Place:
 
 
 DatasetArgument: Any = typer.Argument(
-    ..., metavar="DATASET", help="Dataset folder, or its address such as s3://bucket/data.", parser=dataset_place
+    ...,
+    metavar="DATASET",
+    help="Dataset folder, or its address such as s3://bucket/data.",
+    parser=dataset_place,
 )
 """A dataset that is read. An argument of type Path would make ``s3:/bucket`` of ``s3://bucket``."""
 
@@ -80,19 +83,28 @@ ImagesOption: Any = typer.Option(
     None, "--images", help="Folder of images, where it is not the one that the dataset records."
 )
 AnnotationsOption: Any = typer.Option(
-    [], "--annotations", help="COCO file that the dataset was made from, to shade cues; repeat for several."
+    [],
+    "--annotations",
+    help="COCO file that the dataset was made from, to shade cues; repeat for several.",
 )
 MethodsOption: Any = typer.Option(
-    None, "--methods", metavar="A,B", help="Two methods to compare image by image: by default ERM and the best on hard."
+    None,
+    "--methods",
+    metavar="A,B",
+    help="Two methods to compare image by image: by default ERM and the best on hard.",
 )
 StrictOption: Any = typer.Option(
     False,
     "--strict",
     help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
 )
-OverwriteOption: Any = typer.Option(False, "--overwrite", help="Replace an earlier output; nothing else is replaced.")
+OverwriteOption: Any = typer.Option(
+    False, "--overwrite", help="Replace an earlier output; nothing else is replaced."
+)
 EngineOption: Any = typer.Option(
-    None, "--engine", help="Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process."
+    None,
+    "--engine",
+    help="Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
 )
 ProcessesOption: Any = typer.Option(
     None, "--processes", min=1, help="Parallel processes or readers; by default one for each CPU."
@@ -104,20 +116,30 @@ CodecOption: Any = typer.Option(
     "--codec",
     help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is there.",
 )
-SettingsOption: Any = typer.Option([], "--set", help="name=value (YAML), over the file; repeat for several.")
+SettingsOption: Any = typer.Option(
+    [], "--set", help="name=value (YAML), over the file; repeat for several."
+)
 TaskSelectionOption: Any = typer.Option(
     "all", "--tasks", help="all, nooch (the paper's 12), or classes separated by commas."
 )
 TasksOption: Any = typer.Option(
     None, "--tasks", help="Tasks, separated by commas; by default all that there is data for."
 )
-SplitsOption: Any = typer.Option(None, "--splits", help="Splits, separated by commas; by default all of the suite.")
+SplitsOption: Any = typer.Option(
+    None, "--splits", help="Splits, separated by commas; by default all of the suite."
+)
 CriterionOption: Any = typer.Option(
     [], "--criterion", help="Criterion of the suite; by default all. Repeat for several."
 )
-RuleOption: Any = typer.Option("worst-hard", "--rule", help="Which hyperparameters of runs: as for nooch collect.")
-ScaleOption: Any = typer.Option(None, "--scale", help="logit or probability: what a wide table of predictions holds.")
-BootstrapOption: Any = typer.Option(1000, "--bootstrap", min=0, help="Resamples for intervals; 0 for none.")
+RuleOption: Any = typer.Option(
+    "worst-hard", "--rule", help="Which hyperparameters of runs: as for nooch collect."
+)
+ScaleOption: Any = typer.Option(
+    None, "--scale", help="logit or probability: what a wide table of predictions holds."
+)
+BootstrapOption: Any = typer.Option(
+    1000, "--bootstrap", min=0, help="Resamples for intervals; 0 for none."
+)
 ResamplesSeedOption: Any = typer.Option(0, "--seed", min=0, help="Seed of the resamples.")
 DpiOption: Any = typer.Option(200, "--dpi", min=10, max=2400, help="Pixels for an inch, of PNG.")
 AllowUnannotatedOption: Any = typer.Option(
@@ -144,7 +166,11 @@ PrecisionOption: Any = typer.Option(
 
 def recorded_path(dataset: Place, out: Path) -> str:
     """How a suite in ``out`` names its dataset: the way there, or the address."""
-    return os.path.relpath(dataset.resolve(), out.resolve()) if isinstance(dataset, Path) else str(dataset)
+    return (
+        os.path.relpath(dataset.resolve(), out.resolve())
+        if isinstance(dataset, Path)
+        else str(dataset)
+    )
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
@@ -154,7 +180,9 @@ def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
         key, sign, value = part.partition("=")
         if not sign or not key.strip() or not value.strip() or key.strip() in pairs:
             raise ParameterError(
-                f"{part!r} is no pair", where=option, allowed=f"pairs such as {example}, each key once"
+                f"{part!r} is no pair",
+                where=option,
+                allowed=f"pairs such as {example}, each key once",
             )
         pairs[key.strip()] = value.strip()
     return pairs

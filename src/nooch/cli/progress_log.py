@@ -66,7 +66,15 @@ def watched(logs: Path | None) -> Iterator[Progress]:
             yield update
             return
         now = time.time()
-        status = Status(" ".join(["nooch", *sys.argv[1:]]), socket.gethostname(), os.getpid(), now, now, "running", {})
+        status = Status(
+            " ".join(["nooch", *sys.argv[1:]]),
+            socket.gethostname(),
+            os.getpid(),
+            now,
+            now,
+            "running",
+            {},
+        )
         written = 0.0
 
         def both(what: str, done: int, total: int) -> None:

@@ -65,7 +65,11 @@ def print_json(content: Any) -> None:
 
 def _shown(text: str) -> str:
     """Text from files is no markup and moves no cursor: control characters but the end of a line are spelled out."""
-    return escape(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: c[0].encode("unicode_escape").decode(), text))
+    return escape(
+        re.sub(
+            r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: c[0].encode("unicode_escape").decode(), text
+        )
+    )
 
 
 def fail(text: str) -> int:
@@ -109,7 +113,9 @@ def _flags(commands: Any) -> dict[str, str]:
     everywhere = [parameter for command in _commands_of(commands) for parameter in command.params]
     options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
     # an underscore behind a name keeps it from being a word of Python's own
-    return {parameter.name.rstrip("_"): _typed(parameter) for parameter in (*options, *running.params)}
+    return {
+        parameter.name.rstrip("_"): _typed(parameter) for parameter in (*options, *running.params)
+    }
 
 
 def _commands_of(command: Any) -> Iterator[Any]:
@@ -147,7 +153,9 @@ def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 
         box=box.SIMPLE_HEAD,
     )
     for position, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if position < left else "right", overflow="fold")
+        made.add_column(
+            escape(column), justify="left" if position < left else "right", overflow="fold"
+        )
     for row in rows:
         made.add_row(*(escape(_cell(value)) for value in row))
     return made
@@ -156,7 +164,13 @@ def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 @contextmanager

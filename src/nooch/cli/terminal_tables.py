@@ -7,7 +7,14 @@ from typing import Any
 from nooch.challenge import Suite
 from nooch.cli.terminal_output import console, table
 
-__all__ = ["print_counts", "print_cues", "print_left_out", "print_overlap", "print_skipped", "print_thresholds"]
+__all__ = [
+    "print_counts",
+    "print_cues",
+    "print_left_out",
+    "print_overlap",
+    "print_skipped",
+    "print_thresholds",
+]
 
 
 def print_counts(suite: Suite) -> None:
@@ -15,12 +22,17 @@ def print_counts(suite: Suite) -> None:
     for split in suite.splits:
         rows = []
         for task in suite.tasks:
-            records = {c: suite.record(c, task, split) for c in suite.criteria if (c, task, split) in suite.keys}
+            records = {
+                c: suite.record(c, task, split)
+                for c in suite.criteria
+                if (c, task, split) in suite.keys
+            }
             if not records:
                 continue
             any_record = next(iter(records.values()))
             hard = [
-                (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None) for c in suite.criteria
+                (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None)
+                for c in suite.criteria
             ]
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
@@ -29,7 +41,9 @@ def print_counts(suite: Suite) -> None:
             rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
         title = f"Challenge sets ({split})"
-        console().print(table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2))
+        console().print(
+            table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
+        )
     print_skipped(suite)
 
 
@@ -38,17 +52,25 @@ def print_skipped(suite: Suite, most: int = 12) -> None:
     skipped = suite.header.skipped
     if skipped:
         rows: list[list[Any]] = [[s.criterion, s.task, s.reason] for s in skipped[:most]]
-        console().print(table(f"Without a set: {len(skipped)}", ["criterion", "task", "reason"], rows, left=3))
+        console().print(
+            table(f"Without a set: {len(skipped)}", ["criterion", "task", "reason"], rows, left=3)
+        )
         if len(skipped) > most:
-            console().print(f"and {len(skipped) - most} more (--format json lists all)", style="dim")
+            console().print(
+                f"and {len(skipped) - most} more (--format json lists all)", style="dim"
+            )
 
 
 def print_cues(suite: Suite) -> None:
     """Context cues of each task with A(C, Y)."""
     for name, record in suite.header.criteria.items():
-        rows: list[list[Any]] = [[task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues]
+        rows: list[list[Any]] = [
+            [task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues
+        ]
         if rows:
-            console().print(table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2))
+            console().print(
+                table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2)
+            )
 
 
 def print_left_out(suite: Suite) -> None:
@@ -68,7 +90,9 @@ def print_left_out(suite: Suite) -> None:
         rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
         if rows:
             columns = ["task", "training positives", "of"]
-            console().print(table(f"Not annotated, left out of the fit ({name})", columns, rows, left=1))
+            console().print(
+                table(f"Not annotated, left out of the fit ({name})", columns, rows, left=1)
+            )
 
 
 def print_thresholds(suite: Suite) -> None:
@@ -76,7 +100,10 @@ def print_thresholds(suite: Suite) -> None:
     for split in suite.splits:
         rows: list[list[Any]] = []
         for record in suite.header.sets:
-            if record.split == split and (record.threshold_positive, record.threshold_negative) != (None, None):
+            if record.split == split and (record.threshold_positive, record.threshold_negative) != (
+                None,
+                None,
+            ):
                 pair = (
                     _starred(record.threshold_positive, record.tied_positive),
                     _starred(record.threshold_negative, record.tied_negative),
@@ -91,11 +118,28 @@ def print_thresholds(suite: Suite) -> None:
 def print_overlap(overlap: list[dict[str, Any]]) -> None:
     """How many hard images two criteria share."""
     rows: list[list[Any]] = [
-        [o["task"], o["split"], o["side"], " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]
+        [
+            o["task"],
+            o["split"],
+            o["side"],
+            " / ".join(o["criteria"]),
+            o["both"],
+            *o["only"],
+            o["jaccard"],
+        ]
         for o in overlap
     ]
     if rows:
-        columns = ["task", "split", "side", "criteria", "both", "only first", "only second", "Jaccard"]
+        columns = [
+            "task",
+            "split",
+            "side",
+            "criteria",
+            "both",
+            "only first",
+            "only second",
+            "Jaccard",
+        ]
         console().print(table("Overlap of criteria", columns, rows, left=4))
 
 

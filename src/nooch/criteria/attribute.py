@@ -76,7 +76,9 @@ class Attribute:
         """The values of all parts; their order and number do not matter."""
         return reduce(_united, states)
 
-    def finish(self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()) -> FittedAttribute:
+    def finish(
+        self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()
+    ) -> FittedAttribute:
         """The fitted criterion. Raises InputError where a column in ``unseen`` has no value in training."""
         del classes, tasks
         for name, values in state.seen.items():
@@ -120,7 +122,9 @@ class FittedAttribute(MarkFitted):
     reads = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seen", {name: tuple(values) for name, values in self.seen.items()})
+        object.__setattr__(
+            self, "seen", {name: tuple(values) for name, values in self.seen.items()}
+        )
 
     def parameters(self) -> dict[str, Any]:
         """The condition, as text."""
@@ -157,16 +161,23 @@ class FittedAttribute(MarkFitted):
         For example ``place = 1 and y = 0, so place != y holds: out of context``.
         """
         if len(image) != 1:
-            raise ParameterError(f"explain was given {len(image)} images", allowed="a dataset of one image")
+            raise ParameterError(
+                f"explain was given {len(image)} images", allowed="a dataset of one image"
+            )
         values = _values(image, task, parse(self.criterion.phi))
         *first, last = [f"{name} = {_shown(series[0])}" for name, series in values.items()]
         listed = f"{', '.join(first)} and {last}" if first else last
-        verdict = "holds: out of context" if self.phi(image, task)[0] else "does not hold: in context"
+        verdict = (
+            "holds: out of context" if self.phi(image, task)[0] else "does not hold: in context"
+        )
         return f"{listed}, so {self.criterion.phi} {verdict}"
 
     def to_json(self) -> dict[str, Any]:
         """Phi, and the values seen in training for each of its ``unseen``."""
-        return {**self.parameters(), "seen": {name: list(values) for name, values in self.seen.items()}}
+        return {
+            **self.parameters(),
+            "seen": {name: list(values) for name, values in self.seen.items()},
+        }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -177,10 +188,16 @@ class FittedAttribute(MarkFitted):
         except (msgspec.ValidationError, ParameterError) as error:
             raise FormatError(f"is no fitted attribute criterion: {error}") from error
         if set(saved.seen) != set(language.unseen):
-            raise FormatError("is no fitted attribute criterion: its values are not those of phi's unseen columns")
+            raise FormatError(
+                "is no fitted attribute criterion: its values are not those of phi's unseen columns"
+            )
         for name, values in saved.seen.items():
-            if len({_json_type(value) for value in values}) != 1 or not all(map(is_storable, values)):
-                raise FormatError(f"is no fitted attribute criterion: the values of {name} are not of one type")
+            if len({_json_type(value) for value in values}) != 1 or not all(
+                map(is_storable, values)
+            ):
+                raise FormatError(
+                    f"is no fitted attribute criterion: the values of {name} are not of one type"
+                )
         return cls(Attribute(saved.phi), saved.seen)
 
 
@@ -194,13 +211,20 @@ def _json_type(value: bool | float | str) -> type:
 
 
 def _values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
-    data.column(task)  # raises where there is no such task, also where phi does not mention its label
+    data.column(
+        task
+    )  # raises where there is no such task, also where phi does not mention its label
     return {name: _named(data, task, name) for name in language.names}
 
 
-def _expression(language: Phi, values: Mapping[str, pl.Series], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
+def _expression(
+    language: Phi, values: Mapping[str, pl.Series], seen: Mapping[str, Sequence[Any]]
+) -> pl.Expr:
     """The expression over columns "0", "1", ..., one for each name of phi in its order."""
-    terms = {name: column(pl.col(str(i)), name, series.dtype) for i, (name, series) in enumerate(values.items())}
+    terms = {
+        name: column(pl.col(str(i)), name, series.dtype)
+        for i, (name, series) in enumerate(values.items())
+    }
     return language.expression(terms, seen)
 
 
@@ -233,7 +257,10 @@ def _label(data: Dataset, task: str, name: str) -> pl.Series:
         values = data.images[name]
         comparable = values.dtype.is_numeric() or values.dtype == pl.Boolean
         known = label.is_not_null()
-        if not comparable or not (values.cast(pl.Float64) == label).filter(known).fill_null(value=False).all():
+        if (
+            not comparable
+            or not (values.cast(pl.Float64) == label).filter(known).fill_null(value=False).all()
+        ):
             clash = "a column of the images with other values"
     if clash:
         raise ParameterError(
@@ -254,14 +281,23 @@ def _present(data: Dataset, name: str) -> pl.Series:
 def _values_seen(train: Dataset, name: str) -> list[Any]:
     if name not in _columns(train):
         allowed = some_of(_columns(train), 12)
-        raise ParameterError(f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed)
+        raise ParameterError(
+            f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed
+        )
     # the two zeros are one value, whichever comes first
-    return [value + 0.0 if type(value) is float else value for value in json_values(train.images[name])]
+    return [
+        value + 0.0 if type(value) is float else value for value in json_values(train.images[name])
+    ]
 
 
-def _no_value(phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series) -> InputError:
+def _no_value(
+    phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
+) -> InputError:
     """Which images phi has no value for, and why: an attribute is missing there, or arithmetic gives no number."""
-    absent = {n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null()) for n, s in values.items()}
+    absent = {
+        n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null())
+        for n, s in values.items()
+    }
     holes = [name for name, gap in absent.items() if gap.any()]
     if holes:
         missing = reduce(operator.or_, (absent[name] for name in holes))
@@ -269,7 +305,10 @@ def _no_value(phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids
         guard = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in holes)
         remedy = f"fill the table, or count them as in context: {guard} AND ({phi})"
     else:
-        reason, remedy = "0/0, x % 0 or ln of a negative number", "guard it, as in x > 0 AND ln(x) > 1"
+        reason, remedy = (
+            "0/0, x % 0 or ln of a negative number",
+            "guard it, as in x > 0 AND ln(x) > 1",
+        )
     problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {some_of(ids.filter(missing))}: {reason}"
     return InputError(problem, where="phi", remedy=remedy)
 

@@ -54,7 +54,9 @@ class Combination:
         try:
             tree = ast.parse(self.expression.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ParameterError(f"{self.expression!r} is no combination of criteria", allowed=_ALLOWED) from error
+            raise ParameterError(
+                f"{self.expression!r} is no combination of criteria", allowed=_ALLOWED
+            ) from error
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):
                 raise ParameterError(

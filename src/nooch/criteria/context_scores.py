@@ -43,7 +43,9 @@ class ContextScores:
     reads = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tau", checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number"))
+        object.__setattr__(
+            self, "tau", checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
+        )
 
     @property
     def thresholds(self) -> TaskThresholds:
@@ -60,7 +62,9 @@ class ContextScores:
         for _ in states:
             pass
 
-    def finish(self, state: None, classes: Sequence[str], tasks: Sequence[str]) -> FittedContextScores:
+    def finish(
+        self, state: None, classes: Sequence[str], tasks: Sequence[str]
+    ) -> FittedContextScores:
         """The fitted criterion."""
         del state, classes, tasks
         return FittedContextScores(self)
@@ -119,7 +123,9 @@ class FittedContextScores(SupportFitted):
         value = float(self.support(image, task)[0])
         name = _named(self.criterion.column, task)
         return (
-            f"{name} has no value, so there is no notion of context" if math.isnan(value) else f"{name} is {value:.6g}"
+            f"{name} has no value, so there is no notion of context"
+            if math.isnan(value)
+            else f"{name} is {value:.6g}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -147,10 +153,14 @@ def _named(column: str, task: str) -> str:
 
 def _column(data: Dataset, column: str, task: str) -> pl.Series:
     """A task's supports as Float64 without nulls. Raises ParameterError where there is no such column of numbers."""
-    name = check_one_of("attribute column", _named(column, task), data.attributes, owner="the dataset")
+    name = check_one_of(
+        "attribute column", _named(column, task), data.attributes, owner="the dataset"
+    )
     values = data.images[name]
     if not values.dtype.is_numeric():
         raise ParameterError(
-            f"column {name} holds {values.dtype}", where="scores", allowed="numbers, larger = a more usual context"
+            f"column {name} holds {values.dtype}",
+            where="scores",
+            allowed="numbers, larger = a more usual context",
         )
     return values.cast(pl.Float64).fill_null(np.nan)

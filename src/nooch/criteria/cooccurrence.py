@@ -45,7 +45,10 @@ class KnownPairs:
         if state.known is not None:
             return state.known
         n = len(state.counts)
-        columns = (np.repeat(np.diagonal(part)[:, None], n, axis=1) for part in (state.exact.high, state.exact.low))
+        columns = (
+            np.repeat(np.diagonal(part)[:, None], n, axis=1)
+            for part in (state.exact.high, state.exact.low)
+        )
         counts = np.repeat(state.counts[:, None], n, axis=1)
         return cls(ExactSums(*columns), counts, state.counts, np.zeros((n, len(KINDS)), np.int64))
 
@@ -104,12 +107,16 @@ class CE:
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not np.isfinite(value) or value < 0:
-                raise ParameterError(f"{name} is {value}", where="ce", allowed="a fraction of the image, 0 and more")
+                raise ParameterError(
+                    f"{name} is {value}", where="ce", allowed="a fraction of the image, 0 and more"
+                )
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
                 raise ParameterError(
-                    f"cues of {task} are {', '.join(cues) or 'empty'}", where="ce", allowed="other classes, each once"
+                    f"cues of {task} are {', '.join(cues) or 'empty'}",
+                    where="ce",
+                    allowed="other classes, each once",
                 )
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
@@ -117,10 +124,16 @@ class CE:
         del tasks
         require_areas(shard)
         areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
-        presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
+        presence = csr_array(
+            (np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape
+        )
         counts = np.bincount(areas.indices, minlength=len(shard.classes)).astype(np.int64)
         state = CEState(group_sums(presence, areas, "areas"), counts)
-        return state if shard.gaps is None else replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
+        return (
+            state
+            if shard.gaps is None
+            else replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
+        )
 
     def merge(self, states: Iterable[CEState]) -> CEState:
         """The statistics of all shards together, one state at a time; their order and number do not matter."""
@@ -162,7 +175,9 @@ class FittedCE(SupportFitted):
         known = self.state.known
         with np.errstate(invalid="ignore", divide="ignore"):
             if known is not None:
-                found: NDArray[np.float64] = self.state.sums / known.counts - known.own.values / known.counts
+                found: NDArray[np.float64] = (
+                    self.state.sums / known.counts - known.own.values / known.counts
+                )
                 return found
             means = self.state.sums / self.state.counts[:, None]
         return means - np.diagonal(means)[:, None]
@@ -185,9 +200,17 @@ class FittedCE(SupportFitted):
         if task not in self._cues:
             row = np.nan_to_num(self.A[self._columns_of(task)], nan=-np.inf)
             given = self.criterion.cues.get(task)
-            found = np.flatnonzero(row > self.criterion.alpha) if given is None else [self._column[c] for c in given]
-            ordered = sorted((int(column) for column in found), key=lambda column: (-row[column], column))
-            self._cues[task] = tuple(self.classes[column] for column in ordered if self.classes[column] != task)
+            found = (
+                np.flatnonzero(row > self.criterion.alpha)
+                if given is None
+                else [self._column[c] for c in given]
+            )
+            ordered = sorted(
+                (int(column) for column in found), key=lambda column: (-row[column], column)
+            )
+            self._cues[task] = tuple(
+                self.classes[column] for column in ordered if self.classes[column] != task
+            )
         return self._cues[task]
 
     def strength(self, cue: str, task: str) -> float:
@@ -222,7 +245,10 @@ class FittedCE(SupportFitted):
             InputError: an area is unknown.
         """
         if reason := self.undefined(task):
-            raise UndefinedError(f"task {task} has no CE support: {reason}", remedy="lower alpha, or give cues by hand")
+            raise UndefinedError(
+                f"task {task} has no CE support: {reason}",
+                remedy="lower alpha, or give cues by hand",
+            )
         require_areas(data)
         largest = np.zeros(len(data))
         for cue in self.cues(task):
@@ -234,7 +260,9 @@ class FittedCE(SupportFitted):
                 largest[unknown] = np.nan
         return largest
 
-    def hard_by_cue(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    def hard_by_cue(
+        self, data: Dataset, task: str, labels: NDArray[np.bool_]
+    ) -> NDArray[np.uint64]:
         """Bit i where the i-th cue alone makes an image hard: a positive below beta, a negative above it.
 
         So a hard positive has the bits of all cues, and a hard negative at least one. The 64 strongest cues have bits.
@@ -254,7 +282,9 @@ class FittedCE(SupportFitted):
         """Which cue covers how much of the image, against beta, with A."""
         beta = self.criterion.beta
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
-        parts = [f"whether there is {cue} was not annotated" for cue in areas if np.isnan(areas[cue])]
+        parts = [
+            f"whether there is {cue} was not annotated" for cue in areas if np.isnan(areas[cue])
+        ]
         areas = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         for cue, area in sorted(areas.items(), key=lambda item: -item[1]):
             sign = ">" if area > beta else "<" if area < beta else "="
@@ -269,7 +299,9 @@ class FittedCE(SupportFitted):
         pairs = (
             {}
             if known is None
-            else {name: getattr(known, name).tolist() for name in ("counts", "positives", "missing")}
+            else {
+                name: getattr(known, name).tolist() for name in ("counts", "positives", "missing")
+            }
         )
         return {
             **self.parameters(),
@@ -285,14 +317,20 @@ class FittedCE(SupportFitted):
         try:
             saved = msgspec.convert(content, _Saved)
             known = None if saved.known is None else saved.known.pairs()
-            state = CEState(ExactSums.of(np.array(saved.sums, np.float64)), np.array(saved.counts, np.int64), known)
+            state = CEState(
+                ExactSums.of(np.array(saved.sums, np.float64)),
+                np.array(saved.counts, np.int64),
+                known,
+            )
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)
         square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
         rows = [state.counts, *([] if known is None else [known.positives, known.missing[:, 0]])]
         if any(part.shape != (n, n) for part in square) or any(part.shape != (n,) for part in rows):
-            raise FormatError(f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}")
+            raise FormatError(
+                f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}"
+            )
         return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)
 
 
@@ -303,7 +341,9 @@ class _SavedPairs(msgspec.Struct):
     missing: list[list[int]]
 
     def pairs(self) -> KnownPairs:
-        counts, positives, missing = (np.array(part, np.int64) for part in (self.counts, self.positives, self.missing))
+        counts, positives, missing = (
+            np.array(part, np.int64) for part in (self.counts, self.positives, self.missing)
+        )
         return KnownPairs(ExactSums.of(np.array(self.own, np.float64)), counts, positives, missing)
 
 
@@ -334,7 +374,9 @@ def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -
         high[:, columns] -= own.high[of].T
         low[:, columns] -= own.low[of].T
         counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[of].T).astype(np.int64)
-    ones = csr_array((np.ones_like(shard.areas.data), shard.areas.indices, shard.areas.indptr), shape=areas.shape)
+    ones = csr_array(
+        (np.ones_like(shard.areas.data), shard.areas.indices, shard.areas.indptr), shape=areas.shape
+    )
     positives = np.bincount(shard.areas.indices, minlength=len(shard.classes)).astype(np.int64)
     missing = np.rint((ones.T @ gaps.images).toarray()).astype(np.int64)
     return KnownPairs(ExactSums(high, low), counts, positives, missing)

@@ -60,11 +60,16 @@ class ExactSums:
     def __add__(self, other: ExactSums) -> ExactSums:
         total = ExactSums(self.high + other.high, self.low + other.low)
         if max(np.abs(part).max(initial=0) for part in (total.high, total.low)) >= _MOST:
-            raise InputError("sums over images are too large to be kept exactly", allowed="fractions of the image")
+            raise InputError(
+                "sums over images are too large to be kept exactly",
+                allowed="fractions of the image",
+            )
         return total
 
 
-def group_sums(presence: csr_array, values: csr_array | NDArray[np.floating[Any]], what: str) -> ExactSums:
+def group_sums(
+    presence: csr_array, values: csr_array | NDArray[np.floating[Any]], what: str
+) -> ExactSums:
     """``presence.T @ values``, exact.
 
     Args:
@@ -88,10 +93,15 @@ def group_sums(presence: csr_array, values: csr_array | NDArray[np.floating[Any]
     return total
 
 
-def _sparse_sums(presence: csr_array, values: csr_array, what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sparse_sums(
+    presence: csr_array, values: csr_array, what: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     # transposed once: the products with the two pieces share it
     groups, pieces = presence.T.tocsr(), _cut(values.data, what)
-    high, low = (groups @ csr_array((piece, values.indices, values.indptr), shape=values.shape) for piece in pieces)
+    high, low = (
+        groups @ csr_array((piece, values.indices, values.indptr), shape=values.shape)
+        for piece in pieces
+    )
     return high.toarray(), low.toarray()
 
 
@@ -109,7 +119,9 @@ def _dense_sums(
     return high, low
 
 
-def _cut(values: NDArray[np.floating[Any]], what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cut(
+    values: NDArray[np.floating[Any]], what: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Numbers as whole numbers of coarse steps, and of fine ones for the rest."""
     numbers = values.astype(np.float64)
     if not (numbers.max(initial=0.0) < LARGEST and numbers.min(initial=0.0) > -LARGEST):
@@ -121,7 +133,9 @@ def _cut(values: NDArray[np.floating[Any]], what: str) -> tuple[NDArray[np.float
     return high, np.rint(numbers, out=numbers)
 
 
-def cosines(vectors: NDArray[np.floating[Any]], prototypes: NDArray[np.float64]) -> NDArray[np.float64]:
+def cosines(
+    vectors: NDArray[np.floating[Any]], prototypes: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Cosines of vectors with prototypes, float64 (n, m): the same bits for a row whatever rows come with it.
 
     Within 1e-12 of the true product up to 4,096 dimensions.

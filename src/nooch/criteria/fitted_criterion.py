@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from nooch.data import Dataset
 from nooch.errors import UndefinedError, check_one_of
 
-__all__ = ["Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds", "Thresholds", "reads_of"]
+__all__ = [
+    "Criterion",
+    "Fitted",
+    "MarkFitted",
+    "Summable",
+    "SupportFitted",
+    "TaskThresholds",
+    "Thresholds",
+    "reads_of",
+]
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,9 @@ class SupportFitted(Fitted):
         columns = [self.support(data, task) for task in tasks]
         return np.column_stack(columns) if columns else np.empty((len(data), 0))
 
-    def hard_by_cue(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.uint64] | None:
+    def hard_by_cue(
+        self, data: Dataset, task: str, labels: NDArray[np.bool_]
+    ) -> NDArray[np.uint64] | None:
         """Bit i where an image is hard by the task's i-th cue alone, shape (n_images,); None for criteria without cues."""
         del data, task, labels
         return None

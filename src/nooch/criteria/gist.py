@@ -74,7 +74,10 @@ class Gist:
         """Sums of embeddings over the positives of each task; images without an embedding do not count."""
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
-        exact, counts = ExactSums.of(np.zeros((len(tasks), values.shape[1]))), np.zeros(len(tasks), dtype=np.int64)
+        exact, counts = (
+            ExactSums.of(np.zeros((len(tasks), values.shape[1]))),
+            np.zeros(len(tasks), dtype=np.int64),
+        )
         for start in range(0, len(shard), _BLOCK):
             block = values[start : start + _BLOCK]
             present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
@@ -90,7 +93,9 @@ class Gist:
         """The statistics of all shards together, one state at a time; their order and number do not matter."""
         return reduce(lambda a, b: GistState(a.exact + b.exact, a.counts + b.counts), states)
 
-    def finish(self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None) -> FittedGist:
+    def finish(
+        self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None
+    ) -> FittedGist:
         """The fitted criterion with one prototype for each of the tasks that were summed; by default all classes."""
         return FittedGist(self, tuple(classes if tasks is None else tasks), state)
 
@@ -123,7 +128,11 @@ class FittedGist(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Name of the embedding, the precision it was computed in, and tau (null where counts are matched)."""
         name = self.criterion.embedding
-        return {"embedding": name, "precision": embedding_precision(name), "tau": self.criterion.tau}
+        return {
+            "embedding": name,
+            "precision": embedding_precision(name),
+            "tau": self.criterion.tau,
+        }
 
     def undefined(self, task: str) -> str | None:
         """A task without a training positive with an embedding has no prototype."""
@@ -166,7 +175,9 @@ class FittedGist(SupportFitted):
         caption = f', captioned "{texts[0].strip()}"' if texts else ""
         if np.isnan(cosine):
             return f"the image has no caption embedding, so it has no gist{caption}"
-        return f"the cosine of its gist with that of {task}'s training images is {cosine:.3f}{caption}"
+        return (
+            f"the cosine of its gist with that of {task}'s training images is {cosine:.3f}{caption}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Parameters, tasks, sums and counts."""
@@ -187,7 +198,9 @@ class FittedGist(SupportFitted):
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted gist criterion: {error}") from error
         if not len(saved.tasks) == len(sums) == len(saved.counts):
-            raise FormatError(f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes")
+            raise FormatError(
+                f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes"
+            )
         state = GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))
         return cls(criterion, tuple(saved.tasks), state)
 

@@ -18,7 +18,14 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from nooch.criteria.phi_expressions import ARITHMETIC, COMPARISONS, Scope, build, is_storable, value_of
+from nooch.criteria.phi_expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    Scope,
+    build,
+    is_storable,
+    value_of,
+)
 from nooch.criteria.phi_types import Term, as_boolean
 from nooch.errors import ParameterError
 
@@ -47,7 +54,9 @@ _WITH_PARENTHESES = (exp.Paren, exp.In, exp.Ln, exp.Abs, exp.Anonymous)
 # what each allowed node may carry
 _PARTS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((*COMPARISONS, *ARITHMETIC, exp.And, exp.Or, exp.Is), ("this", "expression")),
-    **dict.fromkeys((exp.Column, exp.Paren, exp.Boolean, exp.Not, exp.Neg, exp.Abs, exp.Ln), ("this",)),
+    **dict.fromkeys(
+        (exp.Column, exp.Paren, exp.Boolean, exp.Not, exp.Neg, exp.Abs, exp.Ln), ("this",)
+    ),
     **dict.fromkeys((exp.In, exp.Anonymous), ("this", "expressions")),
     exp.Identifier: ("this", "quoted"),
     exp.Literal: ("this", "is_string"),
@@ -59,7 +68,9 @@ _REMEDIES: dict[type, str] = {
     exp.Like: "list the values: name IN ('a', 'b')",
     exp.Case: "write it with AND, OR and NOT",
     exp.Null: "write IS NULL or IS NOT NULL",
-    **dict.fromkeys((exp.Literal, exp.Neg), "numbers are integers of 64 bits, or floats up to 1.7e308"),
+    **dict.fromkeys(
+        (exp.Literal, exp.Neg), "numbers are integers of 64 bits, or floats up to 1.7e308"
+    ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
     exp.Func: "the functions are ln(x), abs(x) and unseen(column); add anything else to the table, as a column",
@@ -101,14 +112,19 @@ def parse(text: str) -> Phi:
     if not isinstance(text, str) or not text.strip():
         raise _error("is empty", 'write a condition, such as "place != y"')
     if len(text) > MAX_LENGTH:
-        raise _error(f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH}")
+        raise _error(
+            f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH}"
+        )
     tree = _parse(text)
     _check_depth(tree)
     for node in tree.walk():
         _check_node(node)
     names = dict.fromkeys(node.name for node in tree.find_all(exp.Column, bfs=False))
     if not names:
-        raise _error(f"is the same for every image: {_short(text)}", "compare an attribute, such as place != y")
+        raise _error(
+            f"is the same for every image: {_short(text)}",
+            "compare an attribute, such as place != y",
+        )
     unseen = dict.fromkeys(node.expressions[0].name for node in tree.find_all(exp.Anonymous))
     return Phi(text, tree, tuple(names), tuple(unseen))
 
@@ -131,13 +147,17 @@ def _parse(text: str) -> Any:
         # as a condition and not as a statement, so that a second word is an error and not an alias
         trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
     except UnicodeEncodeError:
-        raise _error("holds half a character (a lone surrogate)", "write the whole character") from None
+        raise _error(
+            "holds half a character (a lone surrogate)", "write the whole character"
+        ) from None
     except RecursionError:
         raise _too_deep() from None
     except SqlglotError as error:
         detail = (getattr(error, "errors", None) or [{}])[0]
         reason = detail.get("description") or str(error).splitlines()[0]
-        raise _error(f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})") from None
+        raise _error(
+            f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})"
+        ) from None
     if len(trees) != 1 or trees[0] is None:
         raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
     # sqlglot reads a = b IS NULL as a = (b IS NULL), with parentheses of its own; other SQL has (a = b) IS NULL
@@ -153,7 +173,9 @@ def _check_tokens(tokens: Sequence[Any]) -> None:
     for token in tokens:
         kind, piece = token.token_type, token.text
         if token.comments:
-            raise _error(f"holds a comment near {_short(piece)}", "leave it out; a - -1 needs the space")
+            raise _error(
+                f"holds a comment near {_short(piece)}", "leave it out; a - -1 needs the space"
+            )
         quoted = kind in (TokenType.STRING, TokenType.IDENTIFIER)
         is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)
         if not (quoted or is_number or piece in _SYMBOLS or _is_word(piece)):
@@ -189,7 +211,9 @@ def _check_node(node: Any) -> None:
 
 
 def _is_unseen(node: Any) -> bool:
-    return node.name.lower() == "unseen" and [type(part) for part in node.expressions] == [exp.Column]
+    return node.name.lower() == "unseen" and [type(part) for part in node.expressions] == [
+        exp.Column
+    ]
 
 
 _RULES: dict[type, Callable[[Any], bool]] = {
@@ -221,7 +245,9 @@ def _short(text: str) -> str:
 
 
 def _too_deep() -> ParameterError:
-    return _error("nests too deeply", "compute a part as a column of the table", f"up to {MAX_DEPTH} levels")
+    return _error(
+        "nests too deeply", "compute a part as a column of the table", f"up to {MAX_DEPTH} levels"
+    )
 
 
 def _error(problem: str, remedy: str = _ELSE, allowed: str = ALLOWED) -> ParameterError:

@@ -11,7 +11,16 @@ from typing import Any
 import polars as pl
 from sqlglot import exp
 
-from nooch.criteria.phi_types import BOOLEAN, NUMBER, Term, as_boolean, as_number, compare, literal, unseen
+from nooch.criteria.phi_types import (
+    BOOLEAN,
+    NUMBER,
+    Term,
+    as_boolean,
+    as_number,
+    compare,
+    literal,
+    unseen,
+)
 
 __all__ = ["ARITHMETIC", "COMPARISONS", "Scope", "build", "is_storable", "value_of"]
 
@@ -94,11 +103,15 @@ def _arithmetic(node: Node, scope: Scope) -> Term:
 
 
 def _and(node: Node, scope: Scope) -> Term:
-    return _condition(pl.all_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node)
+    return _condition(
+        pl.all_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node
+    )
 
 
 def _or(node: Node, scope: Scope) -> Term:
-    return _condition(pl.any_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node)
+    return _condition(
+        pl.any_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node
+    )
 
 
 def _in(node: Node, scope: Scope) -> Term:

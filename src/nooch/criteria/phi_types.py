@@ -29,7 +29,9 @@ DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
 
 # the kind of each polars type, and the type it is computed in: smaller integers would wrap around
 _KINDS: dict[Any, tuple[str, Any]] = {
-    **dict.fromkeys((pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32), (NUMBER, pl.Int64)),
+    **dict.fromkeys(
+        (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32), (NUMBER, pl.Int64)
+    ),
     **dict.fromkeys((pl.UInt64, pl.Int128), (NUMBER, pl.Int128)),
     **dict.fromkeys((pl.Float32, pl.Float64, pl.Decimal), (NUMBER, pl.Float64)),
     **dict.fromkeys((pl.String, pl.Categorical, pl.Enum), (TEXT, pl.String)),
@@ -94,9 +96,14 @@ def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.
     elif left.value is not None:
         left = replace(left, expr=_lit(_converted(right, left)), kind=right.kind)
     if {left.kind, right.kind} == {NUMBER, BOOLEAN}:
-        left, right = (replace(t, expr=t.expr.cast(pl.Int64)) if t.kind == BOOLEAN else t for t in (left, right))
+        left, right = (
+            replace(t, expr=t.expr.cast(pl.Int64)) if t.kind == BOOLEAN else t
+            for t in (left, right)
+        )
     elif left.kind != right.kind:
-        raise _mismatch(left, right, "compare columns of one type, or convert one of them in the table")
+        raise _mismatch(
+            left, right, "compare columns of one type, or convert one of them in the table"
+        )
     return operation(left.expr, right.expr)
 
 
@@ -157,7 +164,10 @@ def _converted(term: Term, given: Term) -> Any:
         return bool(given.value) if term.kind == BOOLEAN else int(given.value)
     if given.kind == TEXT and term.kind in _EXAMPLES:
         return _moment(term, given)
-    quotes = {TEXT: f"write the value in quotes: '{given.value}'", NUMBER: "write the number without quotes"}
+    quotes = {
+        TEXT: f"write the value in quotes: '{given.value}'",
+        NUMBER: "write the number without quotes",
+    }
     raise _mismatch(term, given, quotes.get(term.kind, "compare it with a value of its own type"))
 
 

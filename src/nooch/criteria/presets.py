@@ -79,19 +79,27 @@ PRESETS: dict[str, Preset] = {
 
 def _name(columns: Sequence[str], default: str) -> str:
     if len(columns) > 1:
-        raise ParameterError(f"has {len(columns)} columns: {some_of(columns)}", where="preset", allowed="one column")
+        raise ParameterError(
+            f"has {len(columns)} columns: {some_of(columns)}", where="preset", allowed="one column"
+        )
     return identifier(columns[0] if columns else default)
 
 
 def _value(values: Sequence[object], default: float) -> str:
     if len(values) > 1:
-        raise ParameterError(f"has {len(values)} values: {some_of(values)}", where="preset", allowed="one value")
+        raise ParameterError(
+            f"has {len(values)} values: {some_of(values)}", where="preset", allowed="one value"
+        )
     return _literal(values[0] if values else default)
 
 
 def _none(values: Sequence[object], name: str) -> None:
     if values:
-        raise ParameterError(f"takes no values, and has {len(values)}", where=f"preset {name}", remedy="leave them out")
+        raise ParameterError(
+            f"takes no values, and has {len(values)}",
+            where=f"preset {name}",
+            remedy="leave them out",
+        )
 
 
 def _literal(value: object) -> str:
@@ -103,4 +111,6 @@ def _literal(value: object) -> str:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         return repr(float(value))  # a float of NumPy writes its type
-    raise ParameterError(f"{value!r} is no value of phi", where="preset", allowed="text, finite numbers, booleans")
+    raise ParameterError(
+        f"{value!r} is no value of phi", where="preset", allowed="text, finite numbers, booleans"
+    )

@@ -52,11 +52,15 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
             continue
         if len(pair) != len(_SIDES):
             raise ParameterError(
-                f"tau of {task} has {len(pair)} numbers", where=where, allowed="two: of positives and of negatives"
+                f"tau of {task} has {len(pair)} numbers",
+                where=where,
+                allowed="two: of positives and of negatives",
             )
         for side, value in zip(_SIDES, pair, strict=True):
             if not low <= value <= high:
-                raise ParameterError(f"tau of the {side}s of {task} is {value}", where=where, allowed=allowed)
+                raise ParameterError(
+                    f"tau of the {side}s of {task} is {value}", where=where, allowed=allowed
+                )
         pairs[task] = (float(pair[0]), float(pair[1]))
     return pairs
 
@@ -78,19 +82,31 @@ def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
     """
     path = Path(path)
     is_json = path.suffix.lower() == ".json"
-    frame = table_told(path, lambda: pl.read_json(path.read_bytes())) if is_json else read_table(path)
+    frame = (
+        table_told(path, lambda: pl.read_json(path.read_bytes())) if is_json else read_table(path)
+    )
     if missing := [name for name in ("task", *_SIDES) if name not in frame.columns]:
         raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=_ALLOWED)
     for side in _SIDES:
         if not frame[side].dtype.is_numeric():
-            raise InputError(f"column {side} holds {frame[side].dtype}", where=path, allowed="numbers")
-    frame = frame.select(pl.col("task").cast(pl.String), *(pl.col(side).cast(pl.Float64) for side in _SIDES))
+            raise InputError(
+                f"column {side} holds {frame[side].dtype}", where=path, allowed="numbers"
+            )
+    frame = frame.select(
+        pl.col("task").cast(pl.String), *(pl.col(side).cast(pl.Float64) for side in _SIDES)
+    )
     if not frame.height:
         raise InputError("holds no row", where=path, allowed=_ALLOWED)
-    empty = frame.filter(pl.any_horizontal(pl.all().is_null(), *(pl.col(side).is_nan() for side in _SIDES)))
+    empty = frame.filter(
+        pl.any_horizontal(pl.all().is_null(), *(pl.col(side).is_nan() for side in _SIDES))
+    )
     if empty.height:
-        raise InputError(f"has an empty or NaN cell for {some_of(empty['task'])}", where=path, allowed=_ALLOWED)
+        raise InputError(
+            f"has an empty or NaN cell for {some_of(empty['task'])}", where=path, allowed=_ALLOWED
+        )
     if frame["task"].n_unique() != frame.height:
         twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
-        raise InputError(f"has more than one row for {some_of(twice)}", where=path, allowed=_ALLOWED)
+        raise InputError(
+            f"has more than one row for {some_of(twice)}", where=path, allowed=_ALLOWED
+        )
     return {task: (positive, negative) for task, positive, negative in frame.rows()}

@@ -29,7 +29,9 @@ def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[st
     return _entries(exceptions, ids, classes, "known", exceptions.data == KNOWN)
 
 
-def _entries(pairs: csr_array, ids: pl.Series, classes: Sequence[str], name: str, values: NDArray[Any]) -> pl.DataFrame:
+def _entries(
+    pairs: csr_array, ids: pl.Series, classes: Sequence[str], name: str, values: NDArray[Any]
+) -> pl.DataFrame:
     """Stored entries of a matrix (n_images, n_classes) as rows."""
     per_row = np.diff(pairs.indptr)
     return pl.DataFrame(
@@ -56,8 +58,14 @@ def pairs_matrix(
     Raises:
         FormatError: other images or classes, a pair twice, or rows that are not sorted by image and class.
     """
-    if set(table["class"].unique().cast(pl.String)) - set(classes) or len(set(classes)) != len(classes):
-        raise FormatError(f"{DATASET_MARKER} and {where.name} name other classes", where=where.parent, remedy=_AGAIN)
+    if set(table["class"].unique().cast(pl.String)) - set(classes) or len(set(classes)) != len(
+        classes
+    ):
+        raise FormatError(
+            f"{DATASET_MARKER} and {where.name} name other classes",
+            where=where.parent,
+            remedy=_AGAIN,
+        )
     rows = rows_of(table["image_id"], ids, where)
     columns = table["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
     if (np.diff(rows * max(1, len(classes)) + columns) <= 0).any():
@@ -75,13 +83,21 @@ def rows_of(column: pl.Series, ids: pl.Series, where: Place) -> NDArray[np.int64
     """Rows of images by their ids, int64 (n,). Raises FormatError where there is no such image."""
     if column.dtype != ids.dtype:
         raise FormatError(
-            f"column image_id is {column.dtype}", where=where, allowed=f"{ids.dtype}, as of the images", remedy=_AGAIN
+            f"column image_id is {column.dtype}",
+            where=where,
+            allowed=f"{ids.dtype}, as of the images",
+            remedy=_AGAIN,
         )
     # one look-up per image, not per row: rows of an image follow each other
     runs = (
         column.rle()
         .struct.unnest()
-        .join(ids.alias("value").to_frame().with_row_index("row"), on="value", how="left", maintain_order="left")
+        .join(
+            ids.alias("value").to_frame().with_row_index("row"),
+            on="value",
+            how="left",
+            maintain_order="left",
+        )
     )
     stray = runs["value"].filter(runs["row"].is_null())
     if len(stray):

@@ -15,7 +15,16 @@ from nooch.errors import InputError
 __all__ = ["read_array", "write_array"]
 
 # what numpy raises for files that are empty, cut off or no arrays, and for headers that were damaged
-_BROKEN = (ValueError, OSError, EOFError, TypeError, SyntaxError, tokenize.TokenError, MemoryError, OverflowError)
+_BROKEN = (
+    ValueError,
+    OSError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    tokenize.TokenError,
+    MemoryError,
+    OverflowError,
+)
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
@@ -65,6 +74,8 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
         where = source if isinstance(source, Path) else None
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(
-            f"cannot be read as an array: {reason}", where=where, allowed="a .npy file of numbers or text"
+            f"cannot be read as an array: {reason}",
+            where=where,
+            allowed="a .npy file of numbers or text",
         ) from error
     return values

@@ -83,11 +83,16 @@ class Gaps:
 
 
 def gaps_of(
-    images: pl.DataFrame, classes: Sequence[str], kinds: Mapping[str, str], exceptions: csr_array | None
+    images: pl.DataFrame,
+    classes: Sequence[str],
+    kinds: Mapping[str, str],
+    exceptions: csr_array | None,
 ) -> Gaps | None:
     """The gaps of a dataset; None where every class was annotated in every image."""
     masks = [unannotated(images, column) for column in COLUMN_OF_KIND.values()]
-    column = np.array([KINDS.index(kinds[name]) if name in kinds else -1 for name in classes], dtype=np.intp)
+    column = np.array(
+        [KINDS.index(kinds[name]) if name in kinds else -1 for name in classes], dtype=np.intp
+    )
     dense = np.zeros((images.height, len(KINDS)), dtype=bool)
     for number, mask in enumerate(masks):
         if mask is not None and (column == number).any():
@@ -115,7 +120,9 @@ def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
 def check_annotated(images: pl.DataFrame) -> None:
     """Raise InputError where a reserved column does not say yes or no for every image."""
     for name in ANNOTATED:
-        if name in images.columns and (images[name].dtype != pl.Boolean or images[name].null_count()):
+        if name in images.columns and (
+            images[name].dtype != pl.Boolean or images[name].null_count()
+        ):
             raise InputError(
                 f"column {name} of the images holds {images[name].dtype} with {images[name].null_count()} nulls",
                 allowed="true where the image was annotated for this kind, else false",
@@ -137,7 +144,9 @@ def no_exceptions(shape: tuple[int, int]) -> csr_array:
     return csr_array((none.astype(np.int8), (none, none)), shape=shape)
 
 
-def exceptions_of(unknown: Any, verified: Any, shape: tuple[int, int], order: NDArray[np.intp]) -> csr_array | None:
+def exceptions_of(
+    unknown: Any, verified: Any, shape: tuple[int, int], order: NDArray[np.intp]
+) -> csr_array | None:
     """Exceptions of pairs as CSR int8 (n_images, n_classes), rows in the order that ``order`` gives them; None without any given.
 
     Args:
@@ -157,7 +166,9 @@ def exceptions_of(unknown: Any, verified: Any, shape: tuple[int, int], order: ND
             continue
         pairs = csr_array(given)
         if pairs.shape != shape:
-            raise ParameterError(f"{name} has shape {pairs.shape}", allowed=f"{shape}: images x classes")
+            raise ParameterError(
+                f"{name} has shape {pairs.shape}", allowed=f"{shape}: images x classes"
+            )
         marked = pairs.astype(bool).astype(np.int8)
         marked.sum_duplicates()
         marked.eliminate_zeros()
@@ -167,7 +178,8 @@ def exceptions_of(unknown: Any, verified: Any, shape: tuple[int, int], order: ND
         total.eliminate_zeros()
         if total.nnz != before:
             raise ParameterError(
-                "unknown and verified name the same pairs", allowed="each (image, class) in one of them"
+                "unknown and verified name the same pairs",
+                allowed="each (image, class) in one of them",
             )
     ordered = csr_array(total[order])
     ordered.sort_indices()

@@ -101,7 +101,9 @@ class Dataset(DatasetTables):
         check_annotated(images)
         check_classes(classes)
         if areas.shape != (images.height, len(classes)):
-            raise InputError(f"areas have shape {areas.shape}, expected {(images.height, len(classes))}")
+            raise InputError(
+                f"areas have shape {areas.shape}, expected {(images.height, len(classes))}"
+            )
         check_areas(areas, images["image_id"], classes)
         order = images["image_id"].arg_sort().to_numpy()
         unknown, verified = rest.pop("unknown", None), rest.pop("verified", None)
@@ -127,7 +129,10 @@ class Dataset(DatasetTables):
         rows = [[name, count] for name, count in self.splits.items()]
         about = f"{len(self.classes):,} classes: {some_of(self.classes, 12)}"
         captions = 0 if self.captions is None else self.captions.height
-        extra = [about, f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}"]
+        extra = [
+            about,
+            f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}",
+        ]
         extra += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
         return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=extra)
 
@@ -142,7 +147,11 @@ class Dataset(DatasetTables):
     @cached_property
     def splits(self) -> dict[str, int]:
         """Number of images in each split that has any, in the order train, valid, test, all."""
-        counts = dict(self.images["split"].value_counts().iter_rows()) if self.header is None else self.header.splits
+        counts = (
+            dict(self.images["split"].value_counts().iter_rows())
+            if self.header is None
+            else self.header.splits
+        )
         return {name: counts[name] for name in (*SPLITS, ALL) if name in counts}
 
     @property
@@ -284,7 +293,9 @@ class Dataset(DatasetTables):
         images = self.images[rows]
         captions = self.captions
         if captions is not None:
-            captions = captions.join(images.select("image_id"), on="image_id", how="semi", maintain_order="left")
+            captions = captions.join(
+                images.select("image_id"), on="image_id", how="semi", maintain_order="left"
+            )
         embeddings = {name: values[rows] for name, values in self.embeddings.items()}
         return replace(
             self,
@@ -298,7 +309,9 @@ class Dataset(DatasetTables):
     def with_embedding(self, name: str, values: NDArray[np.floating[Any]]) -> Dataset:
         """The dataset with one more embedding, float array (n_images, d)."""
         if values.ndim != 2 or len(values) != len(self):
-            raise InputError(f"embedding {name} has shape {values.shape}, expected ({len(self)}, d)")
+            raise InputError(
+                f"embedding {name} has shape {values.shape}, expected ({len(self)}, d)"
+            )
         return replace(self, embeddings={**self.embeddings, name: values})
 
     @cached_property
@@ -316,7 +329,9 @@ class Dataset(DatasetTables):
         if self.exceptions is not None:
             rows = np.repeat(np.arange(len(self)), np.diff(self.exceptions.indptr))
             ids = self.images["image_id"].gather(rows)
-            tables["exceptions"] = _pairs(self.exceptions, image_id=ids, known=self.exceptions.data > 0)
+            tables["exceptions"] = _pairs(
+                self.exceptions, image_id=ids, known=self.exceptions.data > 0
+            )
         return fingerprint_of(
             self.images.schema,
             () if self.captions is None else self.captions.columns,
@@ -348,6 +363,8 @@ def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
         ParameterError: fewer than one part, or more parts than images.
     """
     if not 1 <= parts <= max(1, len(data)):
-        raise ParameterError(f"{parts} parts of {len(data)} images", allowed=f"1 to {max(1, len(data))}")
+        raise ParameterError(
+            f"{parts} parts of {len(data)} images", allowed=f"1 to {max(1, len(data))}"
+        )
     edges = np.linspace(0, len(data), parts + 1).astype(np.int64)
     return (data.select(rows=np.arange(a, b)) for a, b in pairwise(edges.tolist()))

@@ -42,7 +42,9 @@ _DEFAULTS = {
 def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
     """Fill the core columns that are missing, fix their types, put them first."""
     if "image_id" not in images.columns:
-        raise InputError("images have no column image_id", allowed=f"columns: {', '.join(images.columns)}")
+        raise InputError(
+            "images have no column image_id", allowed=f"columns: {', '.join(images.columns)}"
+        )
     images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
     try:
         return images.select(
@@ -78,16 +80,20 @@ def check_images(images: pl.DataFrame) -> None:
         raise InputError(f"{ids.null_count()} images have no id")
     if ids.n_unique() != len(ids):
         twice = ids.filter(ids.is_duplicated()).unique().sort()
-        raise InputError(f"image ids occur more than once: {some_of(twice)}", allowed="each image once")
+        raise InputError(
+            f"image ids occur more than once: {some_of(twice)}", allowed="each image once"
+        )
     flat = images.filter((pl.col("width") < 1) | (pl.col("height") < 1))
     if flat.height:
         raise InputError(
-            f"images without extent: {some_of(flat['image_id'])}", allowed="width and height of 1 pixel and more"
+            f"images without extent: {some_of(flat['image_id'])}",
+            allowed="width and height of 1 pixel and more",
         )
     names = set(images["split"].unique().to_list())
     if not (names <= set(SPLITS) or names <= {ALL}):
         raise InputError(
-            f"split names {some_of(sorted(map(str, names)))}", allowed=f"{', '.join(SPLITS)}, or {ALL} for every image"
+            f"split names {some_of(sorted(map(str, names)))}",
+            allowed=f"{', '.join(SPLITS)}, or {ALL} for every image",
         )
     check_file_names(images["file_name"])
 
@@ -142,7 +148,9 @@ def check_classes(classes: Sequence[str]) -> None:
 
 def check_captions(captions: pl.DataFrame, images: pl.DataFrame) -> pl.DataFrame:
     """Captions as ``image_id, caption`` in the order of images; InputError for unknown images."""
-    captions = captions.select(pl.col("image_id").cast(images["image_id"].dtype), pl.col("caption").cast(pl.String))
+    captions = captions.select(
+        pl.col("image_id").cast(images["image_id"].dtype), pl.col("caption").cast(pl.String)
+    )
     stray = captions.join(images, on="image_id", how="anti")["image_id"].unique().sort()
     if len(stray):
         raise InputError(

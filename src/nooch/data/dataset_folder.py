@@ -170,7 +170,9 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
             remedy="make the dataset with Dataset.build, or select its rows in ascending order",
         )
     written = [write_table(part.images, folder, "images", number, of)]
-    written.append(write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of))
+    written.append(
+        write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of)
+    )
     if part.captions is not None:
         written.append(write_table(part.captions, folder, "captions", number, of))
     # several parts have the same tables, also where there is nothing in that of one
@@ -220,7 +222,8 @@ def seal_dataset(
             splits[name] = splits.get(name, 0) + count
     if ALL in splits and len(splits) > 1:
         raise InputError(
-            f"some parts have splits, others {ALL}", allowed=f"{', '.join(SPLITS)}, or {ALL} in every part"
+            f"some parts have splits, others {ALL}",
+            allowed=f"{', '.join(SPLITS)}, or {ALL} in every part",
         )
     files = {name: file for record in records for name, file in record.files.items()}
     header = Header(
@@ -253,11 +256,14 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
         ("exceptions", (part.exceptions is None) == (first.exceptions is None)),
         (
             "embeddings",
-            {k: v.shape[1] for k, v in part.embeddings.items()} == {k: v.shape[1] for k, v in first.embeddings.items()},
+            {k: v.shape[1] for k, v in part.embeddings.items()}
+            == {k: v.shape[1] for k, v in first.embeddings.items()},
         ),
     ):
         if not same:
-            raise InputError(f"has other {what} than part 0", where=where, allowed="the same in every part")
+            raise InputError(
+                f"has other {what} than part 0", where=where, allowed="the same in every part"
+            )
     ids = part.images["image_id"]
     if last is not None and not last < ids[0]:
         raise InputError(
@@ -301,12 +307,16 @@ def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[An
     """
     if is_address(folder):
         raise OutputError(
-            "cannot be written: an embedding is kept in a folder of this machine", where=folder, remedy="copy it"
+            "cannot be written: an embedding is kept in a folder of this machine",
+            where=folder,
+            remedy="copy it",
         )
     folder = Path(str(folder))
     header = read_header(folder)
     if values.ndim != 2 or len(values) != header.n_images:
-        raise ParameterError(f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)")
+        raise ParameterError(
+            f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)"
+        )
     files: dict[str, FileRecord] = {}
     try:
         with writing(folder):
@@ -329,9 +339,12 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
     files_of = open_parts(folder)
     header = files_of.header
     before = [part[f"embeddings/{name}"] for part in files_of.parts if f"embeddings/{name}" in part]
-    kept = {file: record for file, record in header.files.items() if file not in before} | dict(files)
+    kept = {file: record for file, record in header.files.items() if file not in before} | dict(
+        files
+    )
     replace_file(
-        folder / DATASET_MARKER, encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items()))))
+        folder / DATASET_MARKER,
+        encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items())))),
     )
     for file in set(before) - set(files):
         (folder / file).unlink(missing_ok=True)
@@ -347,5 +360,7 @@ def rows_of_parts(folder: Path) -> dict[str, int]:
         file = part["images"]
         check_file(folder, file, found.header.files[file], hashed=False)
         # read from the end of the file
-        rows[Path(file).stem] = pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item()
+        rows[Path(file).stem] = (
+            pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item()
+        )
     return rows

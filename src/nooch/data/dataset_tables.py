@@ -37,7 +37,9 @@ class DatasetTables:
     _files: ClassVar[PartFiles | None] = None
 
     def __post_init__(self) -> None:
-        self._set(**{name: getattr(self, name) for name in ("areas", "embeddings", "provenance", "kinds")})
+        self._set(
+            **{name: getattr(self, name) for name in ("areas", "embeddings", "provenance", "kinds")}
+        )
 
     def _set(self, **values: Any) -> None:
         """Give fields their values, which nobody may change from then on."""
@@ -45,13 +47,19 @@ class DatasetTables:
             if isinstance(value, csr_array):
                 for array in (value.data, value.indices, value.indptr):
                     array.flags.writeable = False
-            self.__dict__[name] = MappingProxyType(dict(value)) if isinstance(value, Mapping) else value
+            self.__dict__[name] = (
+                MappingProxyType(dict(value)) if isinstance(value, Mapping) else value
+            )
 
     @classmethod
     def stored(cls, files: PartFiles) -> Self:
         """The dataset of a folder. Each table is read, checked and joined over the parts when it is first asked for."""
         data, header = object.__new__(cls), files.header
-        about = {"image_root": header.image_root, "provenance": header.provenance, "kinds": header.kinds}
+        about = {
+            "image_root": header.image_root,
+            "provenance": header.provenance,
+            "kinds": header.kinds,
+        }
         data._set(_files=files, classes=tuple(header.classes), **about)
         return data
 
@@ -60,7 +68,13 @@ class DatasetTables:
 
         def __getattr__(self, name: str) -> Any:
             """A table of a stored dataset that was not asked for before."""
-            if self._files is None or name not in ("images", "areas", "captions", "embeddings", "exceptions"):
+            if self._files is None or name not in (
+                "images",
+                "areas",
+                "captions",
+                "embeddings",
+                "exceptions",
+            ):
                 raise AttributeError(f"a Dataset has no attribute {name!r}")
             read = getattr(self._files, name)
             self._set(**{name: read() if name == "images" else read(self.images)})
@@ -71,7 +85,9 @@ class DatasetTables:
         if self._files is not None:
             return type(self).stored, (self._files,)
         values = (getattr(self, one.name) for one in fields(self))
-        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
+        return type(self), tuple(
+            dict(value) if isinstance(value, Mapping) else value for value in values
+        )
 
     def in_memory(self, reads: Collection[str] | None = None) -> Self:
         """The dataset with everything read and checked now; one that is in memory already is given as it is.

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError, some_of
 
-__all__ = ["id_column", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of", "table_told"]
+__all__ = [
+    "id_column",
+    "parquet_bytes",
+    "read_arrays",
+    "read_table",
+    "table_files",
+    "table_of",
+    "table_told",
+]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -29,7 +37,9 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
     try:
         return frames[0] if len(frames) == 1 else pl.concat(frames)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"part files differ: {error}", where=path, allowed="the same columns and types") from error
+        raise InputError(
+            f"part files differ: {error}", where=path, allowed="the same columns and types"
+        ) from error
 
 
 def table_files(path: Path) -> list[Path]:
@@ -41,15 +51,21 @@ def table_files(path: Path) -> list[Path]:
         raise InputError("the folder holds no table", where=path, allowed=", ".join(_READ))
     for part in parts:
         if part.suffix.lower() not in _READ:
-            raise InputError(f"ending {part.suffix!r} is not a table's", where=part, allowed=", ".join(_READ))
+            raise InputError(
+                f"ending {part.suffix!r} is not a table's", where=part, allowed=", ".join(_READ)
+            )
     return parts
 
 
 # a name with [ or * is a name, not a pattern
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
-    ".csv": lambda path, options: pl.read_csv(path, infer_schema_length=None, glob=False, **options),
-    ".tsv": lambda path, options: pl.read_csv(path, infer_schema_length=None, glob=False, separator="\t", **options),
+    ".csv": lambda path, options: pl.read_csv(
+        path, infer_schema_length=None, glob=False, **options
+    ),
+    ".tsv": lambda path, options: pl.read_csv(
+        path, infer_schema_length=None, glob=False, separator="\t", **options
+    ),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
 
@@ -91,7 +107,15 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
             found = {name: arrays[name] for name in getattr(arrays, "files", ())}
         # members of an archive that are no arrays come as bytes
         return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
-    except (ValueError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        ValueError,
+        TypeError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
 
 
@@ -106,14 +130,18 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
         column = ids.rename("image_id")
     elif ids.ndim != 1 or ids.dtype.kind not in "iufU":
         raise InputError(
-            f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed="one dimension of integers or text"
+            f"holds {ids.dtype} of shape {ids.shape}",
+            where=where,
+            allowed="one dimension of integers or text",
         )
     else:
         # polars has no float of 16 bits
         column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
     if column.dtype.is_float():
         there = column.drop_nulls()
-        wrong = there.filter(~(there.is_finite() & (there == there.round()) & (there.abs() <= _EXACT)))
+        wrong = there.filter(
+            ~(there.is_finite() & (there == there.round()) & (there.abs() <= _EXACT))
+        )
     elif column.dtype.is_integer():
         there = column.drop_nulls()
         wrong = there.filter(there.cast(pl.Int64, strict=False).is_null())

@@ -22,11 +22,15 @@ _AGAIN = "write the dataset again"
 def check_embedding_name(name: str) -> str:
     """The name; ParameterError where it would be none of a file in the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise ParameterError(f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'")
+        raise ParameterError(
+            f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'"
+        )
     return name
 
 
-def save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = "") -> Path:
+def save_embedding(
+    folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = ""
+) -> Path:
     """Write an embedding, or a part of one, into a dataset folder; returns the file. OSError where it cannot be."""
     check_embedding_name(name)
     path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
@@ -37,7 +41,9 @@ def save_embedding(folder: Path, name: str, values: NDArray[np.floating[Any]], p
     return path
 
 
-def load_embedding(folder: Place, name: str, n_images: int | None = None, content: bytes | None = None) -> NDArray[Any]:
+def load_embedding(
+    folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
+) -> NDArray[Any]:
     """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows.
 
     Args:
@@ -54,7 +60,11 @@ def load_embedding(folder: Place, name: str, n_images: int | None = None, conten
         )
     except InputError as error:
         raise FormatError(f"{name} {error.problem}", where=folder, remedy=_AGAIN) from error
-    if values.dtype.kind != "f" or values.ndim != 2 or (n_images is not None and len(values) != n_images):
+    if (
+        values.dtype.kind != "f"
+        or values.ndim != 2
+        or (n_images is not None and len(values) != n_images)
+    ):
         raise FormatError(
             f"{name} has shape {values.shape} {values.dtype}, expected ({n_images}, d) of floats",
             where=folder,

@@ -41,7 +41,11 @@ def fingerprint_of(
         columns: gives the columns, those of ``areas`` (``class``, ``area``) and ``exceptions`` (``image_id``, ``class``, ``known``) too.
     """
     digest = blake3()
-    partly = [name for name in ANNOTATED if name in images and not all(c.all() for c in columns("images", name))]
+    partly = [
+        name
+        for name in ANNOTATED
+        if name in images and not all(c.all() for c in columns("images", name))
+    ]
     for name, kind in images.items():
         if name in ANNOTATED and name not in partly:
             continue
@@ -60,7 +64,9 @@ def fingerprint_of(
     for name in captions:
         _add_column(digest, lambda name=name: columns("captions", name))  # type: ignore[misc]
     if any(name in COLUMN_OF_KIND.values() for name in partly):
-        digest.update(b"\0kinds\0" + "\0".join(f"{name}\0{kind}" for name, kind in kinds.items()).encode())
+        digest.update(
+            b"\0kinds\0" + "\0".join(f"{name}\0{kind}" for name, kind in kinds.items()).encode()
+        )
     if any(len(part) for part in columns("exceptions", "known")):
         digest.update(b"\0exceptions\0")
         _add_column(digest, lambda: columns("exceptions", "image_id"))

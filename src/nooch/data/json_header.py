@@ -43,7 +43,9 @@ def load_header(path: Place, kind: type[T], *, name: str, version: int, make: st
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if isinstance(path, Path):
             local_path(path)
-        raise FormatError(f"is no {name}: it has no {path.name}", where=path.parent, remedy=make) from error
+        raise FormatError(
+            f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
+        ) from error
     except OSError as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
     try:

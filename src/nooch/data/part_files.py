@@ -27,7 +27,16 @@ from nooch.data.dataset_checks import ALL, SPLITS
 from nooch.data.disk_tables import read_table, table_of
 from nooch.data.embedding_files import load_embedding
 from nooch.data.json_header import load_header
-from nooch.data.table_schema import AREAS, CAPTIONS, EXCEPTIONS, IMAGES, Schema, check_columns, is_ascending, type_name
+from nooch.data.table_schema import (
+    AREAS,
+    CAPTIONS,
+    EXCEPTIONS,
+    IMAGES,
+    Schema,
+    check_columns,
+    is_ascending,
+    type_name,
+)
 from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 
@@ -107,7 +116,9 @@ class PartFiles:
     @property
     def embedding_names(self) -> tuple[str, ...]:
         """Names of the embeddings."""
-        return tuple(kind.partition("/")[2] for kind in self.parts[0] if kind.startswith("embeddings/"))
+        return tuple(
+            kind.partition("/")[2] for kind in self.parts[0] if kind.startswith("embeddings/")
+        )
 
     def has(self, table: str) -> bool:
         """Whether there is such a table."""
@@ -118,7 +129,10 @@ class PartFiles:
         images, where = self._table("images", IMAGES)
         if not is_ascending(images["image_id"]):
             raise FormatError(
-                "column image_id does not ascend", where=where, allowed="each image once, sorted by id", remedy=_AGAIN
+                "column image_id does not ascend",
+                where=where,
+                allowed="each image once, sorted by id",
+                remedy=_AGAIN,
             )
         if self.whole and images.height != self.header.n_images:
             raise FormatError(
@@ -140,7 +154,9 @@ class PartFiles:
     def areas(self, images: pl.DataFrame) -> csr_array:
         """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
         table, where = self._table("areas", AREAS)
-        return pairs_matrix(table, table["area"].to_numpy(), images["image_id"], self.header.classes, where)
+        return pairs_matrix(
+            table, table["area"].to_numpy(), images["image_id"], self.header.classes, where
+        )
 
     def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
         """Captions as a table, or None where there are none."""
@@ -149,7 +165,10 @@ class PartFiles:
         table, where = self._table("captions", CAPTIONS)
         if (np.diff(rows_of(table["image_id"], images["image_id"], where)) < 0).any():
             raise FormatError(
-                "column image_id is not in order", where=where, allowed="captions sorted by image", remedy=_AGAIN
+                "column image_id is not in order",
+                where=where,
+                allowed="captions sorted by image",
+                remedy=_AGAIN,
             )
         return table
 
@@ -161,9 +180,13 @@ class PartFiles:
         values = np.where(table["known"].to_numpy(), KNOWN, UNKNOWN).astype(np.int8)
         return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
 
-    def embeddings(self, images: pl.DataFrame, reads: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    def embeddings(
+        self, images: pl.DataFrame, reads: Collection[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are one file."""
-        names = [name for name in self.embedding_names if reads is None or f"embeddings/{name}" in reads]
+        names = [
+            name for name in self.embedding_names if reads is None or f"embeddings/{name}" in reads
+        ]
         return {name: self._embedding(f"embeddings/{name}", images.height) for name in names}
 
     def check_others(self) -> None:
@@ -177,7 +200,9 @@ class PartFiles:
         """A table joined over the parts, and where it lies: a file, or the folder of its part files."""
         files = [part[kind] for part in self.parts]
         where = self.folder / (files[0] if len(files) == 1 else kind)
-        tables = [check_columns(self._open(file), schema, self.folder / file, _AGAIN) for file in files]
+        tables = [
+            check_columns(self._open(file), schema, self.folder / file, _AGAIN) for file in files
+        ]
         first = tables[0].schema
         for file, table in zip(files, tables, strict=True):
             for name in {**first, **table.schema}:
@@ -230,8 +255,14 @@ def open_parts(folder: str | Place) -> PartFiles:
         kind, part = (re.sub(r"\.(parquet|npy)$", "", name), "") if one_part else _split(name)
         found.setdefault(part, {})[kind] = name
     parts = tuple(found[part] for part in sorted(found))
-    if not parts or any(set(part) != set(parts[0]) for part in parts) or not {"images", "areas"} <= set(parts[0]):
-        missing = "areas.parquet" if one_part else "images.parquet, nor the same tables for every part"
+    if (
+        not parts
+        or any(set(part) != set(parts[0]) for part in parts)
+        or not {"images", "areas"} <= set(parts[0])
+    ):
+        missing = (
+            "areas.parquet" if one_part else "images.parquet, nor the same tables for every part"
+        )
         raise FormatError(f"{DATASET_MARKER} does not list {missing}", where=folder, remedy=_AGAIN)
     if header.kinds.keys() - set(header.classes) or set(header.kinds.values()) - set(KINDS):
         raise FormatError(
@@ -283,7 +314,9 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
         inside = folder.resolve() in path.resolve().parents
         same_size = inside and path.is_file() and path.stat().st_size == record.bytes
     except (OSError, ValueError) as error:
-        raise FormatError(f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN) from error
+        raise FormatError(
+            f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN
+        ) from error
     # names come from a file: they must not lead out of the folder
     if not inside:
         raise _outside(folder, name)
@@ -314,15 +347,23 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*
 
 def _outside(folder: Place, name: str) -> FormatError:
     return FormatError(
-        f"{DATASET_MARKER} names a file outside the folder: {name}", where=folder, allowed="files of the folder"
+        f"{DATASET_MARKER} names a file outside the folder: {name}",
+        where=folder,
+        allowed="files of the folder",
     )
 
 
 def _resized(folder: Place, name: str) -> FormatError:
-    return FormatError(f"{name} is missing or has another size than {DATASET_MARKER} says", where=folder, remedy=_AGAIN)
+    return FormatError(
+        f"{name} is missing or has another size than {DATASET_MARKER} says",
+        where=folder,
+        remedy=_AGAIN,
+    )
 
 
 def _altered(folder: Place, name: str) -> FormatError:
     return FormatError(
-        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}", where=folder, remedy=_AGAIN
+        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}",
+        where=folder,
+        remedy=_AGAIN,
     )

@@ -47,7 +47,9 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
 def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
     """A column of split names of any spelling as train, valid and test."""
     text = column.cast(pl.String)
-    unknown = [v for v in text.unique().to_list() if v not in values and str(v).lower() not in _ALIASES]
+    unknown = [
+        v for v in text.unique().to_list() if v not in values and str(v).lower() not in _ALIASES
+    ]
     if unknown:
         raise InputError(
             f"split values {some_of(sorted(map(str, unknown)))} are not known",
@@ -62,7 +64,9 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 
-def split_codes(ids: pl.Series, plan: SplitPlan, groups: pl.Series | None = None) -> NDArray[np.int8]:
+def split_codes(
+    ids: pl.Series, plan: SplitPlan, groups: pl.Series | None = None
+) -> NDArray[np.int8]:
     """Positions in SPLITS of images by a plan, in a few dozen bytes an image: (n,).
 
     Args:
@@ -73,10 +77,16 @@ def split_codes(ids: pl.Series, plan: SplitPlan, groups: pl.Series | None = None
     Raises:
         InputError: as ``apply_split``.
     """
-    return _from_file(ids, plan) if plan.shares is None else _drawn(len(ids), plan, plan.shares, groups)
+    return (
+        _from_file(ids, plan)
+        if plan.shares is None
+        else _drawn(len(ids), plan, plan.shares, groups)
+    )
 
 
-def _drawn(n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series | None) -> NDArray[np.int8]:
+def _drawn(
+    n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series | None
+) -> NDArray[np.int8]:
     """A random division; valid and test are rounded down, train takes the rest."""
     random = np.random.default_rng(plan.seed)
     n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
@@ -143,11 +153,15 @@ def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
 def _listed(path: Path, plan: SplitPlan, kind: pl.DataType) -> pl.DataFrame:
     """What a file says: ``image_id`` of a kind, and ``split`` as one of SPLITS."""
     table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
-    return table.select(pl.col("image_id").cast(kind, strict=False), pl.col("split").cast(pl.Enum(SPLITS))).drop_nulls()
+    return table.select(
+        pl.col("image_id").cast(kind, strict=False), pl.col("split").cast(pl.Enum(SPLITS))
+    ).drop_nulls()
 
 
 def _two_splits(ids: Collection[Any], path: Path) -> InputError:
-    return InputError(f"images are in two splits: {some_of(ids)}", where=path, allowed="each image in one")
+    return InputError(
+        f"images are in two splits: {some_of(ids)}", where=path, allowed="each image in one"
+    )
 
 
 def _left_out(ids: Collection[Any], of: int, path: Path) -> InputError:
@@ -179,5 +193,9 @@ _NPZ = f"an .npz with {', '.join(f'{name}_ids' for name in SPLITS)}"
 def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:
     table = read_table(path)
     if not {"image_id", "split"} <= set(table.columns):
-        raise InputError(f"has columns {', '.join(table.columns)}", where=path, allowed="image_id and split")
-    return table.select(id_column(table["image_id"], path), named_splits(table["split"], values, path))
+        raise InputError(
+            f"has columns {', '.join(table.columns)}", where=path, allowed="image_id and split"
+        )
+    return table.select(
+        id_column(table["image_id"], path), named_splits(table["split"], values, path)
+    )

@@ -56,12 +56,20 @@ Schema = Mapping[str, Column]
 
 _ID = Column((pl.Int64, pl.String), "Int64 or String, never null")
 _NAME = Column(NAMES, "names of classes, never null")
-_SIZE = Column((pl.Int64,), "Int64, 1 pixel and more, null where unknown", nulls=True, wrong=lambda size: size < 1)
+_SIZE = Column(
+    (pl.Int64,),
+    "Int64, 1 pixel and more, null where unknown",
+    nulls=True,
+    wrong=lambda size: size < 1,
+)
 
 IMAGES: Schema = {
     "image_id": _ID,
     "file_name": Column(
-        (pl.String,), "relative paths without '..', null where unknown", nulls=True, wrong=unsafe_names
+        (pl.String,),
+        "relative paths without '..', null where unknown",
+        nulls=True,
+        wrong=unsafe_names,
     ),
     "width": _SIZE,
     "height": _SIZE,
@@ -80,7 +88,11 @@ AREAS: Schema = {
     ),
 }
 CAPTIONS: Schema = {"image_id": _ID, "caption": Column((pl.String,), "String, never null")}
-EXCEPTIONS: Schema = {"image_id": _ID, "class": _NAME, "known": Column((pl.Boolean,), "Boolean, never null")}
+EXCEPTIONS: Schema = {
+    "image_id": _ID,
+    "class": _NAME,
+    "known": Column((pl.Boolean,), "Boolean, never null"),
+}
 
 
 def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: str) -> pl.DataFrame:
@@ -100,7 +112,10 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
             if column.optional:
                 continue
             raise FormatError(
-                f"has no column {name}", where=where, allowed=f"columns {', '.join(schema)}", remedy=remedy
+                f"has no column {name}",
+                where=where,
+                allowed=f"columns {', '.join(schema)}",
+                remedy=remedy,
             )
         values = table[name]
         if values.dtype not in column.types:
@@ -113,7 +128,9 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
             problem = f"holds {some_of(values.filter(mask).head(3))}"
         else:
             continue
-        raise FormatError(f"column {name} {problem}", where=where, allowed=column.allowed, remedy=remedy)
+        raise FormatError(
+            f"column {name} {problem}", where=where, allowed=column.allowed, remedy=remedy
+        )
     return table
 
 

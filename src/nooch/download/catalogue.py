@@ -115,7 +115,9 @@ def collection(name: str, *, images: bool = False) -> Collection:
     group = known.collections[name]
     return Collection(
         name=name,
-        files=tuple(_remote(file, known.mirrors) for file in group.files if images or not file.images),
+        files=tuple(
+            _remote(file, known.mirrors) for file in group.files if images or not file.images
+        ),
         licences=(*group.licences, *(group.image_licences if images else ())),
         next=group.next,
     )

@@ -117,7 +117,11 @@ class _Work:
                 continue
             final = self.root / remote.name
             here = remote.expected_size if final.exists() else Partial(final).size
-            used += 0 if is_linkable(self.found, remote.name, self.root) else max(0, remote.expected_size - here)
+            used += (
+                0
+                if is_linkable(self.found, remote.name, self.root)
+                else max(0, remote.expected_size - here)
+            )
             unpacked = remote.expected_size if remote.into else 0
             peak = max(peak, used + unpacked)
             used += unpacked - (remote.expected_size if remote.into and not self.keep_zips else 0)

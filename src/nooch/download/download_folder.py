@@ -20,7 +20,9 @@ def prepared(root: Path) -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder: {error.strerror}", where=root, remedy="choose another") from error
+        raise OutputError(
+            f"cannot make the folder: {error.strerror}", where=root, remedy="choose another"
+        ) from error
     if not os.access(root, os.W_OK | os.X_OK):
         raise OutputError("no permission to write here", where=root, remedy="choose another folder")
     return root
@@ -30,6 +32,9 @@ def prepared(root: Path) -> Path:
 def only_process(root: Path) -> Iterator[None]:
     """Hold a folder of downloads; OutputError where another process does. A kill lets go of it."""
     with locked(
-        root / _LOCK, "downloading into this folder", root, remedy="wait until it has ended, or choose another folder"
+        root / _LOCK,
+        "downloading into this folder",
+        root,
+        remedy="wait until it has ended, or choose another folder",
     ):
         yield

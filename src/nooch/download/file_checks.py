@@ -33,8 +33,14 @@ def fault(path: Path, remote: Remote) -> str | None:
     algorithm, _, wanted = remote.checksum.partition(":")
     with path.open("rb") as file:
         # md5 and sha1 are what COCO's own server and others publish: against damage
-        found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
-    return None if found == wanted else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
+        found = hashlib.file_digest(
+            file, lambda: hashlib.new(algorithm, usedforsecurity=False)
+        ).hexdigest()
+    return (
+        None
+        if found == wanted
+        else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
+    )
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -64,12 +70,16 @@ class Record:
         known = self._entries.get(remote.name)
         if known is None or remote.checksum is not None:
             return remote
-        return msgspec.structs.replace(remote, size=known.size, sha256=known.sha256, recorded_in=RECORD)
+        return msgspec.structs.replace(
+            remote, size=known.size, sha256=known.sha256, recorded_in=RECORD
+        )
 
     def add(self, remote: Remote, path: Path, source: str) -> Remote:
         """Record a file that has just been obtained, where nothing is known of it."""
         if remote.checksum is not None:
             return remote
         self._entries[remote.name] = _Entry(path.stat().st_size, sha256_of(path), source)
-        replace_file(self.path, msgspec.json.format(msgspec.json.encode(self._entries), indent=1) + b"\n")
+        replace_file(
+            self.path, msgspec.json.format(msgspec.json.encode(self._entries), indent=1) + b"\n"
+        )
         return self.complete(remote)

@@ -10,7 +10,14 @@ from urllib3.response import BaseHTTPResponse
 
 from nooch.download.catalogue import Remote
 from nooch.download.file_checks import fault
-from nooch.download.http_requests import Client, MirrorError, Pace, RangeError, RetryError, read_block
+from nooch.download.http_requests import (
+    Client,
+    MirrorError,
+    Pace,
+    RangeError,
+    RetryError,
+    read_block,
+)
 from nooch.download.partial_files import Origin, Partial
 from nooch.errors import DownloadError, OutputError
 from nooch.shared_types import StepProgress
@@ -74,7 +81,9 @@ def _writing(partial: Partial) -> Iterator[None]:
         ) from error
 
 
-def _from_mirror(url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> None:
+def _from_mirror(
+    url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress
+) -> None:
     """Ask one mirror until it has given everything, or is given up."""
     resumed = partial.size > 0
     best, failures = partial.size, 0
@@ -112,7 +121,9 @@ def _finish(remote: Remote, partial: Partial, *, resumed: bool) -> None:
     raise MirrorError(f"gives a file that {reason}")
 
 
-def _transfer(url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> None:
+def _transfer(
+    url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress
+) -> None:
     """One request and its body."""
     offset = _keep(url, remote, partial)
     origin = partial.origin
@@ -124,7 +135,13 @@ def _transfer(url: str, remote: Remote, partial: Partial, client: Client, tell: 
         start, total = _span(response, offset)
         _check_offer(response, remote, total)
         validator = _validator(response)
-        if start and same is not None and same.validator and validator and validator != same.validator:
+        if (
+            start
+            and same is not None
+            and same.validator
+            and validator
+            and validator != same.validator
+        ):
             raise RangeError("has another version of the file than at the beginning")
         if offset and not start and total is None:
             raise RangeError("answers a range with something of unknown length")
@@ -148,7 +165,9 @@ def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
     """First byte of the body, and size of the whole file where the server says it."""
     if response.status == 200:
         length = response.headers.get("Content-Length", "")
-        return 0, int(length[:18]) if length.isdecimal() and not response.headers.get("Transfer-Encoding") else None
+        return 0, int(length[:18]) if length.isdecimal() and not response.headers.get(
+            "Transfer-Encoding"
+        ) else None
     text = response.headers.get("Content-Range", "")
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if not offset or match is None or int(match[1]) != offset or int(match[2]) < offset:
@@ -166,7 +185,9 @@ def _check_offer(response: BaseHTTPResponse, remote: Remote, total: int | None) 
     if total is not None and remote.size is not None and total != remote.size:
         raise MirrorError(f"offers {total:,} bytes instead of {remote.size:,}{remote.authority}")
     if total is not None and total > remote.at_most:
-        raise MirrorError(f"offers {total:,} bytes, where {remote.at_most:,} is the most that is accepted")
+        raise MirrorError(
+            f"offers {total:,} bytes, where {remote.at_most:,} is the most that is accepted"
+        )
 
 
 def _validator(response: BaseHTTPResponse) -> str | None:

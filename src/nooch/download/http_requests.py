@@ -73,7 +73,12 @@ class Patience:
 
     def before_attempt(self, failures: int, after: float | None) -> None:
         """Wait after so many failures in a row."""
-        self.wait(min(self.longest, after if after is not None else self.backoff * 2 ** max(0, failures - 1)))
+        self.wait(
+            min(
+                self.longest,
+                after if after is not None else self.backoff * 2 ** max(0, failures - 1),
+            )
+        )
 
 
 @dataclass
@@ -139,7 +144,13 @@ class Client:
         timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
         try:
             return self._pool(url).request(
-                "GET", url, headers=sent, timeout=timeout, retries=False, redirect=False, preload_content=False
+                "GET",
+                url,
+                headers=sent,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=False,
             )
         except (SSLError, LocationParseError, URLSchemeUnknown, InvalidHeader, ValueError) as error:
             raise MirrorError(_words(error)) from error
@@ -180,7 +191,9 @@ def _redirected(url: str, location: str | None) -> str:
     except ValueError as error:
         raise MirrorError(f"redirects to {location[:200]!r}, which is no address") from error
     if scheme not in {"http", "https"} or (before == "https" and scheme == "http"):
-        raise MirrorError(f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is refused")
+        raise MirrorError(
+            f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is refused"
+        )
     return target
 
 

@@ -30,10 +30,15 @@ def files_below(source: str | Path | None, root: Path, names: set[str]) -> Found
         return {}
     folder = Path(source)
     if not folder.is_dir():
-        raise InputError("no such folder to take files from", where=folder, allowed="a folder that has some of them")
+        raise InputError(
+            "no such folder to take files from",
+            where=folder,
+            allowed="a folder that has some of them",
+        )
     if folder.resolve() == root.resolve():
         raise ParameterError(
-            "`source` names the folder of downloads itself", remedy="leave `source` out: what is there is used anyway"
+            "`source` names the folder of downloads itself",
+            remedy="leave `source` out: what is there is used anyway",
         )
     found: Found = {}
     for place, _, files in os.walk(folder.resolve()):

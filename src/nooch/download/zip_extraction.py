@@ -29,7 +29,15 @@ _ENCRYPTED = 0x1 | 0x20 | 0x40
 _BLOCK = 1 << 20
 _ODD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 # everything that the zip module raises for archives that are cut off or made up
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,9 @@ class Member:
     path: str
 
 
-def unpack(path: Path, target: Path, at_most: int, *, tell: StepProgress = no_progress) -> dict[str, int]:
+def unpack(
+    path: Path, target: Path, at_most: int, *, tell: StepProgress = no_progress
+) -> dict[str, int]:
     """Unpack a zip into a folder; returns the relative paths of its files and their sizes in bytes.
 
     Where all members lie in one folder, that folder becomes the target. What the target has already with the same
@@ -116,18 +126,30 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 def _damaged(path: Path, error: Exception) -> InputError:
     # some messages quote as much of the archive as a name can have
     words = str(error)[:200] or "it ends too early"
-    return InputError(f"is no zip, or a damaged one: {words}", where=path, remedy="delete it and download it again")
+    return InputError(
+        f"is no zip, or a damaged one: {words}",
+        where=path,
+        remedy="delete it and download it again",
+    )
 
 
 def _check_sizes(infos: list[zipfile.ZipInfo], at_most: int, where: object) -> None:
     total = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
     if len(infos) > MOST_MEMBERS:
-        raise InputError(f"holds {len(infos):,} members", where=where, allowed=f"at most {MOST_MEMBERS:,}")
+        raise InputError(
+            f"holds {len(infos):,} members", where=where, allowed=f"at most {MOST_MEMBERS:,}"
+        )
     if total > at_most:
-        raise InputError(f"would unpack to {total:,} bytes", where=where, allowed=f"at most {at_most:,}")
+        raise InputError(
+            f"would unpack to {total:,} bytes", where=where, allowed=f"at most {at_most:,}"
+        )
     if isinstance(where, Path) and packed > where.stat().st_size:
-        raise InputError("members overlap: together they are larger than the file", where=where, allowed="each its own")
+        raise InputError(
+            "members overlap: together they are larger than the file",
+            where=where,
+            allowed="each its own",
+        )
 
 
 def _check_member(info: zipfile.ZipInfo, where: object) -> None:
@@ -135,7 +157,10 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
         (_unsafe(info), "has an unsafe name"),
         (_is_special(info), "is a link or a device"),
         (info.flag_bits & _ENCRYPTED, "is encrypted"),
-        (info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}, "has an unknown compression"),
+        (
+            info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED},
+            "has an unknown compression",
+        ),
         (
             info.file_size > max(1 << 20, MOST_RATIO * info.compress_size),
             f"would unpack {info.compress_size:,} bytes to {info.file_size:,}",
@@ -167,7 +192,9 @@ def _unsafe(info: zipfile.ZipInfo) -> bool:
 
 def _is_special(info: zipfile.ZipInfo) -> bool:
     kind = stat.S_IFMT(info.external_attr >> 16)
-    return kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (kind == stat.S_IFDIR and not info.is_dir())
+    return kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (
+        kind == stat.S_IFDIR and not info.is_dir()
+    )
 
 
 def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:
@@ -180,10 +207,14 @@ def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:
         if info.is_dir():
             continue
         if name in files:
-            raise InputError(f"member {info.filename!r} is there twice", where=where, allowed="each name once")
+            raise InputError(
+                f"member {info.filename!r} is there twice", where=where, allowed="each name once"
+            )
         files.add(name)
     if both := files & folders:
-        raise InputError(f"member {min(both)!r} is a file and a folder", where=where, allowed="one of them")
+        raise InputError(
+            f"member {min(both)!r} is a file and a folder", where=where, allowed="one of them"
+        )
 
 
 def _is_there(member: Member, target: Path) -> bool:
@@ -191,7 +222,11 @@ def _is_there(member: Member, target: Path) -> bool:
     there = target / member.path
     if not there.exists():
         return False
-    if there.is_file() and there.stat().st_size == member.info.file_size and _crc_of(there) == member.info.CRC:
+    if (
+        there.is_file()
+        and there.stat().st_size == member.info.file_size
+        and _crc_of(there) == member.info.CRC
+    ):
         return True
     raise OutputError(
         "is there already, with other contents than in the zip",
@@ -231,12 +266,21 @@ def _unpack_missing(
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(archive: zipfile.ZipFile, member: Member, folder: Path, done: int, total: int, tell: StepProgress) -> int:
+def _write(
+    archive: zipfile.ZipFile,
+    member: Member,
+    folder: Path,
+    done: int,
+    total: int,
+    tell: StepProgress,
+) -> int:
     path = (folder / member.path).resolve()
     if not path.is_relative_to(folder.resolve()):
         # the names were checked before; this is the path itself that is written
         raise InputError(
-            f"member {member.path[:200]!r} leads out of the folder", where=archive.filename, allowed="names within it"
+            f"member {member.path[:200]!r} leads out of the folder",
+            where=archive.filename,
+            allowed="names within it",
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
@@ -257,7 +301,9 @@ def _blocks(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
                 break
             yield block
     if size != member.info.file_size:
-        raise zipfile.BadZipFile(f"{member.path!r} does not have the {member.info.file_size:,} bytes that it declares")
+        raise zipfile.BadZipFile(
+            f"{member.path!r} does not have the {member.info.file_size:,} bytes that it declares"
+        )
 
 
 def _install(partial: Path, members: list[Member], target: Path) -> None:

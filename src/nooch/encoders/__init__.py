@@ -10,7 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nooch.encoders.caption_vectors import caption_means, distinct_captions, embed_captions, encode_texts
+from nooch.encoders.caption_vectors import (
+    caption_means,
+    distinct_captions,
+    embed_captions,
+    encode_texts,
+)
 from nooch.encoders.encoder_contract import Encoder
 from nooch.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
 from nooch.errors import ParameterError, check_one_of
@@ -80,5 +85,6 @@ def _refuse(name: str) -> None:
         raise ParameterError(
             error.problem,
             allowed=f"{error.allowed}; a folder; a hub id owner/model; package.module:Name",
-            remedy=error.remedy or "models of sentence-transformers are named sentence-transformers/MODEL",
+            remedy=error.remedy
+            or "models of sentence-transformers are named sentence-transformers/MODEL",
         ) from None

@@ -30,7 +30,13 @@ def use_short_attention(transformer: Any) -> None:
 
 
 def _short_attention(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None, **options: Any
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: float | None = None,
+    **options: Any,
 ) -> tuple[Any, None]:
     """Softmax(QK^T * scaling)V, softmax in float32.
 
@@ -56,7 +62,11 @@ def _short_attention(
         return fused
     q, k, v = (x.reshape(batch * heads, length, width) for x in (query, key, value))
     weights = q.bmm(k.transpose(1, 2)).float()
-    weights = weights.sub_(weights.amax(-1, keepdim=True)).mul_(width**-0.5 if scaling is None else scaling).exp_()
+    weights = (
+        weights.sub_(weights.amax(-1, keepdim=True))
+        .mul_(width**-0.5 if scaling is None else scaling)
+        .exp_()
+    )
     # dividing the result is cheaper than dividing the weights: width numbers instead of length for each token
     mixed = weights.to(v.dtype).bmm(v).float().div_(weights.sum(-1, keepdim=True)).to(v.dtype)
     return mixed.view(batch, heads, length, width).transpose(1, 2).contiguous(), None

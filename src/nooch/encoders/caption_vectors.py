@@ -67,7 +67,9 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
     return texts.sort()
 
 
-def caption_means(data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def caption_means(
+    data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
     """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image without captions.
 
     Args:
@@ -75,24 +77,36 @@ def caption_means(data: Dataset, texts: pl.Series, vectors: NDArray[np.float32])
         texts: different captions, ascending, of this dataset or of a larger one.
         vectors: float32 (n_texts, d).
     """
-    captions = pl.DataFrame({"image_id": [], "caption": []}) if data.captions is None else data.captions
+    captions = (
+        pl.DataFrame({"image_id": [], "caption": []}) if data.captions is None else data.captions
+    )
     own = captions.select(pl.col("caption").unique().sort())
     if own.height < len(texts):
         # those of other datasets are left where they are
-        vectors = vectors[texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"].to_numpy()]
+        vectors = vectors[
+            texts.to_frame("caption")
+            .with_row_index("code")
+            .join(own, on="caption")["code"]
+            .to_numpy()
+        ]
     images = data.images.select("image_id", row=pl.int_range(pl.len()))
     placed = captions.join(images, on="image_id").join(own.with_row_index("code"), on="caption")
     return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
 
 
 def encode_texts(
-    encoder: Encoder, texts: list[str], progress: StepProgress | None = None, keep: Path | None = None
+    encoder: Encoder,
+    texts: list[str],
+    progress: StepProgress | None = None,
+    keep: Path | None = None,
 ) -> NDArray[np.float32]:
     """Vectors of different texts in ascending order, float32 (n, d); see ``embed_captions``."""
     return _encoded(encoder, texts, progress or no_progress, keep)
 
 
-def _encoded(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
+def _encoded(
+    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None
+) -> NDArray[np.float32]:
     if not getattr(encoder, "in_parts", False):
         return _checked(encoder, texts, progress)
     parts = []
@@ -107,7 +121,9 @@ def _encoded(encoder: Encoder, texts: list[str], progress: StepProgress, keep: P
     return np.concatenate(parts)
 
 
-def _part(encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None) -> NDArray[np.float32]:
+def _part(
+    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None
+) -> NDArray[np.float32]:
     if keep is None:
         return _checked(encoder, texts, progress)
     name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
@@ -132,11 +148,15 @@ def _checked(encoder: Encoder, texts: list[str], progress: StepProgress) -> NDAr
             allowed=f"({len(texts)}, d)",
         )
     if not np.isfinite(vectors).all():
-        raise InputError(f"encoder {encoder.identity} gave values that are not finite", allowed="finite numbers")
+        raise InputError(
+            f"encoder {encoder.identity} gave values that are not finite", allowed="finite numbers"
+        )
     return vectors
 
 
-def _means(vectors: NDArray[np.float32], rows: NDArray[Any], codes: NDArray[Any], n_images: int) -> NDArray[np.float32]:
+def _means(
+    vectors: NDArray[np.float32], rows: NDArray[Any], codes: NDArray[Any], n_images: int
+) -> NDArray[np.float32]:
     """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN where a row has none."""
     counts = np.bincount(rows, minlength=n_images).astype(np.float64)[:, None]
     counts[counts == 0] = np.nan

@@ -32,7 +32,9 @@ class Encoder(Protocol):
         """Whether a part of the sentences can be encoded without the others; not so where the encoder is fitted on all."""
         ...
 
-    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, sentences: Sequence[str], progress: StepProgress | None = None
+    ) -> NDArray[np.float32]:
         """One vector for each sentence, in their order: float32 (n, d), finite.
 
         The same sentences give the same vectors, whatever their order and however often they occur.

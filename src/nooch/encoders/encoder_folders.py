@@ -55,7 +55,11 @@ def check_folder(folder: Path) -> None:
             weights that are not safetensors.
     """
     modules = _read_json(folder / "modules.json")
-    if not isinstance(modules, list) or not modules or not all(isinstance(m, dict) for m in modules):
+    if (
+        not isinstance(modules, list)
+        or not modules
+        or not all(isinstance(m, dict) for m in modules)
+    ):
         raise InputError("is no list of modules", where=folder / "modules.json")
     types = [str(m.get("type", "")) for m in modules]
     for file in folder.rglob("router_config.json"):
@@ -68,7 +72,9 @@ def check_folder(folder: Path) -> None:
             allowed="types that begin with sentence_transformers.",
             remedy="loading them would run code that came with the model; use another model",
         )
-    outside = [str(m.get("path")) for m in modules if not _lies_in(folder, str(m.get("path") or "."))]
+    outside = [
+        str(m.get("path")) for m in modules if not _lies_in(folder, str(m.get("path") or "."))
+    ]
     if outside:
         raise InputError(f"modules.json leads out of the folder: {some_of(outside)}", where=folder)
     _check_weights(folder)
@@ -76,19 +82,29 @@ def check_folder(folder: Path) -> None:
 
 def contents_hash(folder: Path) -> str:
     """SHA-256 over weights and configuration, in hexadecimal: what determines a folder's vectors."""
-    files = sorted(f for f in folder.rglob("*") if f.suffix in {".safetensors", ".json"} and f.is_file())
+    files = sorted(
+        f for f in folder.rglob("*") if f.suffix in {".safetensors", ".json"} and f.is_file()
+    )
     names = (f"{f.relative_to(folder).as_posix()} {sha256_of(f)}\n" for f in files)
     return hashlib.sha256("".join(names).encode()).hexdigest()
 
 
 def _check_weights(folder: Path) -> None:
     """Refuse a folder with pickled weights that have no safetensors beside them, or without any weights."""
-    files = [f for f in folder.rglob("*") if f.is_file() and not _EXPORTS & set(f.relative_to(folder).parts)]
+    files = [
+        f
+        for f in folder.rglob("*")
+        if f.is_file() and not _EXPORTS & set(f.relative_to(folder).parts)
+    ]
     safe = {f.parent for f in files if f.suffix == ".safetensors"}
-    pickled = sorted(str(f.relative_to(folder)) for f in files if f.suffix in _PICKLES and f.parent not in safe)
+    pickled = sorted(
+        str(f.relative_to(folder)) for f in files if f.suffix in _PICKLES and f.parent not in safe
+    )
     if pickled or not safe:
         raise InputError(
-            f"holds pickled weights, which can run code: {some_of(pickled)}" if pickled else "holds no weights",
+            f"holds pickled weights, which can run code: {some_of(pickled)}"
+            if pickled
+            else "holds no weights",
             where=folder,
             allowed="weights as .safetensors",
             remedy="load the model where you trust it and save it again: model.save_pretrained(folder)",
@@ -104,7 +120,9 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(
-            "no such file, so this is no model of sentence-transformers", where=path, allowed=_allowed()
+            "no such file, so this is no model of sentence-transformers",
+            where=path,
+            allowed=_allowed(),
         ) from error
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", where=path) from error
@@ -114,10 +132,18 @@ def _download(repository: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        raise MissingExtraError("huggingface_hub", extra="gist", purpose=f"encoder {repository}") from error
+        raise MissingExtraError(
+            "huggingface_hub", extra="gist", purpose=f"encoder {repository}"
+        ) from error
     try:
-        return Path(snapshot_download(repository, allow_patterns=_WANTED, ignore_patterns=[f"{e}/*" for e in _EXPORTS]))
-    except Exception as error:  # the hub raises errors of several packages, and all mean that it gave no model
+        return Path(
+            snapshot_download(
+                repository, allow_patterns=_WANTED, ignore_patterns=[f"{e}/*" for e in _EXPORTS]
+            )
+        )
+    except (
+        Exception
+    ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
         raise InputError(
             f"model {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",
             allowed=_allowed(),

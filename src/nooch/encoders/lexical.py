@@ -65,7 +65,9 @@ class LexicalEncoder:
             "versions": {"scikit-learn": sklearn.__version__},
         }
 
-    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, sentences: Sequence[str], progress: StepProgress | None = None
+    ) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is known."""
         # the distinct ones in ascending order: neither order nor repetition has an effect
         texts, codes = distinct(sentences)
@@ -80,7 +82,9 @@ class LexicalEncoder:
     def _reduced(self, matrix: csr_array) -> NDArray[np.float32]:
         """U S of the leading singular vectors; their signs are fixed by the largest entry."""
         size = min(self.dimensions, *matrix.shape)
-        left, values, _ = randomized_svd(matrix, size, n_iter=4, random_state=self.seed, flip_sign=True)
+        left, values, _ = randomized_svd(
+            matrix, size, n_iter=4, random_state=self.seed, flip_sign=True
+        )
         vectors: NDArray[np.float32] = (left * values).astype(np.float32)
         return vectors
 
@@ -88,7 +92,11 @@ class LexicalEncoder:
 def _tf_idf(texts: list[str], least: int) -> csr_array | None:
     """TF-IDF of the terms that occur in ``least`` texts and more, rows of length 1; None where there is no term."""
     vectorizer = TfidfVectorizer(
-        strip_accents="unicode", ngram_range=(1, 2), min_df=least, sublinear_tf=True, dtype=np.float32
+        strip_accents="unicode",
+        ngram_range=(1, 2),
+        min_df=least,
+        sublinear_tf=True,
+        dtype=np.float32,
     )
     try:
         return csr_array(vectorizer.fit_transform(texts))

@@ -66,11 +66,17 @@ class EmbeddingFile:
         """
         own = data.images.select("image_id", row=pl.int_range(pl.len()))
         asked = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
-        rows = asked.join(own, on="image_id", how="left", maintain_order="left")["row"].fill_null(-1).to_numpy()
+        rows = (
+            asked.join(own, on="image_id", how="left", maintain_order="left")["row"]
+            .fill_null(-1)
+            .to_numpy()
+        )
         found = rows[rows >= 0]
         if len(np.unique(found)) != len(found):
             # "7" and "007" are two texts and one image
-            raise InputError("several ids mean the same image", where=self.path, allowed="each image once")
+            raise InputError(
+                "several ids mean the same image", where=self.path, allowed="each image once"
+            )
         return rows
 
     def placed(self, rows: NDArray[np.int64], n_images: int) -> NDArray[np.floating[Any]]:
@@ -94,7 +100,11 @@ def open_embedding(path: str | Path) -> EmbeddingFile:
     """Read and check a file of embeddings. Raises InputError as ``load_embedding``."""
     path = Path(path)
     ids, vectors = _from_npz(path) if path.suffix == ".npz" else _from_table(path)
-    if vectors.dtype.kind not in "iuf" or vectors.shape != (len(ids), *vectors.shape[-1:]) or not vectors.size:
+    if (
+        vectors.dtype.kind not in "iuf"
+        or vectors.shape != (len(ids), *vectors.shape[-1:])
+        or not vectors.size
+    ):
         raise InputError(
             f"embeddings are {vectors.dtype} of shape {vectors.shape} for {len(ids)} images",
             where=path,
@@ -107,7 +117,11 @@ def open_embedding(path: str | Path) -> EmbeddingFile:
 def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
     twice = ids.filter(ids.is_duplicated()).unique().sort()
     if len(twice):
-        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path, allowed="each image once")
+        raise InputError(
+            f"image ids occur more than once: {some_of(twice)}",
+            where=path,
+            allowed="each image once",
+        )
     broken = ids.filter(pl.Series(~np.isfinite(vectors).all(axis=1)))
     if len(broken):
         raise InputError(
@@ -122,7 +136,9 @@ def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     arrays = read_arrays(path, _ALLOWED)
     found = {name: arrays[name] for name in _ARRAYS if name in arrays}
     if set(found) != set(_ARRAYS):
-        raise InputError(f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED)
+        raise InputError(
+            f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED
+        )
     return id_column(found["image_ids"], f"{path}, image_ids"), found["embeddings"]
 
 
@@ -133,11 +149,17 @@ def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     values = table.drop("image_id", strict=False)
     nested = [name for name, dtype in values.schema.items() if dtype.is_nested()]
     numbers = all(dtype.is_numeric() for dtype in values.dtypes)
-    if "image_id" not in table.columns or not values.width or not (numbers or (nested and values.width == 1)):
+    if (
+        "image_id" not in table.columns
+        or not values.width
+        or not (numbers or (nested and values.width == 1))
+    ):
         described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
         raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
     # a null becomes NaN, which the check of the values names
-    return id_column(table["image_id"], path), _unnested(path, values.to_series()) if nested else values.to_numpy()
+    return id_column(table["image_id"], path), _unnested(
+        path, values.to_series()
+    ) if nested else values.to_numpy()
 
 
 def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
@@ -145,7 +167,13 @@ def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
     lists = column if column.dtype == pl.List else column.arr.to_list()
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     lengths = lists.list.len()
-    if inner is None or not inner.is_numeric() or lengths.null_count() or lengths.n_unique() > 1 or not len(lists):
+    if (
+        inner is None
+        or not inner.is_numeric()
+        or lengths.null_count()
+        or lengths.n_unique() > 1
+        or not len(lists)
+    ):
         raise InputError(
             f"column {column.name} ({column.dtype}) holds no list of numbers of one length for each image",
             where=path,

@@ -67,7 +67,9 @@ class SbertEncoder:
     @cached_property
     def identity(self) -> str:
         """``all-MiniLM-L6-v2-fp32``; a folder adds the beginning of a hash of its weights and configuration."""
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name).strip("-._")
+        slug = re.sub(
+            r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name
+        ).strip("-._")
         hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
         return f"{slug or 'model'}{hashed}-{_SUFFIX[self.precision]}"
 
@@ -98,10 +100,15 @@ class SbertEncoder:
             "device": self._on,
             "max_tokens": self._model.max_seq_length,
             "sha256": folders.contents_hash(self._folder),
-            "versions": {"sentence-transformers": sentence_transformers.__version__, "torch": str(torch.__version__)},
+            "versions": {
+                "sentence-transformers": sentence_transformers.__version__,
+                "torch": str(torch.__version__),
+            },
         }
 
-    def encode(self, sentences: Sequence[str], progress: StepProgress | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, sentences: Sequence[str], progress: StepProgress | None = None
+    ) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once.
 
         Raises:
@@ -141,10 +148,14 @@ class SbertEncoder:
             return _encode_plainly(model, texts, progress)
         tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
-        batches = list(batching.equal_lengths(tokens.lengths, _BUDGET if self._on == "cpu" else _GPU_BUDGET))
+        batches = list(
+            batching.equal_lengths(tokens.lengths, _BUDGET if self._on == "cpu" else _GPU_BUDGET)
+        )
         vectors = np.empty((len(texts), 0), np.float32)
         with _workers(self._on) as pool:
-            results = pool.map(lambda members: _forward(model, tokens.matrix(members, starts)), batches)
+            results = pool.map(
+                lambda members: _forward(model, tokens.matrix(members, starts)), batches
+            )
             for members, result in zip(batches, results, strict=True):
                 if not done:
                     vectors = np.empty((len(texts), result.shape[1]), np.float32)
@@ -162,7 +173,10 @@ def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         tokens = torch.from_numpy(ids).to(model.device)
         features = model[0]({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
         # rounding a pooled vector would cost more fidelity than the whole transformer in bf16 does
-        features = {k: v.float() if torch.is_tensor(v) and v.is_floating_point() else v for k, v in features.items()}
+        features = {
+            k: v.float() if torch.is_tensor(v) and v.is_floating_point() else v
+            for k, v in features.items()
+        }
         for module in list(model)[1:]:
             features = module(features)
         vectors: NDArray[np.float32] = features["sentence_embedding"].cpu().numpy()
@@ -173,7 +187,11 @@ def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDA
     """Through the model's own ``encode``, for families that have not been checked on batches of equal length."""
     parts = []
     for start in range(0, len(texts), 2048):
-        parts.append(np.asarray(model.encode(texts[start : start + 2048], show_progress_bar=False), dtype=np.float32))
+        parts.append(
+            np.asarray(
+                model.encode(texts[start : start + 2048], show_progress_bar=False), dtype=np.float32
+            )
+        )
         progress(min(start + 2048, len(texts)), len(texts))
     return np.concatenate(parts)
 
@@ -187,7 +205,9 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
     count = min(before, _MOST_WORKERS) if device == "cpu" else 1
     share = max(1, before // count)
     try:
-        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(share,)) as pool:
+        with ThreadPoolExecutor(
+            count, initializer=torch.set_num_threads, initargs=(share,)
+        ) as pool:
             yield pool
     finally:
         # the number is partly global in torch: later threads would inherit the workers' share

@@ -45,7 +45,9 @@ def distinct(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
     return texts["text"].to_list(), codes.to_numpy().astype(np.intp)
 
 
-def tokenize(tokenizer: Any, texts: Sequence[str], max_length: int | None, chunk: int = 8192) -> Tokens:
+def tokenize(
+    tokenizer: Any, texts: Sequence[str], max_length: int | None, chunk: int = 8192
+) -> Tokens:
     """Ids of the texts, cut at ``max_length`` tokens (the model's special tokens counted).
 
     A fast tokenizer works on a chunk in parallel; the chunks keep its Python lists small.

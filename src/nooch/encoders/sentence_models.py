@@ -19,14 +19,20 @@ def require_package() -> None:
     try:
         import sentence_transformers  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("sentence-transformers", extra="gist", purpose="a sentence encoder") from error
+        raise MissingExtraError(
+            "sentence-transformers", extra="gist", purpose="a sentence encoder"
+        ) from error
 
 
 def is_fast(model: Any) -> bool:
     """Whether a model can be run on its transformer's token ids directly, in batches of equal length."""
     transformer = getattr(model[0], "auto_model", None)
     kind = getattr(getattr(transformer, "config", None), "model_type", None)
-    return kind in _FAST and bool(getattr(model.tokenizer, "is_fast", False)) and model.default_prompt_name is None
+    return (
+        kind in _FAST
+        and bool(getattr(model.tokenizer, "is_fast", False))
+        and model.default_prompt_name is None
+    )
 
 
 def load(folder: Path, device: str, precision: str) -> Any:
@@ -55,7 +61,10 @@ def _quietly(folder: Path, device: str) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         return SentenceTransformer(
-            str(folder), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
+            str(folder),
+            device=device,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
         )
     except Exception as error:  # loading fails with errors of several packages; all mean a folder that does not fit
         reason = (str(error).splitlines() or [""])[0]

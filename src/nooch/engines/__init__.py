@@ -23,7 +23,9 @@ ENGINES = {
 """Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name after a colon."""
 
 
-def engine(text: str, logs: str | Path | None = None, *, gpus: int = 0) -> LocalEngine | RayEngine | SlurmEngine:
+def engine(
+    text: str, logs: str | Path | None = None, *, gpus: int = 0
+) -> LocalEngine | RayEngine | SlurmEngine:
     """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
 
     Args:

@@ -81,7 +81,9 @@ def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], handles: deque[Any]) ->
 
 def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
     """The error about a job whose worker was lost whenever it was started; ``number`` counts from 0."""
-    return NoochError(f"the worker of job {number + 1} was lost {RETRIES + 1} times: {reason}", remedy=remedy)
+    return NoochError(
+        f"the worker of job {number + 1} was lost {RETRIES + 1} times: {reason}", remedy=remedy
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,9 @@ class Logged:
         number, item = job
         if self.folder is None:
             return self.function(item)
-        with (self.folder / f"job-{number:07d}.log").open("a", buffering=1, encoding="utf-8") as file:
+        with (self.folder / f"job-{number:07d}.log").open(
+            "a", buffering=1, encoding="utf-8"
+        ) as file:
             _say(file, f"began on {socket.gethostname()}, process {os.getpid()}")
             try:
                 with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):

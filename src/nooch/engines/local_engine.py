@@ -33,7 +33,9 @@ class LocalEngine:
         ParameterError: no process, or more GPUs than this process may use.
     """
 
-    def __init__(self, processes: int | None = None, logs: Path | None = None, *, gpus: int = 0) -> None:
+    def __init__(
+        self, processes: int | None = None, logs: Path | None = None, *, gpus: int = 0
+    ) -> None:
         if processes is not None and processes < 1:
             raise ParameterError(f"{processes} processes", allowed="1 and more")
         self.logs, self.gpus = logs, check_gpus(gpus)
@@ -46,7 +48,9 @@ class LocalEngine:
     def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
         """``local`` or ``local:N``, N processes."""
         if argument is not None and not argument.isdecimal():
-            raise ParameterError(f"`engine` local:{argument}", allowed="local, or local:N for N processes")
+            raise ParameterError(
+                f"`engine` local:{argument}", allowed="local, or local:N for N processes"
+            )
         return cls(None if argument is None else int(argument), logs, gpus=gpus)
 
     def gpus_there(self) -> int:
@@ -97,9 +101,12 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
     visible = visible_gpus()
     most = len(visible) // gpus
     if most < (processes or 1):
-        wanted = f"{gpus} GPU{'s' * (gpus > 1)} a job" + (f" for {processes} jobs at a time" if processes else "")
+        wanted = f"{gpus} GPU{'s' * (gpus > 1)} a job" + (
+            f" for {processes} jobs at a time" if processes else ""
+        )
         raise ParameterError(
-            f"{wanted}, but this process may use {len(visible)}" + (f" ({', '.join(visible)})" if visible else ""),
+            f"{wanted}, but this process may use {len(visible)}"
+            + (f" ({', '.join(visible)})" if visible else ""),
             where="`engine` local",
             allowed=f"at most {most} jobs at a time" if most else None,
             remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use `device` cpu",

@@ -45,7 +45,9 @@ class RayEngine:
     threads = 1
     """Processors that each job may use."""
 
-    def __init__(self, address: str | None = None, logs: Path | None = None, *, gpus: int = 0) -> None:
+    def __init__(
+        self, address: str | None = None, logs: Path | None = None, *, gpus: int = 0
+    ) -> None:
         self.address, self.logs, self.gpus = address, logs, check_gpus(gpus)
         # what ray would otherwise send about its use
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -130,7 +132,11 @@ def _show_token(address: str) -> None:
     """
     paths = [Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "")), Path.home() / ".ray" / "auth_token"]
     token = "RAY_AUTH_TOKEN" in os.environ or any(path.is_file() for path in paths)
-    if not token or _AUTH in os.environ or address.rpartition(":")[0] not in {"127.0.0.1", "localhost"}:
+    if (
+        not token
+        or _AUTH in os.environ
+        or address.rpartition(":")[0] not in {"127.0.0.1", "localhost"}
+    ):
         return
     os.environ[_AUTH] = "token"
     # what ray has read of the environment is read anew; older versions know no tokens
@@ -162,7 +168,9 @@ class _RayJobs(Jobs):
         # once for all jobs: functions may carry a dataset's statistics
         self._function = ray.put(function)
         asked = {"num_gpus": gpus} if gpus else {}
-        self._call = ray.remote(max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **asked)(_call)
+        self._call = ray.remote(
+            max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **asked
+        )(_call)
         self.window = 4 * max(1, sum(_room(node, gpus) for node in nodes))
 
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -177,7 +185,9 @@ class _RayJobs(Jobs):
         except errors.RayTaskError as error:
             # as the job raised it
             if isinstance(error.cause, errors.RayError):
-                raise NoochError(f"a job could not be begun: {error.cause}", remedy=_ALIKE) from error
+                raise NoochError(
+                    f"a job could not be begun: {error.cause}", remedy=_ALIKE
+                ) from error
             raise error.cause from None
         except (
             errors.WorkerCrashedError,
@@ -187,7 +197,9 @@ class _RayJobs(Jobs):
         ) as error:
             raise lost_each_time(number, str(error).partition("\n")[0], _MEMORY) from error
         except errors.RayError as error:
-            raise NoochError(f"Ray gave up: {error}", remedy="look at the cluster with ray status") from error
+            raise NoochError(
+                f"Ray gave up: {error}", remedy="look at the cluster with ray status"
+            ) from error
 
     def close(self, handles: Sequence[Any]) -> None:
         """Cancel tasks."""
@@ -211,7 +223,8 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
             f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
             where="`engine` ray",
-            remedy="begin nodes with ray start --num-cpus N --num-gpus N" + (", or use `device` cpu" if gpus else ""),
+            remedy="begin nodes with ray start --num-cpus N --num-gpus N"
+            + (", or use `device` cpu" if gpus else ""),
         )
 
 

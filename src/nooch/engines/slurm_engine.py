@@ -78,21 +78,30 @@ class SlurmEngine:
         self.partition, self.logs, self.gpus = partition, logs, check_gpus(gpus)
         self.threads = processors
         # in the folder where the command was given: it is more likely shared by the nodes than /tmp
-        self._folder = logs / "submitit" if logs is not None else Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
+        self._folder = (
+            logs / "submitit"
+            if logs is not None
+            else Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
+        )
         asked: dict[str, Any] = {} if partition is None else {"slurm_partition": partition}
         if gpus:
             # sites without the newer --gpus-per-node know this one
             asked["slurm_gres"] = f"gpu:{gpus}"
         try:
-            self._executor = submitit.AutoExecutor(self._folder, cluster=cluster, slurm_max_num_timeout=_REQUEUES)
+            self._executor = submitit.AutoExecutor(
+                self._folder, cluster=cluster, slurm_max_num_timeout=_REQUEUES
+            )
         except RuntimeError as error:
             raise NoochError(
-                f"there is no Slurm here: {error}", remedy="run on a login node, or use `engine` local or ray"
+                f"there is no Slurm here: {error}",
+                remedy="run on a login node, or use `engine` local or ray",
             ) from error
         self._executor.update_parameters(
             timeout_min=minutes, cpus_per_task=processors, name="nooch", **asked, **(more or {})
         )
-        self.array = array or min(_ARRAY, _most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
+        self.array = array or min(
+            _ARRAY, _most_in_array() if self._executor.cluster == "slurm" else _ARRAY
+        )
 
     @classmethod
     def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
@@ -104,7 +113,9 @@ class SlurmEngine:
         words = [] if self.partition is None else [f"--partition={self.partition}"]
         listed = _asked(["sinfo", "--noheader", "--format=%G", *words])
         # such as gpu:a100:4(S:0-1),lustre:1
-        return max((int(n) for n in re.findall(r"\bgpu(?::[^:,()]+)?:(\d+)", listed or "")), default=0)
+        return max(
+            (int(n) for n in re.findall(r"\bgpu(?::[^:,()]+)?:(\d+)", listed or "")), default=0
+        )
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items, which are submitted in arrays; two arrays at most are under way.
@@ -150,7 +161,9 @@ class _SlurmJobs(Jobs):
 
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[_Submitted]:
         """Submit jobs. Raises NoochError where Slurm refuses them."""
-        submitted = [_Submitted(*item, job) for item, job in zip(items, self._jobs(items), strict=True)]
+        submitted = [
+            _Submitted(*item, job) for item, job in zip(items, self._jobs(items), strict=True)
+        ]
         self._open += submitted
         return submitted
 
@@ -185,7 +198,9 @@ class _SlurmJobs(Jobs):
         try:
             outcome = handle.job.result()
         except FailedJobError as error:
-            raise NoochError(f"job {handle.job.job_id} could not be done: {error}", remedy=self.remedy) from error
+            raise NoochError(
+                f"job {handle.job.job_id} could not be done: {error}", remedy=self.remedy
+            ) from error
         # the driver's disk, too, is not to grow with the number of jobs; logs stay
         for file in (handle.job.paths.result_pickle, handle.job.paths.submitted_pickle):
             with contextlib.suppress(OSError):
@@ -197,13 +212,17 @@ class _SlurmJobs(Jobs):
     def _replace_lost(self, first: _Submitted) -> None:
         lost = self._lost()
         if first in lost and first.losses == base.RETRIES:
-            raise lost_each_time(first.number, f"job {first.job.job_id} ended without a result", self.remedy)
+            raise lost_each_time(
+                first.number, f"job {first.job.job_id} ended without a result", self.remedy
+            )
         # another one that was lost too often is given up when it is its turn
         lost = [one for one in lost if one.losses < base.RETRIES]
         if not lost:
             return
         time.sleep(base.WAIT * 2 ** max(one.losses for one in lost))
-        for one, job in zip(lost, self._jobs([(one.number, one.item) for one in lost]), strict=True):
+        for one, job in zip(
+            lost, self._jobs([(one.number, one.item) for one in lost]), strict=True
+        ):
             one.job, one.losses, one.missed = job, one.losses + 1, None
 
     def _lost(self) -> list[_Submitted]:
@@ -257,13 +276,22 @@ class _Call:
 
 def _most_in_array() -> int:
     """Jobs that the site allows in one array: one less than MaxArraySize, which is above the largest number of a job."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", _asked(["scontrol", "show", "config"]) or "", re.MULTILINE)
+    found = re.search(
+        r"^MaxArraySize\s*=\s*(\d+)", _asked(["scontrol", "show", "config"]) or "", re.MULTILINE
+    )
     return max(1, int(found[1]) - 1) if found else _ARRAY
 
 
 def _queued() -> set[str] | None:
     """The user's jobs of ours that Slurm's queue has, in whatever state; None where it does not answer."""
-    words = ["squeue", "--noheader", "--array", "--name=nooch", f"--user={getpass.getuser()}", "--format=%i"]
+    words = [
+        "squeue",
+        "--noheader",
+        "--array",
+        "--name=nooch",
+        f"--user={getpass.getuser()}",
+        "--format=%i",
+    ]
     listed = _asked(words)
     return None if listed is None else set(listed.split())
 

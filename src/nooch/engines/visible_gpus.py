@@ -35,7 +35,9 @@ def _named(text: str) -> list[str]:
 def _all() -> list[str]:
     try:
         # the program is the one that the user's PATH names
-        asked = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S607
+        asked = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=60
+        )  # noqa: S607
         if asked.returncode == 0:
             return _listed(asked.stdout)
     except (OSError, subprocess.TimeoutExpired):

@@ -41,7 +41,9 @@ class _Worker:
 
     def __init__(self, environment: Mapping[str, str], function: bytes) -> None:
         # never a plain fork: polars and BLAS hold threads and locks
-        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        method = (
+            "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        )
         context = multiprocessing.get_context(method)
         self.busy = False
         self.connection, theirs = context.Pipe()
@@ -156,7 +158,9 @@ class Workers(Jobs):
                 return value
             if self._closed.is_set():
                 break
-        raise lost_each_time(number, "it was killed, most likely because memory ran out", self.remedy)
+        raise lost_each_time(
+            number, "it was killed, most likely because memory ran out", self.remedy
+        )
 
     def _outcome(self, place: int, environment: Mapping[str, str], item: Any) -> Any:
         """What a worker says of a job, or None where it was lost; the next one is another then."""
@@ -217,7 +221,9 @@ def _failure(error: BaseException) -> Any:
         failure = ForkingPickler.dumps((False, error))
         ForkingPickler.loads(failure)
     except Exception:  # noqa: BLE001 - of whatever kind: this error cannot travel
-        return ForkingPickler.dumps((False, NoochError(f"a job failed: {type(error).__name__}: {error}")))
+        return ForkingPickler.dumps(
+            (False, NoochError(f"a job failed: {type(error).__name__}: {error}"))
+        )
     return failure
 
 

@@ -3,7 +3,13 @@
 from nooch.evaluation.evaluation_run import evaluate
 from nooch.evaluation.prediction_files import read_predictions
 from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.score_conditions import Condition, Verdict, check_names, judge, parse_condition
+from nooch.evaluation.score_conditions import (
+    Condition,
+    Verdict,
+    check_names,
+    judge,
+    parse_condition,
+)
 from nooch.evaluation.scores import Scores
 from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribution
 from nooch.evaluation.task_losses import PARTS, class_losses

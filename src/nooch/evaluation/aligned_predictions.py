@@ -53,11 +53,15 @@ class Aligned:
     def __init__(self, run: Predictions, ids: pl.Series, split: str) -> None:
         self._run, self._ids, self._split = run, ids, split
         own = pl.DataFrame({"image_id": _as(run, ids.dtype), "at": np.arange(len(run.image_ids))})
-        found = pl.DataFrame({"image_id": ids}).join(own, on="image_id", how="left", maintain_order="left")["at"]
+        found = pl.DataFrame({"image_id": ids}).join(
+            own, on="image_id", how="left", maintain_order="left"
+        )["at"]
         self._at: NDArray[np.int64] = found.fill_null(-1).to_numpy()
         self._in_order = np.array_equal(self._at, np.arange(len(run.image_ids)))
 
-    def values(self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet) -> NDArray[np.float64]:
+    def values(
+        self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet
+    ) -> NDArray[np.float64]:
         """Values of a set's images, float64 (n,).
 
         Args:
@@ -71,7 +75,9 @@ class Aligned:
         row, at = self._run.tasks.index(task), self._at[rows]
         # predictions in the suite's own order need no looking up
         same = self._in_order and isinstance(rows, slice)
-        values = self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
+        values = (
+            self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
+        )
         missing = np.isnan(values)
         if missing.any():
             ids = challenge.image_ids.filter(pl.Series(missing))
@@ -96,7 +102,9 @@ class Aligned:
             )
 
 
-def check_known(runs: Sequence[Predictions], known: pl.Series, suite: Suite, tasks: Sequence[str]) -> None:
+def check_known(
+    runs: Sequence[Predictions], known: pl.Series, suite: Suite, tasks: Sequence[str]
+) -> None:
     """Raise InputError for predictions of images that no set of the suite has, in any split.
 
     Args:
@@ -109,7 +117,9 @@ def check_known(runs: Sequence[Predictions], known: pl.Series, suite: Suite, tas
         given = pl.DataFrame({"image_id": _as(run, known.dtype), "given": run.image_ids})
         left = given.join(pl.DataFrame({"image_id": known}), on="image_id", how="anti")
         for key in [key for key in suite.keys if key[1] in tasks] if len(left) else []:
-            left = left.join(pl.DataFrame({"image_id": suite.set(*key).image_ids}), on="image_id", how="anti")
+            left = left.join(
+                pl.DataFrame({"image_id": suite.set(*key).image_ids}), on="image_id", how="anti"
+            )
             if not len(left):
                 break
         if len(left):
@@ -127,6 +137,8 @@ def _as(run: Predictions, kind: pl.DataType) -> pl.Series:
     if ids.drop_nulls().n_unique() != len(ids) - ids.null_count():
         twice = run.image_ids.filter(ids.is_duplicated() & ids.is_not_null())
         raise InputError(
-            f"image ids stand for one image: {some_of(twice.sort())}", where=f"run {run.run}", allowed="each image once"
+            f"image ids stand for one image: {some_of(twice.sort())}",
+            where=f"run {run.run}",
+            allowed="each image once",
         )
     return ids

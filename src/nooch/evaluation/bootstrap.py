@@ -38,7 +38,9 @@ class Draws:
         """Let whoever goes through ``weights``, in any thread, stop at the next block."""
         self._cancelled = True
 
-    def weights(self, rows: NDArray[np.intp] | slice) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def weights(
+        self, rows: NDArray[np.intp] | slice
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of resamples, and their weights of these images: float64 (images, size of the block)."""
         for start in range(0, self.resamples, _CHUNK):
             if self._cancelled:
@@ -47,7 +49,9 @@ class Draws:
             yield block, np.ascontiguousarray(self._counts[block, rows].T, dtype=np.float64)
 
 
-def intervals(replicates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def intervals(
+    replicates: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Percentile intervals of replicates (..., k): low, high and the number of replicates that are defined, each (...).
 
     Replicates that are NaN are left out; where more than half are, there is no interval (NaN).
@@ -69,7 +73,9 @@ def intervals(replicates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return bounds[0], bounds[1], defined.reshape(shape)
 
 
-def wilson(shares: NDArray[np.float64], n: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def wilson(
+    shares: NDArray[np.float64], n: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1], never equal.
 
     Args:

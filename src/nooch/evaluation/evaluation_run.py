@@ -90,14 +90,21 @@ def evaluate(
     runs = as_runs(predictions, suite.tasks, scale)
     for run in () if ignore_unknown else runs:
         check_tasks(run, suite)
-    first = check_one_of("run", baseline or runs[0].run, [run.run for run in runs], owner="the predictions")
+    first = check_one_of(
+        "run", baseline or runs[0].run, [run.run for run in runs], owner="the predictions"
+    )
     names = _names("criterion", criteria, suite.criteria)
     wanted = [t for t in _names("task", tasks, suite.tasks) if any(t in run.tasks for run in runs)]
     if not wanted:
-        raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}", allowed="at least one task")
+        raise InputError(
+            f"there are no predictions for {some_of(tasks or suite.tasks)}",
+            allowed="at least one task",
+        )
     shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
     if len({d.name for d in shares}) < len(shares):
-        raise ParameterError("two averages have one name", where="averages", allowed="each name once")
+        raise ParameterError(
+            "two averages have one name", where="averages", allowed="each name once"
+        )
     blocks: list[Block] = []
     notes = _notes(suite, runs, wanted, tasks)
     if not any(key[0] in names and key[1] in wanted for key in suite.keys):
@@ -111,16 +118,34 @@ def evaluate(
             check_known(runs, ids, suite, wanted)
         over = {} if strict else averaged_tasks(suite, keys, [run.tasks for run in runs])
         notes += left_out(suite, keys, over)
-        job = _Split(suite, of, ids, runs, metrics, first, shares, _groups(ids, by, attributes), bootstrap, seed)
+        job = _Split(
+            suite,
+            of,
+            ids,
+            runs,
+            metrics,
+            first,
+            shares,
+            _groups(ids, by, attributes),
+            bootstrap,
+            seed,
+        )
         workers = threads or (processors() if bootstrap else 1)
         blocks += job.score(keys, Averages(over, strict), workers, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
-    known: Callable[[pl.DataFrame], pl.DataFrame] = without_easy if suite.header.hard_only else lambda table: table
+    known: Callable[[pl.DataFrame], pl.DataFrame] = (
+        without_easy if suite.header.hard_only else lambda table: table
+    )
     return Scores(
         known(scores_table(blocks, metrics, about, bootstrap)),
         known(differences_table(blocks, metrics, bootstrap)),
         notes,
-        {"bootstrap": bootstrap, "seed": seed, "baseline": first, "dataset": suite.header.dataset.fingerprint},
+        {
+            "bootstrap": bootstrap,
+            "seed": seed,
+            "baseline": first,
+            "dataset": suite.header.dataset.fingerprint,
+        },
     )
 
 
@@ -147,7 +172,11 @@ class _Split:
         self._draws = Draws(len(ids), bootstrap, seed) if bootstrap else None
 
     def score(
-        self, keys: Sequence[tuple[str, str, str]], averages: Averages, threads: int, progress: Progress
+        self,
+        keys: Sequence[tuple[str, str, str]],
+        averages: Averages,
+        threads: int,
+        progress: Progress,
     ) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
         blocks: list[Block] = []
@@ -159,15 +188,23 @@ class _Split:
             progress("scoring tasks", done, len(tasks))
         return blocks + averages.blocks(self._metrics, self._baseline)
 
-    def _results(self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int) -> Iterator[_Scored]:
+    def _results(
+        self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int
+    ) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read here, a few tasks ahead of those being scored."""
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
             try:
                 for task in tasks:
                     parts = [self._part(self._suite.set(*key)) for key in keys if key[1] == task]
-                    runs = {name: run for name, run in self._runs.items() if task in self._tasks[name]}
-                    waiting.append(pool.submit(score_task, parts, runs, self._metrics, self._draws, self._baseline))
+                    runs = {
+                        name: run for name, run in self._runs.items() if task in self._tasks[name]
+                    }
+                    waiting.append(
+                        pool.submit(
+                            score_task, parts, runs, self._metrics, self._draws, self._baseline
+                        )
+                    )
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
                 while waiting:
@@ -193,7 +230,9 @@ class _Split:
             parts = replace(parts, members=parts.members & ~whole[:, None])
         n, n_positive = parts.sizes
         # an average under a distribution is over all images, as the first subset is
-        n, n_positive = (np.concatenate([sizes, np.full(len(shares), sizes[0])]) for sizes in (n, n_positive))
+        n, n_positive = (
+            np.concatenate([sizes, np.full(len(shares), sizes[0])]) for sizes in (n, n_positive)
+        )
         place = Place(challenge.criterion, challenge.task, challenge.split, subsets, n, n_positive)
         return Part(challenge, rows, place, parts)
 
@@ -206,9 +245,19 @@ def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list
 
 def _splits(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
     if split is None:
-        split = "test" if "test" in suite.splits else list(suite.splits)[:1] if len(suite.splits) == 1 else None
+        split = (
+            "test"
+            if "test" in suite.splits
+            else list(suite.splits)[:1]
+            if len(suite.splits) == 1
+            else None
+        )
         if split is None:
-            raise ParameterError("which split is to be scored?", allowed=", ".join(suite.splits), remedy="`split` NAME")
+            raise ParameterError(
+                "which split is to be scored?",
+                allowed=", ".join(suite.splits),
+                remedy="`split` NAME",
+            )
     names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
     for name in names:
         check_one_of("split", name, suite.splits, owner="the suite")
@@ -232,15 +281,22 @@ def _groups(
         return {}
     if attributes is None or "image_id" not in attributes.columns:
         raise ParameterError(
-            "groups need a frame of attributes with image_id", remedy="give `dataset` (attributes=dataset.images)"
+            "groups need a frame of attributes with image_id",
+            remedy="give `dataset` (attributes=dataset.images)",
         )
-    frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls("image_id")
+    frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls(
+        "image_id"
+    )
     if frame["image_id"].n_unique() != len(frame):
         twice = frame["image_id"].filter(frame["image_id"].is_duplicated()).unique().sort()
         raise InputError(
-            f"image ids occur more than once: {some_of(twice)}", where="attributes", allowed="each image once"
+            f"image ids occur more than once: {some_of(twice)}",
+            where="attributes",
+            allowed="each image once",
         )
-    known = pl.DataFrame({"image_id": ids}).join(frame, on="image_id", how="left", maintain_order="left")
+    known = pl.DataFrame({"image_id": ids}).join(
+        frame, on="image_id", how="left", maintain_order="left"
+    )
     groups: dict[str, tuple[NDArray[np.intp], Sequence[str]]] = {}
     for column in by:
         check_one_of("attribute", column, [c for c in attributes.columns if c != "image_id"])
@@ -251,12 +307,19 @@ def _groups(
                 remedy="make a column of fewer values, such as intervals",
             )  # fmt: skip
         place = pl.DataFrame({column: levels, "code": np.arange(len(levels))})
-        codes = known.select(column).join(place, on=column, how="left", nulls_equal=True, maintain_order="left")["code"]
-        groups[column] = codes.to_numpy().astype(np.intp), [f"{column}={level}" for level in levels.to_list()]
+        codes = known.select(column).join(
+            place, on=column, how="left", nulls_equal=True, maintain_order="left"
+        )["code"]
+        groups[column] = (
+            codes.to_numpy().astype(np.intp),
+            [f"{column}={level}" for level in levels.to_list()],
+        )
     return groups
 
 
-def _notes(suite: Suite, runs: Sequence[Predictions], wanted: Sequence[str], asked: Sequence[str] | None) -> list[str]:
+def _notes(
+    suite: Suite, runs: Sequence[Predictions], wanted: Sequence[str], asked: Sequence[str] | None
+) -> list[str]:
     notes = []
     if suite.header.hard_only:
         notes.append(

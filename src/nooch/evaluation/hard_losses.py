@@ -31,7 +31,9 @@ class LossSweep:
         return f"LossSweep({self.grid.height} points, {self.tau.height} of tau)"
 
 
-def hard_sums(support: Floats, labels: NDArray[np.bool_], losses: Floats, thresholds: Floats) -> Floats:
+def hard_sums(
+    support: Floats, labels: NDArray[np.bool_], losses: Floats, thresholds: Floats
+) -> Floats:
     """For each threshold the number of hard positives and negatives and the sums of their losses.
 
     Args:

@@ -16,7 +16,16 @@ from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, differences_table, scores_table
 from nooch.evaluation.subsets import Subset, divide
 from nooch.evaluation.task_averages import averaged_tasks, left_out
-from nooch.evaluation.task_scores import AVERAGE, Averages, Block, Floats, Part, Place, block_of, with_replicates
+from nooch.evaluation.task_scores import (
+    AVERAGE,
+    Averages,
+    Block,
+    Floats,
+    Part,
+    Place,
+    block_of,
+    with_replicates,
+)
 from nooch.metrics import METRICS, Graded
 from nooch.shared_types import Progress, no_progress
 
@@ -65,12 +74,18 @@ def paired(
     """
     _check(methods, baselines, metrics, bootstrap)
     known = {task for runs in methods.values() for task in runs[0].tasks}
-    keys = [key for key in suite.keys if key[0] == criterion and key[1] in known and key[2] == split]
+    keys = [
+        key for key in suite.keys if key[0] == criterion and key[1] in known and key[2] == split
+    ]
     ids = union_of(suite.set(*key) for key in keys)
-    aligned = {m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()}
+    aligned = {
+        m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
+    }
     draws = Draws(len(ids), bootstrap, seed)
     blocks: list[Block] = []
-    over = {} if strict else averaged_tasks(suite, keys, [runs[0].tasks for runs in methods.values()])
+    over = (
+        {} if strict else averaged_tasks(suite, keys, [runs[0].tasks for runs in methods.values()])
+    )
     averages = Averages(over, strict)
     for done, key in enumerate(keys, 1):
         part = _part(suite, key, ids)
@@ -82,14 +97,25 @@ def paired(
             averages.add(method, widened, values)
             blocks.append(block_of(method, place, metrics, values))
         for method, baseline in _pairs(rows, baselines):
-            blocks.append(block_of(method, place, metrics, rows[method] - rows[baseline], baseline=baseline))
+            blocks.append(
+                block_of(method, place, metrics, rows[method] - rows[baseline], baseline=baseline)
+            )
         progress("comparing methods, tasks", done, len(keys))
     pairs = set(_pairs(methods, baselines))
     for number, baseline in enumerate(baselines):
         found = averages.blocks(metrics, baseline)
-        blocks += [b for b in found if (number == 0 if b.baseline is None else (b.run, b.baseline) in pairs)]
+        blocks += [
+            b
+            for b in found
+            if (number == 0 if b.baseline is None else (b.run, b.baseline) in pairs)
+        ]
     about: dict[str, tuple[str | None, int | None]] = {method: (method, None) for method in methods}
-    settings = {"bootstrap": bootstrap, "seed": seed, "baselines": list(baselines), "criterion": criterion}
+    settings = {
+        "bootstrap": bootstrap,
+        "seed": seed,
+        "baselines": list(baselines),
+        "criterion": criterion,
+    }
     return Scores(
         _plain(scores_table(blocks, metrics, about, bootstrap)),
         _plain(differences_table(blocks, metrics, bootstrap)),
@@ -99,7 +125,10 @@ def paired(
 
 
 def _check(
-    methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str], metrics: Sequence[str], bootstrap: int
+    methods: Mapping[str, Sequence[Predictions]],
+    baselines: Sequence[str],
+    metrics: Sequence[str],
+    bootstrap: int,
 ) -> None:
     if bootstrap < 1:
         raise ParameterError(f"{bootstrap} resamples", where="bootstrap", allowed="1 and more")
@@ -111,7 +140,9 @@ def _check(
         check_one_of("metric", name, METRICS)
     for method, runs in methods.items():
         if len({frozenset(run.tasks) for run in runs}) != 1:
-            raise InputError("its seeds have different tasks", where=f"method {method}", allowed="the same tasks")
+            raise InputError(
+                "its seeds have different tasks", where=f"method {method}", allowed="the same tasks"
+            )
 
 
 def _pairs(methods: Mapping[str, object], baselines: Sequence[str]) -> list[tuple[str, str]]:
@@ -127,11 +158,15 @@ def _part(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Part:
     return Part(challenge, rows, Place(*key, subsets, *parts.sizes), parts)
 
 
-def _mean(part: Part, runs: Sequence[tuple[Aligned, str]], metrics: Sequence[str], draws: Draws) -> Floats:
+def _mean(
+    part: Part, runs: Sequence[tuple[Aligned, str]], metrics: Sequence[str], draws: Draws
+) -> Floats:
     """Mean over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates; the last subset is worst_hard."""
     challenge = part.challenge
     graded = {
-        str(n): Graded(challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics)
+        str(n): Graded(
+            challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics
+        )
         for n, (run, scale) in enumerate(runs)
     }
     names = [subset.name for subset in part.place.subsets]
@@ -150,7 +185,14 @@ def _mean(part: Part, runs: Sequence[tuple[Aligned, str]], metrics: Sequence[str
 def _with_worst(place: Place) -> Place:
     at = [subset.name for subset in place.subsets].index("hard")
     n, n_positive = (np.append(sizes, sizes[at]) for sizes in (place.n, place.n_positive))
-    return Place(place.criterion, place.task, place.split, [*place.subsets, Subset(WORST_HARD)], n, n_positive)
+    return Place(
+        place.criterion,
+        place.task,
+        place.split,
+        [*place.subsets, Subset(WORST_HARD)],
+        n,
+        n_positive,
+    )
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:
@@ -158,7 +200,10 @@ def _plain(table: pl.DataFrame) -> pl.DataFrame:
     wanted = (pl.col("subset") != WORST_HARD) | pl.col("metric").is_in(_WORST)
     value = "difference" if "difference" in table.columns else "value"
     unknown = (
-        (pl.col("task") != AVERAGE) & (pl.col("subset") == WORST_HARD) & pl.col(value).is_null() & (pl.col("n") > 0)
+        (pl.col("task") != AVERAGE)
+        & (pl.col("subset") == WORST_HARD)
+        & pl.col(value).is_null()
+        & (pl.col("n") > 0)
     )
     return table.filter(wanted).with_columns(
         reason=pl.when(unknown).then(pl.lit("no image on one side")).otherwise("reason")

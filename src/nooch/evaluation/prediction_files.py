@@ -18,7 +18,9 @@ __all__ = ["as_runs", "read_predictions"]
 
 _KEYS = ("run", "method", "seed")
 _RESERVED = {"image_id", "task", "label", *_KEYS, *SCALES}
-_ARRAYS = "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,)"
+_ARRAYS = (
+    "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,)"
+)
 _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
 
@@ -56,7 +58,13 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
         found = read_predictions(part, name or (str(part) if whole else None), tasks, scale)
         runs += found if name is None else _renamed(found, name)
-    twice = pl.Series([run.run for run in runs]).value_counts().filter(pl.col("count") > 1).sort("")[""].to_list()
+    twice = (
+        pl.Series([run.run for run in runs])
+        .value_counts()
+        .filter(pl.col("count") > 1)
+        .sort("")[""]
+        .to_list()
+    )
     if twice:
         raise InputError(
             f"runs occur more than once: {some_of(twice)}",
@@ -78,7 +86,10 @@ def _is_one(source: Source) -> bool:
 def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
     if len(runs) == 1:
         return [replace(runs[0], run=name)]
-    return [run if run.run.startswith(f"{name}/") else replace(run, run=f"{name}/{run.run}") for run in runs]
+    return [
+        run if run.run.startswith(f"{name}/") else replace(run, run=f"{name}/{run.run}")
+        for run in runs
+    ]
 
 
 def read_predictions(
@@ -115,7 +126,8 @@ def _polars(frame: Any) -> pl.DataFrame:
         return pl.DataFrame(frame)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(
-            f"a {type(frame).__name__} cannot be read: {str(error).splitlines()[0]}", allowed=f"{_LONG}; or {_WIDE}"
+            f"a {type(frame).__name__} cannot be read: {str(error).splitlines()[0]}",
+            allowed=f"{_LONG}; or {_WIDE}",
         ) from error
 
 
@@ -123,18 +135,26 @@ def _from_frame(
     frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str | None, where: str
 ) -> list[Predictions]:
     if "image_id" not in frame.columns:
-        raise InputError(f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}")
+        raise InputError(
+            f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}"
+        )
     given = [column for column in SCALES if column in frame.columns]
     if len(given) == 2:
-        raise InputError("has both a column logit and a column probability", where=where, allowed="one of them")
+        raise InputError(
+            "has both a column logit and a column probability", where=where, allowed="one of them"
+        )
     if not frame.height:
         raise InputError(
-            "holds no row", where=where, allowed="a prediction for every image of the split that is scored"
+            "holds no row",
+            where=where,
+            allowed="a prediction for every image of the split that is scored",
         )
     if given:
         return _from_long(frame, name, tasks, given[0], where)
     if "task" in frame.columns:
-        raise InputError("has a column task, but neither logit nor probability", where=where, allowed=_LONG)
+        raise InputError(
+            "has a column task, but neither logit nor probability", where=where, allowed=_LONG
+        )
     return _from_wide(frame, name, scale, where)
 
 
@@ -142,7 +162,9 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
     # pandas writes its index as a column without a name
     columns = [c for c in frame.columns if c.strip() and c not in _RESERVED]
     if not columns:
-        raise InputError(f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}")
+        raise InputError(
+            f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}"
+        )
     if scale is None:
         raise InputError(
             "a wide table does not say whether its values are logits or probabilities",
@@ -152,19 +174,28 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
     wrong = [c for c in columns if not frame[c].dtype.is_numeric()]
     if wrong:
         raise InputError(
-            f"columns are no numbers: {some_of(f'{c} ({frame[c].dtype})' for c in wrong)}", where=where, allowed=_WIDE
+            f"columns are no numbers: {some_of(f'{c} ({frame[c].dtype})' for c in wrong)}",
+            where=where,
+            allowed=_WIDE,
         )
     long = frame.unpivot(
-        columns, index=[c for c in frame.columns if c in _RESERVED], variable_name="task", value_name=scale
+        columns,
+        index=[c for c in frame.columns if c in _RESERVED],
+        variable_name="task",
+        value_name=scale,
     )
     return _from_long(long, name, columns, scale, where)
 
 
-def _from_long(frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str, where: str) -> list[Predictions]:
+def _from_long(
+    frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str, where: str
+) -> list[Predictions]:
     if "task" not in frame.columns:
         if len(tasks) != 1:
             raise InputError(
-                "has no column task", where=where, allowed=f"{_LONG} (task may be left out where there is only one)"
+                "has no column task",
+                where=where,
+                allowed=f"{_LONG} (task may be left out where there is only one)",
             )
         frame = frame.with_columns(task=pl.lit(tasks[0]))
     frame = _checked(frame, scale, where)
@@ -205,31 +236,51 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
     if not frame[scale].dtype.is_numeric():
         given = frame[scale].drop_nulls()
         as_numbers = given.cast(pl.Float64, strict=False) if given.dtype == pl.String else None
-        strange = given if as_numbers is None else given.filter(~as_numbers.is_finite().fill_null(value=False))
+        strange = (
+            given
+            if as_numbers is None
+            else given.filter(~as_numbers.is_finite().fill_null(value=False))
+        )
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
-        raise InputError(f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers")
+        raise InputError(
+            f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers"
+        )
     try:
         # floats are what becomes of integers beside empty cells
         frame = frame.with_columns(id_column(frame["image_id"], where)).select(
-            pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c) for c in frame.columns if c in _RESERVED
+            pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c)
+            for c in frame.columns
+            if c in _RESERVED
         )
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"columns are of the wrong kind: {str(error).splitlines()[0]}", where=where, allowed=_LONG
+            f"columns are of the wrong kind: {str(error).splitlines()[0]}",
+            where=where,
+            allowed=_LONG,
         ) from error
     for column in ("image_id", "task", scale):
         missing = frame.filter(pl.col(column).is_null())
         if missing.height:
-            such = f", such as image {missing['image_id'][0]}, task {missing['task'][0]}" if column == scale else ""
+            such = (
+                f", such as image {missing['image_id'][0]}, task {missing['task'][0]}"
+                if column == scale
+                else ""
+            )
             raise InputError(
-                f"{missing.height} {column}s are missing{such}", where=where, allowed="a value in every row"
+                f"{missing.height} {column}s are missing{such}",
+                where=where,
+                allowed="a value in every row",
             )
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)
         if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
-            raise InputError("column label holds more than 0 and 1", where=where, allowed="0 and 1 in every row")
+            raise InputError(
+                "column label holds more than 0 and 1", where=where, allowed="0 and 1 in every row"
+            )
         frame = frame.with_columns(label=label.cast(pl.Int8))
-    return frame.with_columns(task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()}))
+    return frame.with_columns(
+        task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()})
+    )
 
 
 def _one_run(
@@ -238,10 +289,16 @@ def _one_run(
     """Rows of one run as a matrix: every (image, task) at most once."""
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique(maintain_order=True)
     rows = frame.select("image_id").join(
-        pl.DataFrame({"image_id": ids, "n": np.arange(len(ids))}), on="image_id", how="left", maintain_order="left"
+        pl.DataFrame({"image_id": ids, "n": np.arange(len(ids))}),
+        on="image_id",
+        how="left",
+        maintain_order="left",
     )["n"]
     columns = frame.select("task").join(
-        pl.DataFrame({"task": tasks, "n": np.arange(len(tasks))}), on="task", how="left", maintain_order="left"
+        pl.DataFrame({"task": tasks, "n": np.arange(len(tasks))}),
+        on="task",
+        how="left",
+        maintain_order="left",
     )["n"]
     place = columns.to_numpy() * len(ids) + rows.to_numpy()
     if len(np.unique(place)) != len(place):
@@ -274,7 +331,9 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     given = {"logits": "logit", "probabilities": "probability"}
     found = [key for key in given if key in arrays]
     if len(found) != 1 or not {"image_ids", "tasks"} <= set(arrays):
-        raise InputError(f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS)
+        raise InputError(
+            f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS
+        )
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(arrays["tasks"])]
     values, scale = arrays[found[0]], given[found[0]]
@@ -284,5 +343,11 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     runs = [str(run) for run in np.atleast_1d(given_runs)]
     values = values[None] if values.ndim == 2 and len(runs) == 1 else values
     if values.ndim != 3 or len(runs) != len(values):
-        raise InputError(f"has {len(runs)} runs and {found[0]} of shape {values.shape}", where=path, allowed=_ARRAYS)
-    return [Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)]
+        raise InputError(
+            f"has {len(runs)} runs and {found[0]} of shape {values.shape}",
+            where=path,
+            allowed=_ARRAYS,
+        )
+    return [
+        Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)
+    ]

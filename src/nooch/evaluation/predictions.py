@@ -83,15 +83,26 @@ class Predictions:
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
-            raise InputError(f"scale {self.scale!r} is not known", where=f"run {self.run}", allowed=", ".join(SCALES))
-        for what, column in (("image ids", self.image_ids), ("tasks", pl.Series(self.tasks, dtype=pl.String))):
+            raise InputError(
+                f"scale {self.scale!r} is not known",
+                where=f"run {self.run}",
+                allowed=", ".join(SCALES),
+            )
+        for what, column in (
+            ("image ids", self.image_ids),
+            ("tasks", pl.Series(self.tasks, dtype=pl.String)),
+        ):
             if column.n_unique() != len(column):
                 twice = column.filter(column.is_duplicated()).unique().sort()
                 raise InputError(
-                    f"{what} occur more than once: {some_of(twice)}", where=f"run {self.run}", allowed="each once"
+                    f"{what} occur more than once: {some_of(twice)}",
+                    where=f"run {self.run}",
+                    allowed="each once",
                 )
             if not len(column):
-                raise InputError(f"there are no {what}", where=f"run {self.run}", allowed="at least one")
+                raise InputError(
+                    f"there are no {what}", where=f"run {self.run}", allowed="at least one"
+                )
 
     def __repr__(self) -> str:
         return f"Predictions({self.run}: {len(self.image_ids)} images, {len(self.tasks)} tasks, {self.scale}s)"

@@ -80,7 +80,9 @@ def parse_condition(text: str) -> Condition:
     try:
         bound = float(number)
     except ValueError as error:
-        raise ParameterError(f"{number!r} is no number", where=f"`fail_if` {text}", allowed=_ALLOWED) from error
+        raise ParameterError(
+            f"{number!r} is no number", where=f"`fail_if` {text}", allowed=_ALLOWED
+        ) from error
     if len(names) > 2 or bound != bound:  # noqa: PLR0124 - NaN alone differs from itself
         raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
     criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
@@ -101,7 +103,9 @@ def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list
     Raises:
         ParameterError: a criterion, task or subset that the suite or the scores do not have, or a task without a set.
     """
-    return [verdict for condition in conditions for verdict in _judge(scores.table, condition, suite)]
+    return [
+        verdict for condition in conditions for verdict in _judge(scores.table, condition, suite)
+    ]
 
 
 def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verdict]:
@@ -110,7 +114,9 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
     check_one_of("subset", c.subset, plain["subset"].unique().to_list(), owner="the scores")
     check_one_of("metric", c.metric, plain["metric"].unique().to_list(), owner="the scores")
     check_names(condition, suite)
-    criteria = [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
+    criteria = (
+        [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
+    )
     known = plain["task"].unique(maintain_order=True).to_list()
     tasks = [c.task] if c.task else [task for task in known if task != AVERAGE]
     rows = {
@@ -123,11 +129,15 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
         for criterion in criteria
         for task in tasks
         for split in plain["split"].unique(maintain_order=True)
-        if _has_set(suite, criterion, task, split, named=c.task is not None and c.criterion is not None)
+        if _has_set(
+            suite, criterion, task, split, named=c.task is not None and c.criterion is not None
+        )
     ]
     if not places:
         raise ParameterError(
-            "concerns no value", where=f"`fail_if` {c.text}", allowed="criteria and tasks that have a set"
+            "concerns no value",
+            where=f"`fail_if` {c.text}",
+            allowed="criteria and tasks that have a set",
         )
     return [_verdict(condition, place, rows.get(place)) for place in places]
 
@@ -141,12 +151,18 @@ def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool
     return (criterion, task, split) in suite.keys
 
 
-def _verdict(condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None) -> Verdict:
+def _verdict(
+    condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None
+) -> Verdict:
     value = None if row is None else row["value"]
     if not isinstance(value, float):
-        missing = "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+        missing = (
+            "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+        )
         why = missing if row is None else row["reason"]
-        return Verdict(condition, *place, None, fired=True, reason=f"{condition.metric} is undefined: {why}")
+        return Verdict(
+            condition, *place, None, fired=True, reason=f"{condition.metric} is undefined: {why}"
+        )
     fired = _SIGNS[condition.sign](value, condition.bound)
     text = f"{condition.metric} on {condition.subset} is {value:.6g}"
     return Verdict(

@@ -7,7 +7,14 @@ import polars as pl
 from nooch.evaluation.task_averages import comparable
 from nooch.evaluation.task_scores import AVERAGE
 
-__all__ = ["LARGER_IS_BETTER", "WORST_HARD", "over_seeds", "over_tasks", "with_best", "with_worst_hard"]
+__all__ = [
+    "LARGER_IS_BETTER",
+    "WORST_HARD",
+    "over_seeds",
+    "over_tasks",
+    "with_best",
+    "with_worst_hard",
+]
 
 WORST_HARD = "worst_hard"
 """The subset that stands for the worse of hard positives and hard negatives: Table 5's worst group."""
@@ -30,11 +37,18 @@ def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
         The rows, and for each run the larger of the values on hard positives and hard negatives; null where one of them is.
     """
     sides = values.filter(
-        pl.col("metric").is_in(["error", "nll"]) & pl.col("subset").is_in(["hard_positive", "hard_negative"])
+        pl.col("metric").is_in(["error", "nll"])
+        & pl.col("subset").is_in(["hard_positive", "hard_negative"])
     )
-    keys = [name for name in values.columns if name not in {"subset", "value", "n", "n_positive", "reason"}]
+    keys = [
+        name
+        for name in values.columns
+        if name not in {"subset", "value", "n", "n_positive", "reason"}
+    ]
     worst = sides.group_by(keys, maintain_order=True).agg(
-        pl.when((pl.col("value").null_count() == 0) & (pl.len() == 2)).then(pl.col("value").max()).alias("value"),
+        pl.when((pl.col("value").null_count() == 0) & (pl.len() == 2))
+        .then(pl.col("value").max())
+        .alias("value"),
         pl.col("n", "n_positive").sum(),
         pl.col("reason").filter(pl.col("value").is_null()).first(),
     )
@@ -81,7 +95,9 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     methods = cells.select("criterion", "method").unique(maintain_order=True)
     places = cells.select([*_BLOCK, "task"]).unique(maintain_order=True)
     places = (
-        places if strict else places.join(_averaged(cells), on=[*_BLOCK, "task"], how="semi", maintain_order="left")
+        places
+        if strict
+        else places.join(_averaged(cells), on=[*_BLOCK, "task"], how="semi", maintain_order="left")
     )
     full = places.join(methods, on="criterion", maintain_order="left")
     rows = full.join(cells, on=[*_BLOCK, "task", "method"], how="left", maintain_order="left")
@@ -106,7 +122,9 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
     """``criterion, metric, subset, task`` that averages are over; of a metric and subset without any value, all tasks."""
     known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
-    for (criterion,), part in cells.partition_by(["criterion"], as_dict=True, maintain_order=True).items():
+    for (criterion,), part in cells.partition_by(
+        ["criterion"], as_dict=True, maintain_order=True
+    ).items():
         own = known.filter(criterion=criterion)
         defined = {
             t: set(own.filter(task=t).select("metric", "subset").rows())

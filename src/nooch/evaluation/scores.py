@@ -74,13 +74,20 @@ class Scores:
             where.setdefault(column, None)
         for column, wanted in where.items():
             check_one_of("column", column, self.table.columns)
-            rows = rows.filter(pl.col(column).is_null() if wanted is None else pl.col(column) == wanted)
+            rows = rows.filter(
+                pl.col(column).is_null() if wanted is None else pl.col(column) == wanted
+            )
         if rows.height != 1:
-            left = {c: rows[c].unique(maintain_order=True).to_list() for c in ("run", "criterion", "task", "split")}
+            left = {
+                c: rows[c].unique(maintain_order=True).to_list()
+                for c in ("run", "criterion", "task", "split")
+            }
             several = {c: v for c, v in left.items() if len(v) > 1}
             raise ParameterError(
                 f"{rows.height} values of {metric} on {subset} fit {where}",
-                allowed=f"more of run, criterion, task, split: {several}" if several else "what the table holds",
+                allowed=f"more of run, criterion, task, split: {several}"
+                if several
+                else "what the table holds",
             )
         found: float | None = rows["value"][0]
         return found
@@ -96,7 +103,9 @@ class Scores:
             ParameterError: an unknown metric, or scores that were made without groups.
         """
         check_one_of("metric", metric, METRICS)
-        rows = self.table.filter(metric=metric, subset=subset, **where).filter(pl.col("cue").is_null())
+        rows = self.table.filter(metric=metric, subset=subset, **where).filter(
+            pl.col("cue").is_null()
+        )
         keys = ["run", "criterion", "task", "split"]
         grouped = rows.filter(pl.col("group").is_not_null())
         if not grouped.height:
@@ -119,7 +128,10 @@ class Scores:
 
 
 def scores_table(
-    blocks: Sequence[Block], metrics: Sequence[str], about: Mapping[str, tuple[str | None, int | None]], resamples: int
+    blocks: Sequence[Block],
+    metrics: Sequence[str],
+    about: Mapping[str, tuple[str | None, int | None]],
+    resamples: int,
 ) -> pl.DataFrame:
     """Blocks without a baseline as the table of ``Scores``; ``about`` maps run -> (method, seed)."""
     frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
@@ -133,15 +145,21 @@ def scores_table(
     )
 
 
-def differences_table(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
+def differences_table(
+    blocks: Sequence[Block], metrics: Sequence[str], resamples: int
+) -> pl.DataFrame:
     """Blocks with a baseline as the table of differences of ``Scores``."""
-    return _frame([b for b in blocks if b.baseline is not None], metrics, resamples).rename({"value": "difference"})
+    return _frame([b for b in blocks if b.baseline is not None], metrics, resamples).rename(
+        {"value": "difference"}
+    )
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
     """A table of scores on a suite of hard images alone: what needs the other images is null, and the reason says so."""
     # ece_paper weighs a subset by its share of all images
-    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (pl.col("metric") != "ece_paper")
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
+        pl.col("metric") != "ece_paper"
+    )
     values = ["value" if "value" in table.columns else "difference", "low", "high"]
     reason = pl.lit("the suite holds hard images alone: which images are easy is not known")
     return table.with_columns(
@@ -154,7 +172,9 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     width = len(metrics)
 
     def names(of: Any, kind: Any = pl.String) -> pl.Series:
-        return pl.Series([of(b, s) for b in blocks for s in b.place.subsets for _ in metrics], dtype=kind)
+        return pl.Series(
+            [of(b, s) for b in blocks for s in b.place.subsets for _ in metrics], dtype=kind
+        )
 
     def sizes(of: Any) -> Any:
         return np.concatenate([np.repeat(of(b), width) for b in blocks]) if blocks else []
@@ -175,15 +195,21 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
             "subset": names(lambda _, s: s.name),
             "cue": names(lambda _, s: s.cue),
             "group": names(lambda _, s: s.group),
-            "metric": pl.Series(list(metrics) * (sum(len(b.place.subsets) for b in blocks)), dtype=pl.String),
+            "metric": pl.Series(
+                list(metrics) * (sum(len(b.place.subsets) for b in blocks)), dtype=pl.String
+            ),
             "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
             "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
             "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
-            "interval": pl.Series([INTERVALS[k] for k in numbers(lambda b: b.kinds)], dtype=pl.String),
+            "interval": pl.Series(
+                [INTERVALS[k] for k in numbers(lambda b: b.kinds)], dtype=pl.String
+            ),
             "n": pl.Series(sizes(lambda b: b.place.n), dtype=pl.Int64),
             "n_positive": pl.Series(sizes(lambda b: b.place.n_positive), dtype=pl.Int64),
             "n_tasks": pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
-            "averaged_tasks": pl.Series([", ".join(t) if t else None for t in over], dtype=pl.String),
+            "averaged_tasks": pl.Series(
+                [", ".join(t) if t else None for t in over], dtype=pl.String
+            ),
             "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
             "tasks": names(lambda b, _: b.place.tasks, pl.Int64),
         }
@@ -201,16 +227,25 @@ def _reason(resamples: int) -> pl.Expr:
         pl.when(average & (pl.col("n_tasks") == 0))
         .then(pl.lit("undefined for every task"))
         .when(average & (pl.col("n_tasks") < pl.col("tasks")) & pl.col("value").is_null())
-        .then(pl.format("defined for {} of {} tasks alone: {}", "n_tasks", "tasks", "averaged_tasks"))
+        .then(
+            pl.format("defined for {} of {} tasks alone: {}", "n_tasks", "tasks", "averaged_tasks")
+        )
         .when(average & (pl.col("n_tasks") < pl.col("tasks")))
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
         .when(unbounded & (2 * pl.col("defined") < resamples))
-        .then(pl.lit(f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"))
+        .then(
+            pl.lit(
+                f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"
+            )
+        )
         .when(unbounded)
         .then(pl.lit(f"no interval: {resamples} resamples all give this value"))
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
         .then(
-            pl.format(f"interval from {{}} of {resamples} resamples; the others hold one class or no image", "defined")
+            pl.format(
+                f"interval from {{}} of {resamples} resamples; the others hold one class or no image",
+                "defined",
+            )
         )
         .when(pl.col("value").is_not_null())
         .then(None)

@@ -87,7 +87,9 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
     shares: dict[str, float] = {}
     for part in rest.split(","):
         cell, _, number = (piece.strip() for piece in part.partition("="))
-        if check_one_of("cell", cell, CELLS) in shares or not re.fullmatch(r"[0-9]*\.?[0-9]+([eE]-?[0-9]+)?", number):
+        if check_one_of("cell", cell, CELLS) in shares or not re.fullmatch(
+            r"[0-9]*\.?[0-9]+([eE]-?[0-9]+)?", number
+        ):
             raise ParameterError(
                 f"{part!r} is no share",
                 where=f"distribution {name}",
@@ -145,11 +147,17 @@ def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp
     return np.asarray(np.where(hard, 0, 2) + ~labels, dtype=np.intp)
 
 
-def _atoms(cell: NDArray[np.intp], parts: Sequence[NDArray[np.generic]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _atoms(
+    cell: NDArray[np.intp], parts: Sequence[NDArray[np.generic]]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """An image of each atom, and the atom of each image."""
     number = cell
     for part in parts:
-        small = part.dtype.kind in "iu" and part.dtype.itemsize * len(part) > 0 and int(part.max()) < len(part)
+        small = (
+            part.dtype.kind in "iu"
+            and part.dtype.itemsize * len(part) > 0
+            and int(part.max()) < len(part)
+        )
         codes = part.astype(np.intp) if small else np.unique(part, return_inverse=True)[1]
         # numbered anew each time, so that products of many attributes do not overflow
         number = _renumber(number * (int(codes.max(initial=0)) + 1) + codes)[1]

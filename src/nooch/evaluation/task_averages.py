@@ -45,12 +45,16 @@ def averaged_tasks(
     found = {}
     for criterion in dict.fromkeys(key[0] for key in keys):
         cells = {key[1]: _cells(suite, key) for key in keys if key[0] == criterion}
-        common = {task: has for task, has in cells.items() if all(task in tasks for tasks in predicted)}
+        common = {
+            task: has for task, has in cells.items() if all(task in tasks for tasks in predicted)
+        }
         found[criterion] = comparable(common if len(common) > 1 else cells)
     return found
 
 
-def left_out(suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]) -> list[str]:
+def left_out(
+    suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]
+) -> list[str]:
     """A note for each criterion whose averages leave out tasks: which tasks they are over, and why not the others."""
     notes = []
     for criterion, kept in over.items():

@@ -22,7 +22,9 @@ PARTS = ("all", "positive", "negative", "hard", "hard_positive", "hard_negative"
 """Columns of mean losses."""
 
 
-def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = LOSS_SPLIT) -> pl.DataFrame:
+def class_losses(
+    suite: Suite, runs: Sequence[Predictions], *, split: str = LOSS_SPLIT
+) -> pl.DataFrame:
     """Mean losses by criterion and task, over several runs (seeds) their mean.
 
     Args:
@@ -48,7 +50,8 @@ def class_losses(suite: Suite, runs: Sequence[Predictions], *, split: str = LOSS
             rows.append(_row(suite.set(criterion, task, split), asked))
     if not rows:
         raise InputError(
-            f"no task has both predictions and a set of split {split}", allowed=", ".join(sorted(suite.tasks))
+            f"no task has both predictions and a set of split {split}",
+            allowed=", ".join(sorted(suite.tasks)),
         )
     return pl.DataFrame(rows)
 
@@ -64,9 +67,12 @@ def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]
         "hard_negative": hard["hard_negative"],
     }
     values = np.mean([_losses(run, challenge) for run in runs], axis=0)
-    means = {part: float(values[mask].mean()) if mask.any() else None for part, mask in inside.items()}
+    means = {
+        part: float(values[mask].mean()) if mask.any() else None for part, mask in inside.items()
+    }
     counts = {
-        f"{part}s": int(inside[part].sum()) for part in ("positive", "negative", "hard_positive", "hard_negative")
+        f"{part}s": int(inside[part].sum())
+        for part in ("positive", "negative", "hard_positive", "hard_negative")
     }
     return {
         "criterion": challenge.criterion,

@@ -14,7 +14,16 @@ from nooch.evaluation.bootstrap import Draws, intervals, wilson
 from nooch.evaluation.subsets import SCORED, Subset
 from nooch.metrics import Graded, Parts
 
-__all__ = ["AVERAGE", "Averages", "Block", "Part", "Place", "block_of", "score_task", "with_replicates"]
+__all__ = [
+    "AVERAGE",
+    "Averages",
+    "Block",
+    "Part",
+    "Place",
+    "block_of",
+    "score_task",
+    "with_replicates",
+]
 
 AVERAGE = "average"
 """The task that stands for the unweighted mean over tasks."""
@@ -134,7 +143,11 @@ class Averages:
                 place, over = self._place((run, criterion)), self._over((run, criterion))
                 blocks.append(block_of(run, place, metrics, rows[run], over=over))
             for run, _ in keys:
-                if run != baseline and baseline in rows and self._same_tasks((run, criterion), (baseline, criterion)):
+                if (
+                    run != baseline
+                    and baseline in rows
+                    and self._same_tasks((run, criterion), (baseline, criterion))
+                ):
                     place, over = self._place((run, criterion)), self._over((run, criterion))
                     gap = rows[run] - rows[baseline]
                     blocks.append(block_of(run, place, metrics, gap, baseline=baseline, over=over))
@@ -154,7 +167,9 @@ class Averages:
         # most values share few lists
         seen: dict[bytes, tuple[str, ...]] = {}
         return [
-            seen.setdefault(mask.tobytes(), tuple(t for t, known in zip(tasks, mask, strict=True) if known))
+            seen.setdefault(
+                mask.tobytes(), tuple(t for t, known in zip(tasks, mask, strict=True) if known)
+            )
             for mask in masks
         ]
 
@@ -164,7 +179,8 @@ class Averages:
     def _place(self, key: tuple[str, str]) -> Place:
         places = self.places[key]
         n, n_positive = (
-            np.sum([getattr(place, size)[place.common] for place in places], axis=0) for size in ("n", "n_positive")
+            np.sum([getattr(place, size)[place.common] for place in places], axis=0)
+            for size in ("n", "n_positive")
         )
         subsets = [places[0].subsets[row] for row in places[0].common]
         return Place(key[1], AVERAGE, places[0].split, subsets, n, n_positive, len(places))
@@ -198,7 +214,12 @@ def score_task(
         if before is None or not challenge.image_ids.equals(before.image_ids):
             # criteria with a verdict on the same images share one ranking
             graded = {
-                name: Graded(challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics)
+                name: Graded(
+                    challenge.labels,
+                    run.values(challenge.task, part.rows, challenge),
+                    scale,
+                    metrics,
+                )
                 for name, (run, scale) in runs.items()
             }
         before = challenge
@@ -207,17 +228,25 @@ def score_task(
             found.append((name, part, values))
             blocks.append(block_of(name, place, metrics, values))
         if baseline in rows:
-            gaps = {name: values - rows[baseline] for name, values in rows.items() if name != baseline}
-            blocks += [block_of(name, place, metrics, gap, baseline=baseline) for name, gap in gaps.items()]
+            gaps = {
+                name: values - rows[baseline] for name, values in rows.items() if name != baseline
+            }
+            blocks += [
+                block_of(name, place, metrics, gap, baseline=baseline) for name, gap in gaps.items()
+            ]
     return blocks, found
 
 
-def with_replicates(graded: Mapping[str, Graded], part: Part, draws: Draws | None) -> dict[str, Floats]:
+def with_replicates(
+    graded: Mapping[str, Graded], part: Part, draws: Draws | None
+) -> dict[str, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
     points = {name: one.scores(part.parts)[..., None] for name, one in graded.items()}
     if draws is None:
         return points
-    rows = {name: np.empty((*values.shape[:2], 1 + draws.resamples)) for name, values in points.items()}
+    rows = {
+        name: np.empty((*values.shape[:2], 1 + draws.resamples)) for name, values in points.items()
+    }
     for name, values in points.items():
         rows[name][..., :1] = values
     for block, weights in draws.weights(part.rows):
@@ -245,13 +274,20 @@ def block_of(
     defined = np.zeros(point.shape, dtype=np.int64)
     if replicates.shape[-1]:
         low, high, defined = intervals(replicates)
-        unusable = np.isnan(point) if baseline is not None else np.isnan(point) | (high - low <= _ROUNDING)
+        unusable = (
+            np.isnan(point) if baseline is not None else np.isnan(point) | (high - low <= _ROUNDING)
+        )
         low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
     kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
     if baseline is None and over is None:
-        share = np.array([[m == "error" and s.name in SCORED for m in metrics] for s in place.subsets], dtype=bool)
+        share = np.array(
+            [[m == "error" and s.name in SCORED for m in metrics] for s in place.subsets],
+            dtype=bool,
+        )
         share &= np.isnan(low) & ~np.isnan(point)
         bounds = wilson(point, place.n[:, None])
-        low, high = (np.where(share, bound, known) for bound, known in zip(bounds, (low, high), strict=True))
+        low, high = (
+            np.where(share, bound, known) for bound, known in zip(bounds, (low, high), strict=True)
+        )
         kinds[share] = 2
     return Block(run, place, point, low, high, defined, kinds, over, baseline)

@@ -56,7 +56,9 @@ def cue_masks(
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         raise InputError(
-            "image ids are text, and COCO's are integers", where="annotations", remedy="leave `annotations` out"
+            "image ids are text, and COCO's are integers",
+            where="annotations",
+            remedy="leave `annotations` out",
         )
     source = read_annotations(
         [Path(p) for p in annotations], set(ids.values()), list(data.provenance.get("sources", []))
@@ -64,7 +66,10 @@ def cue_masks(
     categories = {number: class_name(name) for number, name in source.names.items()}
     cues = list(
         dict.fromkeys(
-            cue for record in suite.header.criteria.values() for listed in record.cues.values() for cue, _ in listed
+            cue
+            for record in suite.header.criteria.values()
+            for listed in record.cues.values()
+            for cue, _ in listed
         )
     )
     order = {cue: place for place, cue in enumerate(cues)}
@@ -124,4 +129,6 @@ def _corners(x: float, y: float, w: float, h: float) -> list[float]:
 def outlined(inside: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """A mask, and its part without the outline; bool (height, width)."""
     padded = np.pad(inside, 1)
-    return inside, inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+    return inside, inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[
+        1:-1, 2:
+    ]

@@ -64,7 +64,9 @@ def chosen_examples(
             groups += _extremes(view, criterion, baseline, n)
             groups += _gaps(view, criterion, baseline, rivals.get(criterion), n)
             groups += _suspected(view, criterion, n)
-    for one, other in permutations([c for c in criteria if c in view.marks and c in view.support], 2):
+    for one, other in permutations(
+        [c for c in criteria if c in view.marks and c in view.support], 2
+    ):
         groups += _disagreeing(view, one, other, n)
     return groups
 
@@ -82,16 +84,43 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
         )
     elif criterion in view.support:
         support = view.support[criterion]
-        orders, said = (support, -support, -support), ["the least support", "the most support", "the most support"]
+        orders, said = (
+            (support, -support, -support),
+            ["the least support", "the most support", "the most support"],
+        )
     else:
         # neither losses nor support: the first by id
         orders, said = (np.zeros(len(marks)),) * 3, ["the smallest ids"] * 3
     negative = marks == _HARD_NEGATIVE
     one, two, three = orders
     return [
-        _group("hardest", f"Hard positives with {said[0]}{words}", criterion, larger, one, n, subset="hard_positive"),
-        _group("hardest", f"Hard negatives with {said[1]}", criterion, negative, two, n, subset="hard_negative"),
-        _group("easiest", f"Easy positives with {said[2]}", criterion, easy, three, n, subset="easy_positive"),
+        _group(
+            "hardest",
+            f"Hard positives with {said[0]}{words}",
+            criterion,
+            larger,
+            one,
+            n,
+            subset="hard_positive",
+        ),
+        _group(
+            "hardest",
+            f"Hard negatives with {said[1]}",
+            criterion,
+            negative,
+            two,
+            n,
+            subset="hard_negative",
+        ),
+        _group(
+            "easiest",
+            f"Easy positives with {said[2]}",
+            criterion,
+            easy,
+            three,
+            n,
+            subset="easy_positive",
+        ),
     ]
 
 
@@ -104,7 +133,9 @@ def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_],
     return (larger, f", {view.task} larger than on average") if larger.any() else (mask, "")
 
 
-def _gaps(view: TaskView, criterion: str, baseline: str | None, rival: str | None, n: int) -> list[Chosen]:
+def _gaps(
+    view: TaskView, criterion: str, baseline: str | None, rival: str | None, n: int
+) -> list[Chosen]:
     """Figs. 8 and 26: images where two methods differ most, in both directions and on both sides."""
     losses = view.losses.get(criterion, {})
     if baseline not in losses or rival not in losses or rival is None or baseline is None:
@@ -130,7 +161,11 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
     sure = (values > -np.log(1 - CONFIDENT)).sum(axis=0)
     inside = (view.marks[criterion] == _HARD_NEGATIVE) & (sure >= max(2, len(losses) // 2 + 1))
     title = f"Suspected label errors: hard negatives where most of {len(losses)} methods give {view.task} over {CONFIDENT:.0%}"
-    return [_group("suspected", title, criterion, inside, -values.mean(axis=0), n, subset="hard_negative")]
+    return [
+        _group(
+            "suspected", title, criterion, inside, -values.mean(axis=0), n, subset="hard_negative"
+        )
+    ]
 
 
 def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
@@ -140,14 +175,24 @@ def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
         inside = (view.marks[one] == code) & (view.marks[other] == _EASY)
         title = f"Hard {side} by {one}, easy by {other}"
         about = {"subset": f"hard_{side[:-1]}", "better": other}
-        groups.append(_group("criteria", title, one, inside, sign * view.support[other], n, **about))
+        groups.append(
+            _group("criteria", title, one, inside, sign * view.support[other], n, **about)
+        )
     return groups
 
 
 def _group(
-    kind: str, title: str, criterion: str, inside: NDArray[np.bool_], order: Floats, n: int, **about: str
+    kind: str,
+    title: str,
+    criterion: str,
+    inside: NDArray[np.bool_],
+    order: Floats,
+    n: int,
+    **about: str,
 ) -> Chosen:
     """The n rows inside with the smallest order, ties by row; ``about`` are further attributes."""
     rows = np.flatnonzero(inside & ~np.isnan(order))
     ordered = rows[np.argsort(order[rows], kind="stable")][:n]
-    return Chosen(kind, title, criterion, ordered, "" if len(ordered) else "There is no such image.", **about)
+    return Chosen(
+        kind, title, criterion, ordered, "" if len(ordered) else "There is no such image.", **about
+    )

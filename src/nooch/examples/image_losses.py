@@ -58,13 +58,18 @@ class ImageLosses:
     """
 
     def __init__(
-        self, suite: Suite, runs: Sequence[tuple[RunsFolder, Results]], predictions: Sequence[Predictions] = ()
+        self,
+        suite: Suite,
+        runs: Sequence[tuple[RunsFolder, Results]],
+        predictions: Sequence[Predictions] = (),
     ) -> None:
         self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
         self._predictions = predictions
         self._jobs: dict[tuple[str, str, str, str], list[str]] = {}
         places = pl.DataFrame(
-            [key[:2] for key in suite.keys], schema={"criterion": pl.String, "task": pl.String}, orient="row"
+            [key[:2] for key in suite.keys],
+            schema={"criterion": pl.String, "task": pl.String},
+            orient="row",
         )
         self._criteria = suite.criteria
         for folder, results in runs:
@@ -77,7 +82,9 @@ class ImageLosses:
     def _note_jobs(self, folder: RunsFolder) -> None:
         for name in folder.done():
             job = folder.header.jobs[name]
-            self._jobs.setdefault((str(folder.path), job.task, job.method, job.setting), []).append(name)
+            self._jobs.setdefault((str(folder.path), job.task, job.method, job.setting), []).append(
+                name
+            )
 
     @property
     def methods(self) -> list[str]:
@@ -96,7 +103,8 @@ class ImageLosses:
             if task in run.tasks:
                 own.setdefault(_method(run), []).append(run)
         found |= {
-            method: LossSource(method, [_frame(r, task) for r in runs], runs[0].scale) for method, runs in own.items()
+            method: LossSource(method, [_frame(r, task) for r in runs], runs[0].scale)
+            for method, runs in own.items()
         }
         return {method: found[method] for method in in_order(found)}
 
@@ -106,7 +114,9 @@ class ImageLosses:
         frames = [folder.predictions(name).select("image_id", value="logit") for name in kept]
         return LossSource(f"{folder.path}/{method}/{setting}", frames)
 
-    def of(self, task: str, images: SplitImages, labels: NDArray[np.bool_]) -> dict[str, dict[str, tuple[str, Floats]]]:
+    def of(
+        self, task: str, images: SplitImages, labels: NDArray[np.bool_]
+    ) -> dict[str, dict[str, tuple[str, Floats]]]:
         """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean equal losses."""
         cached: dict[str, Floats] = {}
         found: dict[str, dict[str, tuple[str, Floats]]] = {}

@@ -48,7 +48,9 @@ class SplitImages:
     def rows(self, ids: pl.Series) -> NDArray[np.intp]:
         """Where images stand, intp (len(ids),)."""
         place = pl.DataFrame({"image_id": self.ids, "row": np.arange(len(self.ids))})
-        found = pl.DataFrame({"image_id": ids}).join(place, on="image_id", how="left", maintain_order="left")
+        found = pl.DataFrame({"image_id": ids}).join(
+            place, on="image_id", how="left", maintain_order="left"
+        )
         return found["row"].to_numpy().astype(np.intp)
 
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:

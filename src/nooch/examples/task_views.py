@@ -45,7 +45,10 @@ class TaskView:
 def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]:
     """1 where the class is present, 0 where it is absent, UNKNOWN where nothing says; shape (n,)."""
     if images.data is not None:
-        given, unknown = images.data.labels(task, unknown=False).astype(np.uint8), images.data.unknown_labels(task)
+        given, unknown = (
+            images.data.labels(task, unknown=False).astype(np.uint8),
+            images.data.unknown_labels(task),
+        )
         return given if unknown is None else np.where(unknown, UNKNOWN, given).astype(np.uint8)
     labels = np.full(len(images), UNKNOWN, dtype=np.uint8)
     for key in suite.keys:
@@ -58,12 +61,25 @@ def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]
 def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses) -> TaskView:
     """What is known of a task in one split."""
     given = labels_of(suite, task, images)
-    sets = {c: suite.set(c, task, images.split) for c in suite.criteria if (c, task, images.split) in suite.keys}
+    sets = {
+        c: suite.set(c, task, images.split)
+        for c in suite.criteria
+        if (c, task, images.split) in suite.keys
+    }
     return TaskView(
         task,
         np.where(given == UNKNOWN, -1, given).astype(np.int8),
         {c: images.spread(one, one.subset, _NONE) for c, one in sets.items()},
-        {c: images.spread(one, one.support, np.nan) for c, one in sets.items() if one.support is not None},
-        {c: {m: values for m, (_, values) in of.items()} for c, of in losses.of(task, images, given == 1).items()},
-        None if images.data is None or not images.data.has_areas else images.data.area(task, unknown=np.nan),
+        {
+            c: images.spread(one, one.support, np.nan)
+            for c, one in sets.items()
+            if one.support is not None
+        },
+        {
+            c: {m: values for m, (_, values) in of.items()}
+            for c, of in losses.of(task, images, given == 1).items()
+        },
+        None
+        if images.data is None or not images.data.has_areas
+        else images.data.area(task, unknown=np.nan),
     )

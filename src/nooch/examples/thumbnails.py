@@ -43,7 +43,9 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
     return f"pictures/{split}/{row // 1000}/{row}{'-large' if large else ''}.jpg"
 
 
-def draw_pictures(wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress) -> list[Drawn]:
+def draw_pictures(
+    wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress
+) -> list[Drawn]:
     """Write pictures as JPEG; what cannot be read is told, not raised.
 
     Args:

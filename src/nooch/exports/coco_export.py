@@ -13,7 +13,15 @@ import polars as pl
 from nooch.data import Dataset, check_file_names
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.exports.coco_source import Annotations, Source, read_annotations
-from nooch.exports.export_contract import HARD_SUBSETS, MARKER, Content, Exported, about, check_subsets, write_folder
+from nooch.exports.export_contract import (
+    HARD_SUBSETS,
+    MARKER,
+    Content,
+    Exported,
+    about,
+    check_subsets,
+    write_folder,
+)
 from nooch.files import check_output
 
 __all__ = ["export_coco"]
@@ -69,7 +77,13 @@ def export_coco(
     else:
         source = read_annotations([Path(path) for path in annotations], ids, _recorded(content))
         content = replace(content, found=source.licenses)
-    return write_folder(content, "coco", out, lambda folder: _fill(folder, marks, source, content), overwrite=overwrite)
+    return write_folder(
+        content,
+        "coco",
+        out,
+        lambda folder: _fill(folder, marks, source, content),
+        overwrite=overwrite,
+    )
 
 
 def _fill(folder: Path, marks: dict[str, Marks], source: Source, content: Content) -> list[str]:
@@ -82,7 +96,11 @@ def _fill(folder: Path, marks: dict[str, Marks], source: Source, content: Conten
 def _recorded(content: Content) -> list[dict[str, Any]]:
     """What the dataset says of the annotation files that it was imported from."""
     sources = [] if content.data is None else content.data.provenance.get("sources") or []
-    return [source for source in sources if source.get("role") in {"things", "stuff"} and "file" in source]
+    return [
+        source
+        for source in sources
+        if source.get("role") in {"things", "stuff"} and "file" in source
+    ]
 
 
 def _recorded_names(content: Content) -> str:
@@ -94,11 +112,16 @@ def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
     marks: dict[str, Marks] = {split: {} for split in content.splits}
     for challenge in content.sets():
         if challenge.image_ids.dtype != pl.Int64:
-            raise InputError("image ids are text, and COCO's are integers", remedy="export with `to` ids, csv or hf")
+            raise InputError(
+                "image ids are text, and COCO's are integers",
+                remedy="export with `to` ids, csv or hf",
+            )
         images = marks[challenge.split]
         for subset in subsets:
             for image_id in challenge.ids(subset):
-                images.setdefault(image_id, {}).setdefault(challenge.criterion, {})[challenge.task] = subset
+                images.setdefault(image_id, {}).setdefault(challenge.criterion, {})[
+                    challenge.task
+                ] = subset
     return marks
 
 
@@ -106,20 +129,30 @@ def _bare(data: Dataset, content: Content, wanted: set[int]) -> Source:
     """Images, categories and licences from the dataset; no annotation."""
     rows = data.images.filter(pl.col("image_id").is_in(sorted(wanted)))
     columns = rows.select(id="image_id", file_name="file_name", width="width", height="height")
-    images = {row["id"]: {k: v for k, v in row.items() if v is not None} for row in columns.iter_rows(named=True)}
+    images = {
+        row["id"]: {k: v for k, v in row.items() if v is not None}
+        for row in columns.iter_rows(named=True)
+    }
     licences = [
         {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
         for number, licence in enumerate(content.licences, 1)
     ]
     names = dict(enumerate(data.classes, 1))
-    categories = [msgspec.Raw(msgspec.json.encode({"id": number, "name": name})) for number, name in names.items()]
+    categories = [
+        msgspec.Raw(msgspec.json.encode({"id": number, "name": name}))
+        for number, name in names.items()
+    ]
     return Source({}, licences, categories, names, images, {}, [])
 
 
 def _write(path: Path, marks: Marks, source: Source, content: Content) -> list[str]:
     images = [{**source.images[image_id], "nooch": marks[image_id]} for image_id in sorted(marks)]
-    check_file_names(pl.Series([image.get("file_name") for image in images], dtype=pl.String), path.name)
-    annotations, notes = _numbered([source.annotations[i] for i in sorted(marks) if i in source.annotations], path.name)
+    check_file_names(
+        pl.Series([image.get("file_name") for image in images], dtype=pl.String), path.name
+    )
+    annotations, notes = _numbered(
+        [source.annotations[i] for i in sorted(marks) if i in source.annotations], path.name
+    )
     head = {
         "info": source.info,
         "licenses": source.licenses,
@@ -143,6 +176,7 @@ def _numbered(groups: Iterable[Annotations], name: str) -> tuple[list[bytes], li
     if len(ids) == len(found) and None not in ids:
         return [text for _, text in found], []
     numbered = [
-        msgspec.json.encode({**msgspec.json.decode(text), "id": number}) for number, (_, text) in enumerate(found, 1)
+        msgspec.json.encode({**msgspec.json.decode(text), "id": number})
+        for number, (_, text) in enumerate(found, 1)
     ]
     return numbered, [f"{name}: annotation ids were missing or not unique, and are counted from 1"]

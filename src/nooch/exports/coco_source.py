@@ -50,7 +50,9 @@ class _Identified(msgspec.Struct, gc=False):
     id: int | None = None
 
 
-def read_annotations(paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]) -> Source:
+def read_annotations(
+    paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]
+) -> Source:
     """Images, categories, licences, and the annotations of some images, from instances and stuff files.
 
     Args:
@@ -77,7 +79,9 @@ def read_annotations(paths: Sequence[Path], wanted: Collection[int], recorded: S
     categories = [msgspec.Raw(text) for _, text in merged.categories.values()]
     names = {number: name for number, (name, _) in merged.categories.items()}
     licenses = list(merged.licenses.values())
-    return Source(merged.info, licenses, categories, names, merged.images, merged.annotations, merged.notes)
+    return Source(
+        merged.info, licenses, categories, names, merged.images, merged.annotations, merged.notes
+    )
 
 
 class _Merged:
@@ -107,7 +111,9 @@ class _Merged:
                 remedy="give the file as it was, import the dataset again, or rename the file if it is another on purpose",
             )
         if recorded and not hashes:
-            self.notes.append(f"{path.name} is none of the files that the dataset was imported from")
+            self.notes.append(
+                f"{path.name} is none of the files that the dataset was imported from"
+            )
 
     def add(self, document: Document[_Document], path: Path) -> None:
         images: dict[int, dict[str, Any]] = {}
@@ -132,7 +138,10 @@ class _Merged:
                 raise _conflict("licence", licence.get("id"), path)
         texts = msgspec.json.decode(document.members["categories"], type=list[msgspec.Raw])
         for category, text in zip(rest.categories, texts, strict=True):
-            if self.categories.setdefault(category.id, (category.name, bytes(text)))[0] != category.name:
+            if (
+                self.categories.setdefault(category.id, (category.name, bytes(text)))[0]
+                != category.name
+            ):
                 raise _conflict("category", category.id, path)
         self.images = images | self.images
         for number, found in annotations.items():

@@ -106,5 +106,8 @@ def _field(records: str, column: str, kind: str, part: Part) -> dict[str, Any]:
         "name": column,
         "description": COLUMNS[column],
         "dataType": _TYPES[kind],
-        "source": {"fileObject": {"@id": f"{part.config}/{part.name}.parquet"}, "extract": {"column": column}},
+        "source": {
+            "fileObject": {"@id": f"{part.config}/{part.name}.parquet"},
+            "extract": {"column": column},
+        },
     }

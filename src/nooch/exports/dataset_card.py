@@ -19,7 +19,13 @@ _WHAT = (
     "usual context, and those that have the context without the class. Only ids, labels and marks are here, no image."
 )
 
-_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M", 10_000_000: "1M<n<10M"}
+_SIZES = {
+    1_000: "n<1K",
+    10_000: "1K<n<10K",
+    100_000: "10K<n<100K",
+    1_000_000: "100K<n<1M",
+    10_000_000: "1M<n<10M",
+}
 
 
 def card(content: Content, parts: Sequence[Part]) -> str:
@@ -27,7 +33,11 @@ def card(content: Content, parts: Sequence[Part]) -> str:
     front = {
         # what is recorded are names and addresses, often several: no single identifier of the hub would be true
         "license": "other" if content.licences else "unknown",
-        **({"license_name": "see-licences-txt", "license_link": "LICENCES.txt"} if content.licences else {}),
+        **(
+            {"license_name": "see-licences-txt", "license_link": "LICENCES.txt"}
+            if content.licences
+            else {}
+        ),
         "pretty_name": "Out-of-context challenge sets",
         "task_categories": ["image-classification"],
         "size_categories": [_size(sum(part.rows for part in parts))],
@@ -42,7 +52,9 @@ def yaml_value(value: Any) -> str:
     """A value in YAML's flow style, which is JSON but for characters that YAML wants escaped otherwise."""
     text = json.dumps(value, ensure_ascii=False)
     # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
-    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text
+    )
 
 
 def markdown(text: object) -> str:
@@ -73,7 +85,8 @@ def _body(content: Content, parts: Sequence[Part]) -> str:
         _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, parts)),
         "## Sizes",
         _table(
-            ["configuration", "split", "tasks", "rows", "hard positives", "hard negatives"], _counts(content, parts)
+            ["configuration", "split", "tasks", "rows", "hard positives", "hard negatives"],
+            _counts(content, parts),
         ),
         "## Columns",
         "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in parts[0].columns),

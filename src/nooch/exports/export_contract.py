@@ -18,7 +18,17 @@ from nooch.exports.licences import LICENCES, Licence, all_licences, licences_tex
 from nooch.files import atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["HARD_SUBSETS", "MARKER", "Content", "Exported", "Key", "about", "check_subsets", "table_of", "write_folder"]
+__all__ = [
+    "HARD_SUBSETS",
+    "MARKER",
+    "Content",
+    "Exported",
+    "Key",
+    "about",
+    "check_subsets",
+    "table_of",
+    "write_folder",
+]
 
 Key = tuple[str, str, str]
 """(criterion, task, split)."""
@@ -66,13 +76,17 @@ class Content:
     def licences(self) -> list[Licence]:
         """Licences recorded with the suite, with the dataset, and found, then those that the user states; each once."""
         with_data = [] if self.data is None else self.data.provenance.get("licenses") or []
-        return all_licences([*self.suite.header.dataset.licenses, *with_data, *self.found], self.stated)
+        return all_licences(
+            [*self.suite.header.dataset.licenses, *with_data, *self.found], self.stated
+        )
 
     @property
     def notes(self) -> list[str]:
         """What a user should know of any export of this."""
         return (
-            [] if self.licences else ["no licence is recorded for this data; `licence` TEXT states one in the export"]
+            []
+            if self.licences
+            else ["no licence is recorded for this data; `licence` TEXT states one in the export"]
         )
 
     def need_data(self, purpose: str) -> Dataset:
@@ -118,7 +132,9 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
         raise ParameterError("no subset is named", allowed=", ".join(known))
     if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
         raise ParameterError(
-            "easy holds its own sides", where="subsets", allowed=f"easy, or {' and '.join(_EASY_SIDES)}"
+            "easy holds its own sides",
+            where="subsets",
+            allowed=f"easy, or {' and '.join(_EASY_SIDES)}",
         )
     return tuple(dict.fromkeys(subsets))
 
@@ -139,7 +155,9 @@ def about(content: Content) -> dict[str, Any]:
     return {
         "nooch": __version__,
         "suite": {"fingerprint": blake3(msgspec.json.encode(placeless)).hexdigest()},
-        "dataset": {key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")},
+        "dataset": {
+            key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")
+        },
         "criteria": criteria,
         "licences": content.licences,
         "licences_text": licences_text(content.licences),
@@ -162,7 +180,12 @@ def table_of(challenge: ChallengeSet) -> pl.DataFrame:
 
 
 def write_folder(
-    content: Content, to: str, out: str | Path, fill: Callable[[Path], list[str]], *, overwrite: bool
+    content: Content,
+    to: str,
+    out: str | Path,
+    fill: Callable[[Path], list[str]],
+    *,
+    overwrite: bool,
 ) -> Exported:
     """Write an export's folder, whole or not at all: what ``fill`` writes, ``LICENCES.txt``, and what it all is.
 
@@ -179,14 +202,28 @@ def write_folder(
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)
         (partial / LICENCES).write_text(licences_text(content.licences), encoding="utf-8")
-        files = {file.relative_to(partial).as_posix(): file for file in sorted(partial.rglob("*")) if file.is_file()}
+        files = {
+            file.relative_to(partial).as_posix(): file
+            for file in sorted(partial.rglob("*"))
+            if file.is_file()
+        }
         record = {
             "format": "nooch-export",
             "version": 1,
             "to": to,
             **about(content),
             "sets": [msgspec.to_builtins(content.suite.record(*key)) for key in content.keys],
-            "files": {name: {"sha256": sha256_of(file), "bytes": file.stat().st_size} for name, file in files.items()},
+            "files": {
+                name: {"sha256": sha256_of(file), "bytes": file.stat().st_size}
+                for name, file in files.items()
+            },
         }
         (partial / MARKER).write_bytes(encode_header(record))
-    return Exported(to, str(out), len(content.keys), [*files, MARKER], content.licences, [*notes, *content.notes])
+    return Exported(
+        to,
+        str(out),
+        len(content.keys),
+        [*files, MARKER],
+        content.licences,
+        [*notes, *content.notes],
+    )

@@ -57,7 +57,9 @@ def export(
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")
     if any(not text.strip() for text in licences):
-        raise ParameterError("a licence is empty", allowed="its name, such as CC BY 4.0, or its address")
+        raise ParameterError(
+            "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
+        )
     keys = _keys(suite, criteria, tasks, splits)
     content = Content(suite, keys, data, tuple(licences))
     if data is not None:
@@ -65,16 +67,25 @@ def export(
     return write(content, out, overwrite=overwrite, **options)
 
 
-def _keys(suite: Suite, criteria: Sequence[str], tasks: Sequence[str], splits: Sequence[str]) -> tuple[Key, ...]:
+def _keys(
+    suite: Suite, criteria: Sequence[str], tasks: Sequence[str], splits: Sequence[str]
+) -> tuple[Key, ...]:
     """The chosen sets."""
-    kinds = (("criterion", criteria, suite.criteria), ("task", tasks, suite.tasks), ("split", splits, suite.splits))
+    kinds = (
+        ("criterion", criteria, suite.criteria),
+        ("task", tasks, suite.tasks),
+        ("split", splits, suite.splits),
+    )
     for kind, names, known in kinds:
         for name in names:
             check_one_of(kind, name, known, owner="the suite")
     chosen = tuple(
         key
         for key in suite.keys
-        if all(not names or part in names for part, names in zip(key, (criteria, tasks, splits), strict=True))
+        if all(
+            not names or part in names
+            for part, names in zip(key, (criteria, tasks, splits), strict=True)
+        )
     )
     if not chosen:
         reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in suite.header.skipped]
@@ -97,7 +108,10 @@ def _check_dataset(content: Content, data: Dataset) -> None:
         return
     known = set(data.images["image_id"])
     stray = {
-        image_id: None for challenge in content.sets() for image_id in challenge.image_ids if image_id not in known
+        image_id: None
+        for challenge in content.sets()
+        for image_id in challenge.image_ids
+        if image_id not in known
     }
     if stray:
         raise ParameterError(

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from nooch.data import ImageId
-from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, check_one_of, some_of
+from nooch.errors import (
+    InputError,
+    MissingExtraError,
+    NoochError,
+    OutputError,
+    check_one_of,
+    some_of,
+)
 from nooch.exports.export_contract import HARD_SUBSETS, Content, Exported, about, check_subsets
 from nooch.exports.file_names import safe_name
 
@@ -66,8 +73,12 @@ def export_fiftyone(
         raise
     except Exception as error:
         # its errors have no common root, and those of its database are others again
-        raise OutputError(f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)) from error
-    return Exported("fiftyone", str(out), len(content.keys), [], content.licences, [*notes, *content.notes])
+        raise OutputError(
+            f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)
+        ) from error
+    return Exported(
+        "fiftyone", str(out), len(content.keys), [], content.licences, [*notes, *content.notes]
+    )
 
 
 def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
@@ -75,16 +86,24 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
     found: dict[tuple[str, str, str], list[ImageId]] = {}
     for challenge in content.sets():
         for subset in subsets:
-            found.setdefault((challenge.criterion, challenge.task, subset), []).extend(challenge.ids(subset))
+            found.setdefault((challenge.criterion, challenge.task, subset), []).extend(
+                challenge.ids(subset)
+            )
     return [
         # FiftyOne tells views apart by their letters and digits alone: "~ce" would be "ce" there
-        Tag(f"nooch:{criterion}:{task}:{subset}", f"nooch {safe_name(criterion)} {safe_name(task)} {subset}", ids)
+        Tag(
+            f"nooch:{criterion}:{task}:{subset}",
+            f"nooch {safe_name(criterion)} {safe_name(task)} {subset}",
+            ids,
+        )
         for (criterion, task, subset), ids in found.items()
         if ids
     ]
 
 
-def match_samples(names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]) -> dict[ImageId, str]:
+def match_samples(
+    names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]
+) -> dict[ImageId, str]:
     """Image id -> sample id, where a sample's path ends with the image's file name.
 
     Args:
@@ -103,7 +122,8 @@ def match_samples(names: Mapping[str, ImageId], samples: Sequence[tuple[str, str
         name = next((end for end in ends if end in names), None)
         if name is not None and found.setdefault(names[name], sample) != sample:
             raise InputError(
-                f"the paths of several samples end with {name}", remedy="name the field of image ids with `id_field`"
+                f"the paths of several samples end with {name}",
+                remedy="name the field of image ids with `id_field`",
             )
     return found
 
@@ -125,7 +145,9 @@ def _load(fiftyone: Any, name: str) -> Any:
     return fiftyone.load_dataset(name)
 
 
-def _apply(dataset: Any, content: Content, plan: list[Tag], id_field: str | None, overwrite: bool) -> list[str]:
+def _apply(
+    dataset: Any, content: Content, plan: list[Tag], id_field: str | None, overwrite: bool
+) -> list[str]:
     sample_of = _samples(dataset, content, id_field)
     wanted = {image_id for tag in plan for image_id in tag.ids}
     missing = sorted(wanted - set(sample_of), key=str)
@@ -134,11 +156,23 @@ def _apply(dataset: Any, content: Content, plan: list[Tag], id_field: str | None
             f"no sample is an image of the sets, such as {some_of(missing, 3)}",
             remedy="choose another FiftyOne dataset, or name the field of image ids with `id_field`",
         )
-    present = [tag.name for tag in plan if tag.name in dataset.count_sample_tags() or dataset.has_saved_view(tag.view)]
+    present = [
+        tag.name
+        for tag in plan
+        if tag.name in dataset.count_sample_tags() or dataset.has_saved_view(tag.view)
+    ]
     if present and not overwrite:
-        raise OutputError(f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them")
-    _write(dataset, [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan], content)
-    return [f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"] if missing else []
+        raise OutputError(
+            f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them"
+        )
+    _write(
+        dataset, [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan], content
+    )
+    return (
+        [f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"]
+        if missing
+        else []
+    )
 
 
 def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[ImageId, str]:
@@ -150,8 +184,12 @@ def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[Image
     samples = list(zip(*dataset.values(["id", field]), strict=True))
     if field == "filepath":
         images = content.need_data(_BY_PATH).images.drop_nulls("file_name")
-        return match_samples(dict(zip(images["file_name"], images["image_id"], strict=True)), samples)
-    whole = any(isinstance(i, int) for challenge in content.sets() for i in challenge.image_ids.head(1))
+        return match_samples(
+            dict(zip(images["file_name"], images["image_id"], strict=True)), samples
+        )
+    whole = any(
+        isinstance(i, int) for challenge in content.sets() for i in challenge.image_ids.head(1)
+    )
     found: dict[ImageId, str] = {}
     for sample, value in samples:
         image_id = int(value) if whole and str(value).isdecimal() else value
@@ -174,7 +212,9 @@ def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> 
                 undo.callback(dataset.delete_saved_view, tag.view)
         undo.callback(setattr, dataset, "info", dict(dataset.info))
         # names of criteria and tasks may be no keys for its database
-        dataset.info[_INFO] = {key: about(content)[key] for key in ("nooch", "suite", "licences", "licences_text")}
+        dataset.info[_INFO] = {
+            key: about(content)[key] for key in ("nooch", "suite", "licences", "licences_text")
+        }
         dataset.save()
         undo.pop_all()
 

@@ -15,12 +15,16 @@ def safe_name(name: str) -> str:
     Every other byte becomes ``+`` and two hexadecimal digits, so that ``ce & gist`` is ``ce+20+26+20gist``, and
     ``true_name`` gives the name back.
     """
-    return re.sub(r"^\.|[^A-Za-z0-9_.=-]", lambda found: "".join(f"+{b:02X}" for b in found[0].encode()), name)
+    return re.sub(
+        r"^\.|[^A-Za-z0-9_.=-]", lambda found: "".join(f"+{b:02X}" for b in found[0].encode()), name
+    )
 
 
 def true_name(name: str) -> str:
     """The name that ``safe_name`` made safe."""
-    return re.sub(rb"\+([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name.encode()).decode()
+    return re.sub(
+        rb"\+([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name.encode()
+    ).decode()
 
 
 class Names:
@@ -34,6 +38,7 @@ class Names:
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
             raise ParameterError(
-                f"{other} and {owner} would both be written to {file}", remedy="choose one with `criterion` or `tasks`"
+                f"{other} and {owner} would both be written to {file}",
+                remedy="choose one with `criterion` or `tasks`",
             )
         return file

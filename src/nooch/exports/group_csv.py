@@ -27,7 +27,9 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
         ParameterError: two tables would have the same file name.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(content, "csv", out, lambda folder: _fill(content, folder), overwrite=overwrite)
+    return write_folder(
+        content, "csv", out, lambda folder: _fill(content, folder), overwrite=overwrite
+    )
 
 
 def _fill(content: Content, folder: Path) -> list[str]:
@@ -37,7 +39,9 @@ def _fill(content: Content, folder: Path) -> list[str]:
     for challenge in content.sets():
         parts.setdefault((challenge.criterion, challenge.task), []).append(_rows(challenge, data))
     for (criterion, task), frames in parts.items():
-        file = folder / names.take(f"{safe_name(criterion)}/{safe_name(task)}.csv", f"{criterion} {task}")
+        file = folder / names.take(
+            f"{safe_name(criterion)}/{safe_name(task)}.csv", f"{criterion} {task}"
+        )
         file.parent.mkdir(exist_ok=True)
         pl.concat(frames).write_csv(file)
     return []
@@ -46,7 +50,10 @@ def _fill(content: Content, folder: Path) -> list[str]:
 def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
     hard = pl.col("subset") != "easy"
     rows = table_of(challenge).join(
-        data.images.select("image_id", filename="file_name"), on="image_id", how="left", maintain_order="left"
+        data.images.select("image_id", filename="file_name"),
+        on="image_id",
+        how="left",
+        maintain_order="left",
     )
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
         raise InputError(

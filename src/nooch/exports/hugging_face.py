@@ -31,7 +31,9 @@ def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> 
         ParameterError: two criteria would have the same folder.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(content, "hf", out, lambda folder: _fill(content, folder), overwrite=overwrite)
+    return write_folder(
+        content, "hf", out, lambda folder: _fill(content, folder), overwrite=overwrite
+    )
 
 
 def _fill(content: Content, folder: Path) -> list[str]:
@@ -66,7 +68,9 @@ def _part(content: Content, folder: Path, criterion: str, config: str, split: st
     if writer is None:
         return None
     file = folder / path
-    return Part(criterion, split, config, name, path, rows, columns, sha256_of(file), file.stat().st_size)
+    return Part(
+        criterion, split, config, name, path, rows, columns, sha256_of(file), file.stat().st_size
+    )
 
 
 def _frames(content: Content, criterion: str, split: str) -> Iterator[pl.DataFrame]:

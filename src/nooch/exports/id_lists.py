@@ -45,7 +45,9 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     except OSError as error:
         raise OutputError(f"cannot make the folder: {error.strerror}", where=path.parent) from error
     replace_file(path, msgspec.json.encode(document) + b"\n")
-    return Exported("ids", str(out), len(content.keys), [path.name], content.licences, content.notes)
+    return Exported(
+        "ids", str(out), len(content.keys), [path.name], content.licences, content.notes
+    )
 
 
 def _check(path: Path, overwrite: bool) -> Path:
@@ -53,7 +55,9 @@ def _check(path: Path, overwrite: bool) -> Path:
     if not (overwrite and path.exists()):
         return check_output(path)
     if not _is_ours(path):
-        raise OutputError("exists and is no nooch-ids file, so it is not replaced", where=path, remedy=_ELSEWHERE)
+        raise OutputError(
+            "exists and is no nooch-ids file, so it is not replaced", where=path, remedy=_ELSEWHERE
+        )
     return path.absolute()
 
 

@@ -32,7 +32,9 @@ def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) ->
         ParameterError: two sets would have the same file name.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(content, "npy", out, lambda folder: _fill(content, folder), overwrite=overwrite)
+    return write_folder(
+        content, "npy", out, lambda folder: _fill(content, folder), overwrite=overwrite
+    )
 
 
 def _fill(content: Content, folder: Path) -> list[str]:
@@ -42,7 +44,9 @@ def _fill(content: Content, folder: Path) -> list[str]:
         ids = _integers(challenge)
         seen.setdefault(challenge.split, []).append(ids)
         for number, subset in enumerate(HARD_SUBSETS):
-            file = names.take(_file_name(challenge, subset), f"{challenge.criterion} {challenge.task}")
+            file = names.take(
+                _file_name(challenge, subset), f"{challenge.criterion} {challenge.task}"
+            )
             write_array(folder / file, ids[challenge.subset == number])
     splits, notes = _splits(content, seen)
     np.savez(folder / "cocostuff_split_image_ids.npz", **splits)
@@ -56,7 +60,8 @@ def _fill(content: Content, folder: Path) -> list[str]:
 def _integers(challenge: ChallengeSet) -> NDArray[np.int64]:
     if challenge.image_ids.dtype != pl.Int64:
         raise InputError(
-            "image ids are text, and the authors' layout has integers", remedy="export with `to` ids, csv or hf"
+            "image ids are text, and the authors' layout has integers",
+            remedy="export with `to` ids, csv or hf",
         )
     return challenge.image_ids.to_numpy()
 
@@ -66,10 +71,14 @@ def _file_name(challenge: ChallengeSet, subset: str) -> str:
     return f"nooch_ids_{criterion}_{safe_name(challenge.task)}_{subset}_{challenge.split}.npy"
 
 
-def _splits(content: Content, seen: dict[str, list[NDArray[np.int64]]]) -> tuple[dict[str, Any], list[str]]:
+def _splits(
+    content: Content, seen: dict[str, list[NDArray[np.int64]]]
+) -> tuple[dict[str, Any], list[str]]:
     """``{split}_ids`` and their int64 arrays, ascending, and notes."""
     if content.data is not None:
         parts = content.data.images.select("image_id", "split").partition_by("split", as_dict=True)
-        return {f"{split}_ids": part["image_id"].to_numpy() for (split,), part in sorted(parts.items())}, []
+        return {
+            f"{split}_ids": part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
+        }, []
     note = "the dataset is not there: the ids of a split are those of the exported sets, without images that have no verdict"
     return {f"{split}_ids": np.unique(np.concatenate(ids)) for split, ids in seen.items()}, [note]

@@ -66,14 +66,19 @@ def torch_dataset(
     named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
     ids = challenge.image_ids.to_list()
     index = ImageIndex.of(data, image_root, "image_root")
-    return _ChallengeImages(index.all_of(ids, [named.get(i) for i in ids], "image_root"), challenge, transform)
+    return _ChallengeImages(
+        index.all_of(ids, [named.get(i) for i in ids], "image_root"), challenge, transform
+    )
 
 
 class _ChallengeImages(_Base):
     """Opens an image when it is asked for, so that loader processes share the work."""
 
     def __init__(
-        self, paths: list[Path], challenge: ChallengeSet, transform: Callable[[Image.Image], Any] | None
+        self,
+        paths: list[Path],
+        challenge: ChallengeSet,
+        transform: Callable[[Image.Image], Any] | None,
     ) -> None:
         self._paths, self._transform = paths, transform
         self._labels = challenge.labels.astype(int).tolist()
@@ -88,6 +93,8 @@ class _ChallengeImages(_Base):
             with opened_image(self._paths[position]) as opened:
                 image = opened.convert("RGB")
         except UNREADABLE as error:
-            raise InputError(f"cannot be read as an image: {error}", where=self._paths[position]) from error
+            raise InputError(
+                f"cannot be read as an image: {error}", where=self._paths[position]
+            ) from error
         shown = image if self._transform is None else self._transform(image)
         return shown, self._labels[position], self._subsets[position], self._ids[position]

@@ -51,7 +51,11 @@ def export_table(
 
     def fill(folder: Path) -> list[str]:
         _write(_frames(content, paths, runs), folder)
-        return [] if paths.height else ["the dataset is not there or names no files, so there are no image paths"]
+        return (
+            []
+            if paths.height
+            else ["the dataset is not there or names no files, so there are no image paths"]
+        )
 
     return write_folder(content, "table", out, fill, overwrite=overwrite)
 
@@ -63,7 +67,10 @@ def _runs(content: Content, predictions: Source, scale: str | None) -> list[Pred
     runs = as_runs(predictions, content.suite.tasks, scale)
     chosen = {task for _, task, _ in content.keys}
     if idle := [run.run for run in runs if not chosen & set(run.tasks)]:
-        raise InputError(f"runs predict none of the chosen tasks: {some_of(idle)}", allowed=some_of(sorted(chosen)))
+        raise InputError(
+            f"runs predict none of the chosen tasks: {some_of(idle)}",
+            allowed=some_of(sorted(chosen)),
+        )
     return runs
 
 
@@ -78,9 +85,13 @@ def _paths(content: Content, images: str | Path | None) -> pl.DataFrame:
     return named.with_columns(pl.concat_str(pl.lit(f"{folder}/"), "image_path").alias("image_path"))
 
 
-def _frames(content: Content, paths: pl.DataFrame, runs: Sequence[Predictions]) -> Iterator[pl.DataFrame]:
+def _frames(
+    content: Content, paths: pl.DataFrame, runs: Sequence[Predictions]
+) -> Iterator[pl.DataFrame]:
     for challenge in content.sets():
-        rows = table_of(challenge).with_columns(criterion=pl.lit(challenge.criterion), split=pl.lit(challenge.split))
+        rows = table_of(challenge).with_columns(
+            criterion=pl.lit(challenge.criterion), split=pl.lit(challenge.split)
+        )
         known = paths.cast({"image_id": rows["image_id"].dtype}) if not paths.height else paths
         yield rows.join(known, on="image_id", how="left", maintain_order="left").select(
             "image_path", "image_id", "criterion", "task", "split", "label", "subset", "support",
@@ -92,7 +103,9 @@ def _losses(run: Predictions, challenge: ChallengeSet) -> pl.Series:
     name = f"nll:{run.run}"
     if challenge.task not in run.tasks:
         return pl.Series(name, [None] * len(challenge), dtype=pl.Float64)
-    values = Aligned(run, challenge.image_ids, challenge.split).values(challenge.task, slice(None), challenge)
+    values = Aligned(run, challenge.image_ids, challenge.split).values(
+        challenge.task, slice(None), challenge
+    )
     return pl.Series(name, losses(challenge.labels, values, run.scale))
 
 
@@ -104,7 +117,9 @@ def _write(frames: Iterator[pl.DataFrame], folder: Path) -> None:
             for frame in frames:
                 frame.write_csv(text, include_header=writer is None)
                 table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-                writer = writer or pq.ParquetWriter(folder / "table.parquet", table.schema, compression="zstd")
+                writer = writer or pq.ParquetWriter(
+                    folder / "table.parquet", table.schema, compression="zstd"
+                )
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
         finally:
             if writer is not None:

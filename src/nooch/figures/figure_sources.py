@@ -108,7 +108,11 @@ class Sources:
     @property
     def has_scores(self) -> bool:
         """Whether there is something for Figs. 4 to 7."""
-        return self.paper or self.runs is not None or (self.suite is not None and self.predictions is not None)
+        return (
+            self.paper
+            or self.runs is not None
+            or (self.suite is not None and self.predictions is not None)
+        )
 
     @cached_property
     def class_losses(self) -> pl.DataFrame:
@@ -117,7 +121,9 @@ class Sources:
         suite = suite if self.tasks is None else suite.only(self.tasks)
         if self.predictions is None:
             return losses_by_class(suite, self.runs, split=self.split, method=self.method)
-        return class_losses(suite, as_runs(self.predictions, suite.tasks, self.scale), split=self.split)
+        return class_losses(
+            suite, as_runs(self.predictions, suite.tasks, self.scale), split=self.split
+        )
 
     @cached_property
     def results(self) -> Results | None:
@@ -157,9 +163,15 @@ class Sources:
         """Losses of images by method, of runs and of predictions."""
         suite = _there(self.suite, "suite")
         folders = []
-        if self.runs is not None and self.results is not None and (Path(self.runs) / RUNS_MARKER).is_file():
+        if (
+            self.runs is not None
+            and self.results is not None
+            and (Path(self.runs) / RUNS_MARKER).is_file()
+        ):
             folders.append((RunsFolder.open(self.runs), self.results))
-        outputs = [] if self.predictions is None else as_runs(self.predictions, suite.tasks, self.scale)
+        outputs = (
+            [] if self.predictions is None else as_runs(self.predictions, suite.tasks, self.scale)
+        )
         return ImageLosses(suite, folders, outputs)
 
     def pair(self, criterion: str) -> tuple[str | None, str | None]:
@@ -277,7 +289,9 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
             "give `predictions` FILE, or `runs` RUNS of nooch bench",
         ),
         "predictions": Need(
-            lambda s: s.predictions is not None, "what a model says of the images", "give `predictions` FILE"
+            lambda s: s.predictions is not None,
+            "what a model says of the images",
+            "give `predictions` FILE",
         ),
         "scores": Need(
             lambda s: s.has_scores,
@@ -292,7 +306,8 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
         ),
         "tau sweep": Need(
             lambda s: (
-                (s.data is not None and bool(s.data.embeddings)) or (s.sweep is not None and s.sweep.tau.height > 0)
+                (s.data is not None and bool(s.data.embeddings))
+                or (s.sweep is not None and s.sweep.tau.height > 0)
             ),
             "counts over tau",
             "give `sweep` SWEEP of nooch sweep-thresholds `tau`, or `dataset` DATASET with an embedding (nooch embed)",
@@ -314,7 +329,8 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
         ),
         "both criteria": Need(
             lambda s: (
-                s.suite is not None and {"ce", "gist"} <= {record.kind for record in s.suite.header.criteria.values()}
+                s.suite is not None
+                and {"ce", "gist"} <= {record.kind for record in s.suite.header.criteria.values()}
             ),
             "a suite with CE and gist",
             "give `suite` SUITE of nooch find `criterion` ce `criterion` gist",
@@ -328,7 +344,11 @@ def _check_scored(cells: pl.DataFrame, metric: str) -> None:
     """Raise UndefinedError where results that were collected earlier lack a metric altogether."""
     if metric not in cells["metric"].unique():
         known = cells["metric"].unique(maintain_order=True)
-        raise UndefinedError(f"the results have no {metric}", allowed=some_of(known), remedy="run nooch collect again")
+        raise UndefinedError(
+            f"the results have no {metric}",
+            allowed=some_of(known),
+            remedy="run nooch collect again",
+        )
 
 
 def _of_tasks(runs: Sequence[Predictions], tasks: Sequence[str]) -> list[Predictions]:
@@ -343,7 +363,8 @@ def _of_tasks(runs: Sequence[Predictions], tasks: Sequence[str]) -> list[Predict
     if not kept:
         predicted = sorted({task for run in runs for task in run.tasks})
         raise InputError(
-            f"there are no predictions for the suite's tasks, but for {some_of(predicted)}", allowed=some_of(tasks)
+            f"there are no predictions for the suite's tasks, but for {some_of(predicted)}",
+            allowed=some_of(tasks),
         )
     return kept
 

@@ -27,7 +27,9 @@ from nooch.report.figure_style import SHEET_FORMATS, encoded
 
 __all__ = ["Gallery", "Group", "SheetSource", "contact_sheet", "save_gallery"]
 
-NOT_SHADED = "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
+NOT_SHADED = (
+    "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,11 @@ class Group:
     def losses(self, row: int) -> dict[str, float]:
         """Method -> NLL of an image, of the methods that have one."""
         known = self.view.losses.get(self.chosen.criterion, {})
-        return {m: float(known[m][row]) for m in self.methods if m in known and not np.isnan(known[m][row])}
+        return {
+            m: float(known[m][row])
+            for m in self.methods
+            if m in known and not np.isnan(known[m][row])
+        }
 
 
 class SheetSource:
@@ -57,11 +63,14 @@ class SheetSource:
 
     def __init__(self, sources: Sources) -> None:
         if sources.suite is None or sources.data is None:
-            raise ParameterError("an image sheet needs a suite and its dataset", where="image sheet")
+            raise ParameterError(
+                "an image sheet needs a suite and its dataset", where="image sheet"
+            )
         suite, data = sources.suite, sources.data
         if data.fingerprint != suite.header.dataset.fingerprint:
             raise ParameterError(
-                "the dataset is not the one that the suite was found in", remedy="give the one that it was found in"
+                "the dataset is not the one that the suite was found in",
+                remedy="give the one that it was found in",
             )
         self.suite: Suite = suite
         self.data: Dataset = data
@@ -97,7 +106,15 @@ class SheetSource:
             chosen, view = group.chosen, group.view
             support = view.support.get(chosen.criterion)
             for rank, row in enumerate(map(int, chosen.rows), 1):
-                about = (panel, chosen.title, chosen.criterion, view.task, self.split, chosen.subset, rank)
+                about = (
+                    panel,
+                    chosen.title,
+                    chosen.criterion,
+                    view.task,
+                    self.split,
+                    chosen.subset,
+                    rank,
+                )
                 known = None if support is None or np.isnan(support[row]) else float(support[row])
                 for method, nll in group.losses(row).items() or [(None, None)]:
                     rows.append((*about, ids[row], names[row], known, method, nll))
@@ -125,10 +142,18 @@ class SheetSource:
         if self.sources.annotations:
             return [Path(p) for p in self.sources.annotations]
         root = self.index.root
-        names = [str(s.get("file")) for s in self.data.provenance.get("sources", []) if s.get("role") in _ANNOTATED]
+        names = [
+            str(s.get("file"))
+            for s in self.data.provenance.get("sources", [])
+            if s.get("role") in _ANNOTATED
+        ]
         # a name from a file never leads out of these folders
         near = [
-            [folder / Path(name).name for folder in (root / ".." / "annotations", root / "..", root)] for name in names
+            [
+                folder / Path(name).name
+                for folder in (root / ".." / "annotations", root / "..", root)
+            ]
+            for name in names
         ]
         found = [next((p for p in places if p.is_file()), None) for places in near]
         return [p for p in found if p is not None]
@@ -159,7 +184,9 @@ class SheetSource:
         task = view.task.replace("_", " ")
         by_cue = self.suite.header.criteria[chosen.criterion].kind == "ce"
         return Panel(
-            f"{task}: {chosen.title}", tiles, chosen.empty or _around(task, chosen.subset, cues if by_cue else ())
+            f"{task}: {chosen.title}",
+            tiles,
+            chosen.empty or _around(task, chosen.subset, cues if by_cue else ()),
         )
 
 
@@ -169,7 +196,10 @@ _ANNOTATED = ("things", "stuff", "instances")
 def _around(task: str, subset: str, cues: Sequence[str]) -> str:
     """What a side shows, in words."""
     around = " or ".join(cue.replace("_", " ").removesuffix("-other") for cue in cues)
-    words = {"hard_positive": f"{task} without {around}", "hard_negative": f"{around} without {task}"}
+    words = {
+        "hard_positive": f"{task} without {around}",
+        "hard_negative": f"{around} without {task}",
+    }
     return words.get(subset, "") if around else ""
 
 
@@ -215,23 +245,35 @@ def save_gallery(
         OutputError: the file exists or cannot be written.
     """
     path = check_output_file(out, overwrite=overwrite)
-    ending = check_one_of("ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS)
+    ending = check_one_of(
+        "ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS
+    )
     if not tasks or per_side < 1:
         raise ParameterError(
-            "an image sheet of nothing", where="image sheet", allowed="at least one task and one image"
+            "an image sheet of nothing",
+            where="image sheet",
+            allowed="at least one task and one image",
         )
     source = SheetSource(sources)
     criteria = source.suite.criteria
-    name = criteria[0] if criterion is None else check_one_of("criterion", criterion, criteria, owner="the suite")
+    name = (
+        criteria[0]
+        if criterion is None
+        else check_one_of("criterion", criterion, criteria, owner="the suite")
+    )
     groups = []
     for task in tasks:
-        source.suite.record(name, check_one_of("task", task, source.suite.tasks, owner="the suite"), source.split)
+        source.suite.record(
+            name, check_one_of("task", task, source.suite.tasks, owner="the suite"), source.split
+        )
         methods = [m for m in sources.pair(name) if m is not None]
         found = source.groups(task, name, per_side)
         hardest = [one for one in found if one.kind == "hardest" and one.criterion == name]
         groups += [Group(source.view(task), one, methods) for one in hardest]
     if not any(len(group.chosen.rows) for group in groups):
-        raise UndefinedError(f"none of these tasks has a hard image under {name} on {source.split}: {', '.join(tasks)}")
+        raise UndefinedError(
+            f"none of these tasks has a hard image under {name} on {source.split}: {', '.join(tasks)}"
+        )
     panels = source.panels(groups)
     most = max(len(panel.tiles) for panel in panels)
     content = encoded(draw_sheet(panels, layout(most), dpi=dpi), ending, dpi=dpi)
@@ -256,7 +298,9 @@ def contact_sheet(
     """``save_gallery`` in pixels: rows of ``per_row`` images of ``cell`` pixels, half of them positives."""
     if per_row < 2 or rows < 1:
         raise ParameterError(
-            "an image sheet of nothing", where="image sheet", allowed="2 images in a row and 1 row at least"
+            "an image sheet of nothing",
+            where="image sheet",
+            allowed="2 images in a row and 1 row at least",
         )
     dpi, half = 100, per_row // 2
     made = save_gallery(

@@ -98,7 +98,9 @@ def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Fi
     placed = [[_Placed.of(panel, layout) for panel in row] for row in rows]
     # images of panels side by side begin at one height
     heads = [max(one.head for one in row) for row in placed]
-    heights = [head + max(one.height for one in row) for head, row in zip(heads, placed, strict=True)]
+    heights = [
+        head + max(one.height for one in row) for head, row in zip(heads, placed, strict=True)
+    ]
     n = max(len(row) for row in rows)
     size = (
         2 * _MARGIN + n * layout.width + (n - 1) * _BETWEEN,
@@ -131,10 +133,24 @@ class _Pen:
     def text(self, x: float, top: float, text: str, size: float, **look: Any) -> None:
         # names come from files: they are no formulas
         self.figure.text(
-            x / self.size[0], top / self.size[1], text, fontsize=size, va="top", ha="left", parse_math=False, **look
+            x / self.size[0],
+            top / self.size[1],
+            text,
+            fontsize=size,
+            va="top",
+            ha="left",
+            parse_math=False,
+            **look,
         )
 
-    def image(self, tile: Tile, x: float, top: float, cell: float, colours: dict[str, tuple[int, int, int]]) -> None:
+    def image(
+        self,
+        tile: Tile,
+        x: float,
+        top: float,
+        cell: float,
+        colours: dict[str, tuple[int, int, int]],
+    ) -> None:
         pixels = _shaded(tile, round(cell * self.dpi), colours)
         high, wide = (cell * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
         left, bottom = x + (cell - wide) / 2, top - (cell + high) / 2
@@ -163,7 +179,10 @@ class _Placed:
             layout,
             _lines(panel.title, _TITLE, layout.width, bold=True),
             _lines(panel.note, _WORDS, layout.width),
-            [[part for line in tile.words for part in _lines(line, _WORDS, layout.cell)] for tile in panel.tiles],
+            [
+                [part for line in tile.words for part in _lines(line, _WORDS, layout.cell)]
+                for tile in panel.tiles
+            ],
             dict(zip(names, COLOURS, strict=False)),
         )
 
@@ -250,7 +269,9 @@ def _lines(text: str, size: float, most: float, *, bold: bool = False) -> list[s
     return [line.rstrip() for line in found if line.strip()]
 
 
-def _shaded(tile: Tile, longest: int, colours: dict[str, tuple[int, int, int]]) -> NDArray[np.uint8]:
+def _shaded(
+    tile: Tile, longest: int, colours: dict[str, tuple[int, int, int]]
+) -> NDArray[np.uint8]:
     """The image with its classes shaded and outlined, uint8 (height, width, 3)."""
     try:
         with opened_image(tile.path) as image:
@@ -262,7 +283,9 @@ def _shaded(tile: Tile, longest: int, colours: dict[str, tuple[int, int, int]]) 
     pixels = np.asarray(picture, dtype=np.float64)
     for name, mask in tile.masks:
         if name in colours:
-            small = Image.fromarray(mask.astype(np.uint8) * 255).resize(picture.size, Image.Resampling.BOX)
+            small = Image.fromarray(mask.astype(np.uint8) * 255).resize(
+                picture.size, Image.Resampling.BOX
+            )
             inside, deep = outlined(np.asarray(small) > 127)
             weight = np.where(deep, _FILL, np.where(inside, 0.95, 0.0))[..., None]
             pixels = (1 - weight) * pixels + weight * np.array(colours[name], dtype=np.float64)

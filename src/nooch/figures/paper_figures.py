@@ -19,13 +19,33 @@ from nooch.files import check_output_file, replace_file
 from nooch.report.figure_style import FORMATS, encoded
 from nooch.report.level_figures import draw_levels
 from nooch.report.loss_figures import draw_losses, loss_points
-from nooch.report.loss_sweep_figures import draw_grid_losses, draw_tau_losses, grid_points, tau_points
-from nooch.report.sweep_figures import cue_counts, draw_cues, draw_shares, draw_tau, share_points, tau_counts
+from nooch.report.loss_sweep_figures import (
+    draw_grid_losses,
+    draw_tau_losses,
+    grid_points,
+    tau_points,
+)
+from nooch.report.sweep_figures import (
+    cue_counts,
+    draw_cues,
+    draw_shares,
+    draw_tau,
+    share_points,
+    tau_counts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["ALL_FIGURES", "FIGURES", "Figure", "Sources", "check_figures", "figure_data", "save_figures"]
+__all__ = [
+    "ALL_FIGURES",
+    "FIGURES",
+    "Figure",
+    "Sources",
+    "check_figures",
+    "figure_data",
+    "save_figures",
+]
 
 
 @dataclass(frozen=True)
@@ -78,16 +98,23 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "fig4": _levels("auc", "AUC on hard and easy images"),
         "fig5": _levels("error", "error on hard and easy positives, hard and easy negatives"),
         "fig6": _levels("nll", "NLL on hard and easy positives, hard and easy negatives"),
-        "fig7": _levels("ece", "calibration error on hard and easy images (with the paper, its own kind)"),
+        "fig7": _levels(
+            "ece", "calibration error on hard and easy images (with the paper, its own kind)"
+        ),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
             ("area sweep",),
             lambda of: cue_counts(of.area_sweep.cues),
             draw_cues,
         ),
-        "fig11": Figure("hard images of a task by the gist criterion, by tau", ("tau sweep",), _of_tau, draw_tau),
+        "fig11": Figure(
+            "hard images of a task by the gist criterion, by tau", ("tau sweep",), _of_tau, draw_tau
+        ),
         "fig12": Figure(
-            "share of images that are hard by CE, over alpha and beta", ("area sweep",), _of_shares, draw_shares
+            "share of images that are hard by CE, over alpha and beta",
+            ("area sweep",),
+            _of_shares,
+            draw_shares,
         ),
         "fig13": Figure(
             "mean loss of hard images by CE, over alpha and beta",
@@ -142,7 +169,9 @@ def figure_data(name: str, sources: Sources) -> pl.DataFrame:
     (name,) = check_figures([name], sources)
     table = ALL_FIGURES[name].data(sources)
     if not table.height:
-        raise UndefinedError("there is nothing to draw", where=f"{name} ({ALL_FIGURES[name].shows})")
+        raise UndefinedError(
+            "there is nothing to draw", where=f"{name} ({ALL_FIGURES[name].shows})"
+        )
     return table
 
 
@@ -176,9 +205,15 @@ def save_figures(
     for ending in formats:
         check_one_of("figure format", ending, FORMATS)
     if not 10 <= dpi <= 2400:
-        raise ParameterError(f"dpi is {dpi}", where="figures", allowed="10 to 2400 pixels for an inch")
+        raise ParameterError(
+            f"dpi is {dpi}", where="figures", allowed="10 to 2400 pixels for an inch"
+        )
     endings = [*dict.fromkeys(formats), "csv"]
-    files = {(n, e): check_output_file(Path(out) / f"{n}.{e}", overwrite=overwrite) for n in listed for e in endings}
+    files = {
+        (n, e): check_output_file(Path(out) / f"{n}.{e}", overwrite=overwrite)
+        for n in listed
+        for e in endings
+    }
     contents: dict[Path, bytes] = {}
     for name in listed:
         table = figure_data(name, sources)

@@ -56,7 +56,9 @@ class Sheet:
         tasks = tuple(of.tasks or self.tasks)
         if not self.any_tasks and len(tasks) != len(self.tasks):
             raise ParameterError(
-                f"{len(tasks)} tasks are given", where=self.shows, allowed=f"{len(self.tasks)} of the suite's tasks"
+                f"{len(tasks)} tasks are given",
+                where=self.shows,
+                allowed=f"{len(self.tasks)} of the suite's tasks",
             )
         source = SheetSource(of)
         groups = self.groups(source, tasks)
@@ -80,7 +82,11 @@ def _criterion(source: SheetSource, kind: str) -> str:
     for name, record in source.suite.header.criteria.items():
         if record.kind == kind:
             return name
-    raise ParameterError(f"the suite has no criterion of kind {kind}", where="image sheet", remedy="find one that has")
+    raise ParameterError(
+        f"the suite has no criterion of kind {kind}",
+        where="image sheet",
+        remedy="find one that has",
+    )
 
 
 def _first(found: Sequence[Chosen], **wanted: str) -> Chosen:
@@ -88,7 +94,9 @@ def _first(found: Sequence[Chosen], **wanted: str) -> Chosen:
     for one in found:
         if all(getattr(one, name) == value for name, value in wanted.items()):
             return one
-    raise UndefinedError(f"there is no such group of images: {', '.join(wanted.values())}", where="image sheet")
+    raise UndefinedError(
+        f"there is no such group of images: {', '.join(wanted.values())}", where="image sheet"
+    )
 
 
 def _hardest(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
@@ -108,7 +116,13 @@ def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -
     found = []
     for task, side in zip(tasks, sides, strict=True):
         for one, other in ((ce, gist), (gist, ce)):
-            chosen = _first(source.groups(task, ce, 1), kind="criteria", criterion=one, better=other, subset=side)
+            chosen = _first(
+                source.groups(task, ce, 1),
+                kind="criteria",
+                criterion=one,
+                better=other,
+                subset=side,
+            )
             found.append(Group(source.view(task), chosen, _methods(source, ce)))
     return found
 
@@ -120,7 +134,9 @@ def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[Group]:
     found = source.groups(tasks[0], ce, 1)
     return [
         Group(
-            source.view(tasks[0]), _first(found, kind="gap", criterion=ce, better=methods[ahead], subset=side), methods
+            source.view(tasks[0]),
+            _first(found, kind="gap", criterion=ce, better=methods[ahead], subset=side),
+            methods,
         )
         for side in ("hard_positive", "hard_negative")
     ]
@@ -131,7 +147,11 @@ def _extremes(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
     ce = _criterion(source, "ce")
     found = source.groups(tasks[0], ce, 1)
     return [
-        Group(source.view(tasks[0]), _first(found, criterion=ce, subset=side), _methods(source, ce)[:1])
+        Group(
+            source.view(tasks[0]),
+            _first(found, criterion=ce, subset=side),
+            _methods(source, ce)[:1],
+        )
         for side in ("hard_positive", "hard_negative", "easy_positive")
     ]
 

@@ -21,20 +21,26 @@ _REMEDY = (
 )
 
 
-def left_out(fitted: Mapping[str, Fitted], tasks: Sequence[str]) -> dict[str, dict[str, tuple[int, int]]]:
+def left_out(
+    fitted: Mapping[str, Fitted], tasks: Sequence[str]
+) -> dict[str, dict[str, tuple[int, int]]]:
     """Criterion -> task -> training positives that were not annotated and are left out of the fit, of how many.
 
     Only tasks with such images are listed.
     """
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for name, one in fitted.items():
-        counts = {task: pair for task in tasks if (pair := one.left_out(task)) is not None and pair[0]}
+        counts = {
+            task: pair for task in tasks if (pair := one.left_out(task)) is not None and pair[0]
+        }
         if counts:
             found[name] = counts
     return found
 
 
-def check_fit(fitted: Mapping[str, Fitted], criteria: Mapping[str, Any], tasks: Sequence[str]) -> None:
+def check_fit(
+    fitted: Mapping[str, Fitted], criteria: Mapping[str, Any], tasks: Sequence[str]
+) -> None:
     """Raise InputError where a fit leaves out more than half of a task's training positives.
 
     Args:
@@ -42,7 +48,9 @@ def check_fit(fitted: Mapping[str, Fitted], criteria: Mapping[str, Any], tasks: 
         criteria: what they were made of, by name; those that came fitted were checked when they were.
         tasks: names.
     """
-    fresh = {name: one for name, one in fitted.items() if not isinstance(criteria.get(name), Fitted)}
+    fresh = {
+        name: one for name, one in fitted.items() if not isinstance(criteria.get(name), Fitted)
+    }
     problems = [
         f"{name}: {task} ({missing} of {positives})"
         for name, counts in left_out(fresh, tasks).items()
@@ -71,7 +79,9 @@ def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> No
             missing += excluded
         total = record.positives + record.negatives + excluded + record.excluded_unknown
         if 2 * missing > total:
-            problems.append(f"{record.criterion}: {record.task}, {record.split} ({missing} of {total})")
+            problems.append(
+                f"{record.criterion}: {record.task}, {record.split} ({missing} of {total})"
+            )
     if problems:
         raise InputError(
             f"more than half of the images would be left out of {len(problems)} challenge sets, "
@@ -83,7 +93,11 @@ def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> No
 
 def check_counted(tasks: Sequence[str], split: str, counted: NDArray[np.int64], total: int) -> None:
     """Raise InputError where fewer than half of a split's ``total`` images are counted for a task; ``counted`` is int (n_tasks,)."""
-    few = [f"{task} ({total - n} of {total})" for task, n in zip(tasks, counted.tolist(), strict=True) if 2 * n < total]
+    few = [
+        f"{task} ({total - n} of {total})"
+        for task, n in zip(tasks, counted.tolist(), strict=True)
+        if 2 * n < total
+    ]
     if few:
         raise InputError(
             f"more than half of the images of {split} would be left out for {_tasks(few)}, "

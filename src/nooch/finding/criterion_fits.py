@@ -55,7 +55,9 @@ def fit_criteria(
     if summable:
         folder = None if target is None else _folder(target, data, summable, tasks)
         sums = _summed(_Sums(data, summable, tuple(tasks), folder), map, progress)
-        fitted |= {name: one.finish(sums[name], data.classes, tasks) for name, one in summable.items()}
+        fitted |= {
+            name: one.finish(sums[name], data.classes, tasks) for name, one in summable.items()
+        }
     for name in wanted.keys() - summable.keys():
         part = data.part(0, reads=reads_of([wanted[name]]))
         fitted[name] = wanted[name].fit(_training_images(part, data.fitting_split), tasks)
@@ -87,14 +89,19 @@ def content_of(data: Dataset) -> dict[str, Any]:
     """What a dataset folder holds, JSON-like: files by hash. How it is divided is among it, and so are embeddings."""
     header = data.header
     assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
-    return {"fingerprint": header.fingerprint, "files": {name: one.sha256 for name, one in header.files.items()}}
+    return {
+        "fingerprint": header.fingerprint,
+        "files": {name: one.sha256 for name, one in header.files.items()},
+    }
 
 
 def check_embeddings(data: Dataset, reads: Collection[str] | None) -> None:
     """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
     for kind in reads or ():
         if kind.startswith("embeddings/"):
-            check_one_of("embedding", kind.partition("/")[2], data.embedding_names, owner="the dataset")
+            check_one_of(
+                "embedding", kind.partition("/")[2], data.embedding_names, owner="the dataset"
+            )
 
 
 def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
@@ -129,12 +136,16 @@ def _summed(sums: _Sums, map: Map, progress: Progress) -> dict[str, Any]:
     """Statistics of all parts, by criterion."""
     total: dict[str, Any] = {}
     n_parts = sums.data.n_parts
-    with contextlib.nullcontext() if sums.folder is None else held(sums.folder, "finding this suite"):
+    with (
+        contextlib.nullcontext() if sums.folder is None else held(sums.folder, "finding this suite")
+    ):
         progress("summing parts", 0, n_parts)
         for done, states in enumerate(map(sums.of_part, range(n_parts)), 1):
             # added up at once: memory does not grow with the number of parts
             for name, state in states.items():
-                total[name] = sums.criteria[name].merge([total[name], state]) if name in total else state
+                total[name] = (
+                    sums.criteria[name].merge([total[name], state]) if name in total else state
+                )
             progress("summing parts", done, n_parts)
     return total
 
@@ -162,7 +173,9 @@ class _Sums:
             if self.folder is None or not _can_be_kept(criterion):
                 found[name] = make()
             else:
-                found[name] = kept(self.folder / f"shard-{number:07d}.{place}.msgpack", criterion.state, make)
+                found[name] = kept(
+                    self.folder / f"shard-{number:07d}.{place}.msgpack", criterion.state, make
+                )
         return found
 
 
@@ -172,4 +185,8 @@ def _partial(criterion: Summable, images: Callable[[], Dataset], tasks: Sequence
 
 def _can_be_kept(criterion: Any) -> bool:
     """Whether statistics can be read back, and the criterion's repr says all of its parameters."""
-    return hasattr(criterion, "state") and is_dataclass(criterion) and type(criterion).__repr__ is not object.__repr__
+    return (
+        hasattr(criterion, "state")
+        and is_dataclass(criterion)
+        and type(criterion).__repr__ is not object.__repr__
+    )

@@ -87,7 +87,9 @@ def embed(
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)
     try:
-        work = _Work(encoder or "", found, builtins.map if data.n_parts == 1 else map, threads, progress)
+        work = _Work(
+            encoder or "", found, builtins.map if data.n_parts == 1 else map, threads, progress
+        )
         return _in_folder(data, work, resumable=note is None)
     except OutputError as error:
         if note is None:
@@ -149,9 +151,15 @@ def _label(source: Path | Encoder) -> str:
     return f"file-{source.stem}" if isinstance(source, Path) else source.identity
 
 
-def _in_memory(data: Dataset, source: Path | Encoder, progress: StepProgress) -> tuple[Dataset, str]:
+def _in_memory(
+    data: Dataset, source: Path | Encoder, progress: StepProgress
+) -> tuple[Dataset, str]:
     data, label = data.in_memory(), _label(source)
-    values = load_embedding(source, data) if isinstance(source, Path) else embed_captions(data, source, progress)
+    values = (
+        load_embedding(source, data)
+        if isinstance(source, Path)
+        else embed_captions(data, source, progress)
+    )
     return data.with_embedding(label, values), label
 
 
@@ -324,7 +332,9 @@ def _embed_part(
             values = embed_captions(part, _same(made(), job.label), progress, blocks)
         else:
             captions = pl.read_parquet(texts, glob=False)["caption"]
-            values = caption_means(part, captions, read_array(texts.with_suffix(".npy"), mapped=True))
+            values = caption_means(
+                part, captions, read_array(texts.with_suffix(".npy"), mapped=True)
+            )
         job.write(number, values)
         shutil.rmtree(blocks, ignore_errors=True)
 
@@ -359,4 +369,6 @@ def _encoded_together(job: _Job, chosen: Encoder) -> Path:
 
 def _captions(data: Dataset) -> pl.Series:
     """The different captions of all parts. Raises UndefinedError where there is none."""
-    return distinct_captions(data.part(number, reads=("captions",)) for number in range(data.n_parts))
+    return distinct_captions(
+        data.part(number, reads=("captions",)) for number in range(data.n_parts)
+    )

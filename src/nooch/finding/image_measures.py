@@ -51,7 +51,9 @@ class Measures:
             for kind in _TYPES
             for name, values in getattr(self, kind).items()
         ]
-        return pl.concat([pl.DataFrame(schema=schema), pl.DataFrame([labels, *columns])], how="diagonal")
+        return pl.concat(
+            [pl.DataFrame(schema=schema), pl.DataFrame([labels, *columns])], how="diagonal"
+        )
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Self:
@@ -83,22 +85,40 @@ def defined_criteria(fitted: Mapping[str, Fitted], task: str) -> list[str]:
     return [name for name, one in fitted.items() if one.undefined(task) is None]
 
 
-def measured(fitted: Mapping[str, Fitted], images: Dataset, tasks: Sequence[str]) -> Iterator[Measures]:
+def measured(
+    fitted: Mapping[str, Fitted], images: Dataset, tasks: Sequence[str]
+) -> Iterator[Measures]:
     """What criteria say of images, for one task after the other; of no image for a task that no criterion defines."""
     for start in range(0, len(tasks), TASKS_AT_ONCE):
-        block = {task: defined_criteria(fitted, task) for task in tasks[start : start + TASKS_AT_ONCE]}
+        block = {
+            task: defined_criteria(fitted, task) for task in tasks[start : start + TASKS_AT_ONCE]
+        }
         supports: dict[tuple[str, str], NDArray[np.float64]] = {}
         for name, one in fitted.items():
             wanted = [task for task, names in block.items() if name in names]
             if isinstance(one, SupportFitted) and wanted:
-                supports.update(zip(((name, task) for task in wanted), one.supports(images, wanted).T, strict=True))
+                supports.update(
+                    zip(
+                        ((name, task) for task in wanted),
+                        one.supports(images, wanted).T,
+                        strict=True,
+                    )
+                )
         for task, names in block.items():
-            of_task = {name: np.ascontiguousarray(supports[name, task]) for name in names if (name, task) in supports}
+            of_task = {
+                name: np.ascontiguousarray(supports[name, task])
+                for name in names
+                if (name, task) in supports
+            }
             yield _measured(fitted, images, task, names, of_task)
 
 
 def _measured(
-    fitted: Mapping[str, Fitted], images: Dataset, task: str, names: list[str], support: dict[str, NDArray[np.float64]]
+    fitted: Mapping[str, Fitted],
+    images: Dataset,
+    task: str,
+    names: list[str],
+    support: dict[str, NDArray[np.float64]],
 ) -> Measures:
     if not names:
         return Measures()

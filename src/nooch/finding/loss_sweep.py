@@ -62,9 +62,13 @@ def sweep_losses(
         ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or embedding, tau without an embedding.
         InputError: no class is predicted, images without a prediction, unknown areas, an empty training split.
     """
-    alphas, betas, taus = (grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
+    alphas, betas, taus = (
+        grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau))
+    )
     if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
-        raise ParameterError("nothing to sweep", allowed="alpha together with beta, tau, or all three")
+        raise ParameterError(
+            "nothing to sweep", allowed="alpha together with beta, tau, or all three"
+        )
     if len(taus):
         check_one_of("embedding", embedding or "", data.embeddings, owner="the dataset")
     check_one_of("split", split, data.splits, owner="the dataset")
@@ -84,7 +88,9 @@ def sweep_losses(
         known = slice(None) if unknown is None else np.flatnonzero(~unknown)
         # a set of all images, of which none is hard: it tells what the predictions must have
         easy = Mark(np.full(len(part), EASY, np.int8))
-        whole = ChallengeSet.from_mark("all images", task, split, easy, part.images["image_id"], labels, unknown)
+        whole = ChallengeSet.from_mark(
+            "all images", task, split, easy, part.images["image_id"], labels, unknown
+        )
         values = [
             losses(labels[known], aligned[run.run].values(task, known, whole), run.scale)
             for run in runs
@@ -101,22 +107,29 @@ def sweep_losses(
     return LossSweep(_table(grids, split, points), _table(lines, split, {"tau": taus}))
 
 
-def _tasks(data: Dataset, runs: Sequence[Predictions], tasks: str | Sequence[str] | None) -> list[str]:
+def _tasks(
+    data: Dataset, runs: Sequence[Predictions], tasks: str | Sequence[str] | None
+) -> list[str]:
     predicted = {task for run in runs for task in run.tasks}
     if tasks is None:
         found = [name for name in data.classes if name in predicted]
         if not found:
             raise InputError(
-                f"no class of the dataset is predicted, but {some_of(sorted(predicted))}", allowed=some_of(data.classes)
+                f"no class of the dataset is predicted, but {some_of(sorted(predicted))}",
+                allowed=some_of(data.classes),
             )
         return found
     names = resolve_tasks(data, tasks)
     if missing := [name for name in names if name not in predicted]:
-        raise InputError(f"there are no predictions for {some_of(missing)}", allowed=some_of(sorted(predicted)))
+        raise InputError(
+            f"there are no predictions for {some_of(missing)}", allowed=some_of(sorted(predicted))
+        )
     return names
 
 
-def _of_areas(ce: FittedCE, part: Dataset, task: str, loss: Floats, alphas: Floats, betas: Floats) -> Floats:
+def _of_areas(
+    ce: FittedCE, part: Dataset, task: str, loss: Floats, alphas: Floats, betas: Floats
+) -> Floats:
     """Counts and sums, float64 (n_alphas * n_betas, 4); without a cue nothing is hard."""
     labels = part.labels(task)
     known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(betas), 4))}

@@ -53,14 +53,22 @@ class MeasureFiles:
         splits, fitted = self.search.splits, self.search.fitted
         data = self.data.part(number, reads=reads_of(fitted.values()))
         codes = data.images["split"].replace_strict(
-            {name: splits.index(name) if name in splits else None for name in (*SPLITS, ALL)}, return_dtype=pl.UInt8
+            {name: splits.index(name) if name in splits else None for name in (*SPLITS, ALL)},
+            return_dtype=pl.UInt8,
         )
         searched = codes.is_not_null()
         images, schema = data.select(rows=searched.to_numpy()), measures_schema(fitted)
         frames = (one.to_frame(schema) for one in measured(fitted, images, self.search.tasks))
         _write(self._part_file(number, "measures"), frames)
         # written last: it says that the part is done
-        _write(done, [pl.DataFrame({"image_id": images.images["image_id"], "split": codes.filter(searched)})])
+        _write(
+            done,
+            [
+                pl.DataFrame(
+                    {"image_id": images.images["image_id"], "split": codes.filter(searched)}
+                )
+            ],
+        )
 
     def mark(self, task: str) -> Marked:
         """Mark all images for one task, write its sets, a record batch each, and return their records."""
@@ -69,7 +77,10 @@ class MeasureFiles:
         if record.is_file():
             return msgspec.json.decode(record.read_bytes(), type=Marked)
         measures = self._measures(task)
-        numbers = {split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True) for split, one in measures.items()}
+        numbers = {
+            split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True)
+            for split, one in measures.items()
+        }
         marked = Marked()
 
         def sets() -> Iterator[pl.DataFrame]:
@@ -92,22 +103,32 @@ class MeasureFiles:
     def _measures(self, task: str) -> dict[str, Measures]:
         """What criteria say of the images of every split, all parts together."""
         splits, number = self.search.splits, list(self.search.tasks).index(task)
-        table = pl.concat(_batch(self._part_file(part, "measures"), number) for part in range(self.data.n_parts))
+        table = pl.concat(
+            _batch(self._part_file(part, "measures"), number) for part in range(self.data.n_parts)
+        )
         if table.is_empty():
             return dict.fromkeys(splits, Measures())
         codes = self._images["split"]
-        return {split: Measures.from_frame(table.filter(codes == code)) for code, split in enumerate(splits)}
+        return {
+            split: Measures.from_frame(table.filter(codes == code))
+            for code, split in enumerate(splits)
+        }
 
     @cached_property
     def _images(self) -> pl.DataFrame:
         """Id, and position of the split, of every image that is searched."""
-        return pl.concat(_batch(self._part_file(part, "images"), 0) for part in range(self.data.n_parts))
+        return pl.concat(
+            _batch(self._part_file(part, "images"), 0) for part in range(self.data.n_parts)
+        )
 
     @cached_property
     def _ids(self) -> list[pl.Series]:
         """Ids of the images of every split, ascending."""
         images = self._images
-        return [images.filter(pl.col("split") == code)["image_id"] for code in range(len(self.search.splits))]
+        return [
+            images.filter(pl.col("split") == code)["image_id"]
+            for code in range(len(self.search.splits))
+        ]
 
     def _part_file(self, part: int, what: str) -> Path:
         return self.folder / f"shard-{part:07d}.{what}.arrow"

@@ -15,9 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Suite, load_suite, save_suite
+from nooch.challenge import (
+    ChallengeSet,
+    CriterionRecord,
+    DatasetRecord,
+    Suite,
+    load_suite,
+    save_suite,
+)
 from nooch.challenge.suite import SuiteHeader
-from nooch.criteria import Combination, Criterion, Fitted, FittedCE, SupportFitted, TaskThresholds, reads_of
+from nooch.criteria import (
+    Combination,
+    Criterion,
+    Fitted,
+    FittedCE,
+    SupportFitted,
+    TaskThresholds,
+    reads_of,
+)
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import SUITE_MARKER, check_output
@@ -148,7 +163,9 @@ def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
     """Measure and mark all images in this process, one task at a time."""
     parts = {split: data.select(split) for split in search.splits}
     ids = {split: part.images["image_id"] for split, part in parts.items()}
-    measures = zip(*(measured(search.fitted, part, search.tasks) for part in parts.values()), strict=True)
+    measures = zip(
+        *(measured(search.fitted, part, search.tasks) for part in parts.values()), strict=True
+    )
     marked, sets = Marked(), {}
     progress("marking tasks", 0, len(search.tasks))
     for done, (task, of_splits) in enumerate(zip(search.tasks, measures, strict=True), 1):
@@ -161,7 +178,9 @@ def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
 
 
 @contextlib.contextmanager
-def _in_files(search: Search, data: Dataset, target: Path, map: Map, progress: Progress) -> Iterator[_Found]:
+def _in_files(
+    search: Search, data: Dataset, target: Path, map: Map, progress: Progress
+) -> Iterator[_Found]:
     """Measure every part and mark every task, each a job, in a folder beside the suite; sets are read from there."""
     files = MeasureFiles(data, _folder(target, data, search), search)
     with held(files.folder, "finding this suite"):
@@ -172,7 +191,9 @@ def _in_files(search: Search, data: Dataset, target: Path, map: Map, progress: P
             for task in tasks
             for number, record in enumerate(task.records)
         }
-        marked = Marked([r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped])
+        marked = Marked(
+            [r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped]
+        )
         yield _Found(marked, lambda *key: files.read(*places[key]))
 
 
@@ -190,7 +211,9 @@ def _folder(target: Path, data: Dataset, search: Search) -> Path:
     content = {
         "version": __version__,
         "data": content_of(data),
-        "fitted": {name: [*code_of(one), one.kind, one.to_json()] for name, one in search.fitted.items()},
+        "fitted": {
+            name: [*code_of(one), one.kind, one.to_json()] for name, one in search.fitted.items()
+        },
         "criteria": [[name, getattr(c, "expression", None)] for name, c in search.criteria.items()],
         "asked": [list(search.tasks), list(search.splits), search.match],
     }
@@ -202,7 +225,14 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
     known, order = data.provenance, list(search.criteria)
     tasks = list(search.tasks)
     return SuiteHeader(
-        DatasetRecord(data.fingerprint, len(data), data.splits, known.get("area"), path, known.get("licenses", [])),
+        DatasetRecord(
+            data.fingerprint,
+            len(data),
+            data.splits,
+            known.get("area"),
+            path,
+            known.get("licenses", []),
+        ),
         tasks,
         list(search.splits),
         {
@@ -224,7 +254,9 @@ def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
     for name in names:
         check_one_of("class", name, data.classes, owner="the dataset")
     if not names or len(set(names)) != len(names):
-        raise ParameterError("tasks are missing or named twice", allowed="all, nooch, or names separated by commas")
+        raise ParameterError(
+            "tasks are missing or named twice", allowed="all, nooch, or names separated by commas"
+        )
     return names
 
 
@@ -243,7 +275,9 @@ def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
     return list(splits)
 
 
-def check_match(fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]) -> None:
+def check_match(
+    fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]
+) -> None:
     """Raise a ParameterError where the criterion whose counts are matched is none that can be."""
     if match is not None:
         check_one_of("criterion", match, fitted, owner="`match`")
@@ -264,7 +298,9 @@ def thresholds_in(criteria: Mapping[str, Any]) -> dict[str, TaskThresholds]:
     return {name: getattr(criterion, "thresholds", None) for name, criterion in criteria.items()}
 
 
-def check_thresholds(tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]) -> None:
+def check_thresholds(
+    tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]
+) -> None:
     """Check each criterion's thresholds, where it has them by task, against the tasks that are asked for.
 
     Raises:
@@ -274,7 +310,9 @@ def check_thresholds(tables: Mapping[str, TaskThresholds], tasks: Sequence[str],
         if not isinstance(table, Mapping):
             continue
         for task in table:
-            check_one_of("class", task, classes, owner=f"the dataset, but {name} has a threshold for it")
+            check_one_of(
+                "class", task, classes, owner=f"the dataset, but {name} has a threshold for it"
+            )
         if missing := [task for task in tasks if task not in table]:
             raise ParameterError(
                 f"{name} has no threshold for {some_of(missing, 12)}",
@@ -284,7 +322,10 @@ def check_thresholds(tables: Mapping[str, TaskThresholds], tasks: Sequence[str],
 
 
 def criterion_record(
-    criterion: Criterion | Fitted | Combination, fitted: Fitted | None, tasks: list[str], match: str | None
+    criterion: Criterion | Fitted | Combination,
+    fitted: Fitted | None,
+    tasks: list[str],
+    match: str | None,
 ) -> CriterionRecord:
     """What a suite keeps of a criterion."""
     if isinstance(criterion, Combination) or fitted is None:
@@ -292,7 +333,10 @@ def criterion_record(
         return CriterionRecord("combination", {}, expression=expression)
     cues: dict[str, list[tuple[str, float | None]]] = {}
     if isinstance(fitted, FittedCE):
-        cues = {task: [(cue, _finite(fitted.strength(cue, task))) for cue in fitted.cues(task)] for task in tasks}
+        cues = {
+            task: [(cue, _finite(fitted.strength(cue, task))) for cue in fitted.cues(task)]
+            for task in tasks
+        }
     matched = match if isinstance(fitted, SupportFitted) and fitted.thresholds is None else None
     return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, matched)
 

@@ -54,12 +54,18 @@ def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
     record = suite.header.criteria[criterion]
     if record.kind not in FITTED or record.fitted is None:
         return {}
-    return left_out({criterion: fitted_from_json(record.kind, record.fitted)}, suite.tasks).get(criterion, {})
+    return left_out({criterion: fitted_from_json(record.kind, record.fitted)}, suite.tasks).get(
+        criterion, {}
+    )
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:
     """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that are stated one by one."""
-    recorded = {name.removeprefix("annotated_"): data.images[name] for name in ANNOTATED if name in data.images.columns}
+    recorded = {
+        name.removeprefix("annotated_"): data.images[name]
+        for name in ANNOTATED
+        if name in data.images.columns
+    }
     stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
     return {
         "images": {kind: int(column.sum()) for kind, column in recorded.items()},
@@ -107,7 +113,11 @@ def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
 
 
 def explain(
-    suite: Suite, task: str, image_id: ImageId, data: Dataset | None = None, criteria: Sequence[str] = ()
+    suite: Suite,
+    task: str,
+    image_id: ImageId,
+    data: Dataset | None = None,
+    criteria: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Why an image is hard, easy or neither for a task, criterion by criterion.
 
@@ -134,17 +144,26 @@ def explain(
         verdicts.append(_verdict(suite, criterion, task, found, data, image_id))
     if place is None and (data is None or not _known(suite, data, image_id)):
         raise ParameterError(
-            f"image {image_id} is in none of the suite's {task} sets", allowed=f"images of {', '.join(suite.splits)}"
+            f"image {image_id} is in none of the suite's {task} sets",
+            allowed=f"images of {', '.join(suite.splits)}",
         )
     split, label, found_id = place or (None, None, image_id)
-    return {"image_id": found_id, "task": task, "split": split, "label": label, "verdicts": verdicts}
+    return {
+        "image_id": found_id,
+        "task": task,
+        "split": split,
+        "label": label,
+        "verdicts": verdicts,
+    }
 
 
 def _known(suite: Suite, data: Dataset, image_id: ImageId) -> bool:
     return data.images["split"][data.row(image_id)] in suite.splits
 
 
-def _find(suite: Suite, criterion: str, task: str, image_id: ImageId) -> tuple[ChallengeSet, int] | None:
+def _find(
+    suite: Suite, criterion: str, task: str, image_id: ImageId
+) -> tuple[ChallengeSet, int] | None:
     check_one_of("criterion", criterion, suite.criteria, owner="the suite")
     check_one_of("task", task, suite.tasks, owner="the suite")
     for split in suite.splits:
@@ -165,14 +184,22 @@ def _verdict(
     image_id: ImageId,
 ) -> dict[str, Any]:
     if found is None:
-        reasons = [s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)]
+        reasons = [
+            s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)
+        ]
         unknown = "the criterion has no notion of this image's context"
         if suite.header.hard_only:
             unknown = "the image is not hard, and the suite holds hard images alone"
         text = reasons[0] if reasons else f"no verdict: {unknown}"
         if not reasons and data is not None:
             text = _unknown(suite, criterion, task, data, image_id) or text
-        return {"criterion": criterion, "subset": None, "support": None, "threshold": None, "text": text}
+        return {
+            "criterion": criterion,
+            "subset": None,
+            "support": None,
+            "threshold": None,
+            "text": text,
+        }
     challenge, row = found
     subset = SUBSETS[challenge.subset[row]]
     support = None if challenge.support is None else float(challenge.support[row])
@@ -193,19 +220,31 @@ def _verdict(
     }
 
 
-def _unknown(suite: Suite, criterion: str, task: str, data: Dataset, image_id: ImageId) -> str | None:
+def _unknown(
+    suite: Suite, criterion: str, task: str, data: Dataset, image_id: ImageId
+) -> str | None:
     """What of an image without a verdict was not annotated."""
     image = data.select(rows=np.array([data.row(image_id)]))
     if image.unknown_labels(task) is not None:
         return f"no verdict: it was not annotated whether there is {task}"
     cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
     missing = [cue for cue in cues if image.unknown(cue) is not None]
-    return f"no verdict: it was not annotated how much {some_of(missing)} there is" if missing else None
+    return (
+        f"no verdict: it was not annotated how much {some_of(missing)} there is"
+        if missing
+        else None
+    )
 
 
-def _rule(task: str, label: bool, subset: str, support: float | None, threshold: float | None) -> str:
+def _rule(
+    task: str, label: bool, subset: str, support: float | None, threshold: float | None
+) -> str:
     """The rule and what came of it, in one clause."""
-    name = subset.replace("_", " ") if subset != "easy" else f"easy {'positive' if label else 'negative'}"
+    name = (
+        subset.replace("_", " ")
+        if subset != "easy"
+        else f"easy {'positive' if label else 'negative'}"
+    )
     if support is None or threshold is None:
         return name
     sign = "<" if support < threshold else ">" if support > threshold else "="

@@ -122,6 +122,8 @@ class _Marks:
         try:
             hard = self.of(match).codes == HARD
         except UndefinedError as error:
-            raise UndefinedError(f"its counts are those of {match}, and there: {error.problem}") from error
+            raise UndefinedError(
+                f"its counts are those of {match}, and there: {error.problem}"
+            ) from error
         labels = self.measures.labels
         return int((hard & labels).sum()), int((hard & ~labels).sum())

@@ -63,12 +63,18 @@ def sweep_thresholds(
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of range, tau without an embedding.
         InputError: unknown areas, an empty training split; too much that was not annotated.
     """
-    alphas, betas, taus = (grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau)))
+    alphas, betas, taus = (
+        grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau))
+    )
     if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
-        raise ParameterError("nothing to sweep", allowed="alpha together with beta, tau, or all three")
+        raise ParameterError(
+            "nothing to sweep", allowed="alpha together with beta, tau, or all three"
+        )
     if len(taus) and embedding is None:
         raise ParameterError(
-            "tau needs an embedding", where="sweep", allowed=", ".join(data.embeddings) or "none is there"
+            "tau needs an embedding",
+            where="sweep",
+            allowed=", ".join(data.embeddings) or "none is there",
         )
     names = resolve_tasks(data, tasks)
     parts = {split: data.select(split) for split in splits_to_search(data, splits)}
@@ -81,16 +87,25 @@ def sweep_thresholds(
             check_fit({"ce": fitted}, {}, names)
         n_cues = np.array([_cues(fitted, task, alphas)[1] for task in names], dtype=np.int64)
         cues = pl.DataFrame(
-            {"task": np.repeat(names, len(alphas)), "alpha": np.tile(alphas, len(names)), "n_cues": n_cues.reshape(-1)}
+            {
+                "task": np.repeat(names, len(alphas)),
+                "alpha": np.tile(alphas, len(names)),
+                "n_cues": n_cues.reshape(-1),
+            }
         )
         tables = []
         for split, part in parts.items():
-            counts = _Areas(part, betas).count(fitted, names, alphas, partial(_report, progress, split, len(names)))
+            counts = _Areas(part, betas).count(
+                fitted, names, alphas, partial(_report, progress, split, len(names))
+            )
             if not allow_unannotated:
                 check_counted(names, split, counts[:, :, 2:].sum(axis=2).min(axis=1), len(part))
             tables.append(
                 _table(
-                    names, split, {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}, counts
+                    names,
+                    split,
+                    {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))},
+                    counts,
                 )
             )
         grid = pl.concat(tables)
@@ -99,8 +114,13 @@ def sweep_thresholds(
         defined = [task for task in names if gist.undefined(task) is None]
         if not allow_unannotated:
             for split, part in parts.items():
-                unknown = [0 if (mask := part.unknown_labels(task)) is None else int(mask.sum()) for task in defined]
-                check_counted(defined, split, len(part) - np.array(unknown, dtype=np.int64), len(part))
+                unknown = [
+                    0 if (mask := part.unknown_labels(task)) is None else int(mask.sum())
+                    for task in defined
+                ]
+                check_counted(
+                    defined, split, len(part) - np.array(unknown, dtype=np.int64), len(part)
+                )
         tau_table = pl.concat(
             _table(defined, split, {"tau": taus}, _by_threshold(gist, part, defined, taus))
             for split, part in parts.items()
@@ -149,14 +169,24 @@ class _Areas:
         kind = np.uint8 if 2 * len(betas) < 256 else np.uint16
 
         def code(areas: Any) -> Any:
-            return (np.searchsorted(betas, areas, "left") + np.searchsorted(betas, areas, "right")).astype(kind)
+            return (
+                np.searchsorted(betas, areas, "left") + np.searchsorted(betas, areas, "right")
+            ).astype(kind)
 
         self._none = int(code(0.0))
-        self._codes = {name: (rows, code(areas)) for name in part.classes for rows, areas in [part.rows_of(name)]}
+        self._codes = {
+            name: (rows, code(areas))
+            for name in part.classes
+            for rows, areas in [part.rows_of(name)]
+        }
         self._kind, self._left_out = kind, int(np.iinfo(kind).max)
 
     def count(
-        self, fitted: FittedCE, tasks: Sequence[str], alphas: NDArray[np.float64], done: Callable[[int], None]
+        self,
+        fitted: FittedCE,
+        tasks: Sequence[str],
+        alphas: NDArray[np.float64],
+        done: Callable[[int], None],
     ) -> Counts:
         """Hard positives, hard negatives, positives and negatives: int64 (n_tasks, n_alphas x n_betas, 4)."""
         counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)
@@ -196,13 +226,19 @@ class _Areas:
         return results
 
     def _leave_out(
-        self, unknown: NDArray[np.bool_] | None, support: Any, histogram: Counts, labels: NDArray[np.bool_]
+        self,
+        unknown: NDArray[np.bool_] | None,
+        support: Any,
+        histogram: Counts,
+        labels: NDArray[np.bool_],
     ) -> None:
         """Take the images where something is unknown out of the histogram, once."""
         if unknown is None:
             return
         rows = np.flatnonzero(unknown & (support != self._left_out))
-        np.subtract.at(histogram, (labels[rows].astype(np.int64), support[rows].astype(np.int64)), 1)
+        np.subtract.at(
+            histogram, (labels[rows].astype(np.int64), support[rows].astype(np.int64)), 1
+        )
         support[rows] = self._left_out
 
     def _counts(self, histogram: Counts) -> Counts:
@@ -228,7 +264,9 @@ def _by_threshold(
 
 
 def _empty(thresholds: Sequence[str]) -> pl.DataFrame:
-    return _table([], "", {name: np.empty(0) for name in thresholds}, np.empty((0, 0, 4), dtype=np.int64))
+    return _table(
+        [], "", {name: np.empty(0) for name in thresholds}, np.empty((0, 0, 4), dtype=np.int64)
+    )
 
 
 def _table(
@@ -240,14 +278,18 @@ def _table(
     n_points = counts.shape[1]
     frame = pl.DataFrame(
         {
-            "task": pl.Series(names, dtype=pl.String).gather(np.repeat(np.arange(len(names)), n_points)),
+            "task": pl.Series(names, dtype=pl.String).gather(
+                np.repeat(np.arange(len(names)), n_points)
+            ),
             "split": pl.Series([split] * (len(names) * n_points), dtype=pl.String),
             **{name: np.tile(values, len(names)) for name, values in thresholds.items()},
             **{side: counts[:, :, i].reshape(-1) for i, side in enumerate(_SIDES)},
         }
     )
     share = {f"share_{s}": pl.col(f"hard_{s}s") / pl.col(f"{s}s") for s in ("positive", "negative")}
-    return frame.with_columns(**share).with_columns(pl.col("share_positive", "share_negative").fill_nan(None))
+    return frame.with_columns(**share).with_columns(
+        pl.col("share_positive", "share_negative").fill_nan(None)
+    )
 
 
 def _equal(grid: pl.DataFrame) -> pl.DataFrame:
@@ -255,7 +297,9 @@ def _equal(grid: pl.DataFrame) -> pl.DataFrame:
     found = grid.filter((p > 0) & (q > 0)).with_columns(
         imbalance=(p - q).abs() / (p + q), least=pl.min_horizontal(p, q)
     )
-    ordered = found.sort("imbalance", pl.col("least"), descending=[False, True], maintain_order=True)
+    ordered = found.sort(
+        "imbalance", pl.col("least"), descending=[False, True], maintain_order=True
+    )
     columns = ["task", "split", "alpha", "beta", "share_positive", "share_negative", "imbalance"]
     best = ordered.unique(["task", "split"], keep="first", maintain_order=True).select(columns)
     places = grid.select("task", "split").unique(maintain_order=True)

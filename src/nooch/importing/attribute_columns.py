@@ -16,7 +16,11 @@ __all__ = ["attribute_table", "with_attributes"]
 
 
 def attribute_table(
-    table: pl.DataFrame, id: str = "image_id", columns: Sequence[str] | None = None, *, where: object = None
+    table: pl.DataFrame,
+    id: str = "image_id",
+    columns: Sequence[str] | None = None,
+    *,
+    where: object = None,
 ) -> pl.DataFrame:
     """A user's table, checked: column ``image_id``, then attributes.
 
@@ -32,26 +36,42 @@ def attribute_table(
     """
     for name in (id, *(columns or ())):
         check_one_of("column", name, table.columns, owner=str(where or "the table"))
-    names = [c for c in table.columns if c != id] if columns is None else list(dict.fromkeys(columns))
+    names = (
+        [c for c in table.columns if c != id] if columns is None else list(dict.fromkeys(columns))
+    )
     if clash := [name for name in names if name in (*CORE_COLUMNS, *ANNOTATED)]:
         raise InputError(
-            f"columns {', '.join(clash)} have a name that nooch uses itself", where=where, remedy="rename them"
+            f"columns {', '.join(clash)} have a name that nooch uses itself",
+            where=where,
+            remedy="rename them",
         )
     if not names:
-        raise InputError("the table has no column but the ids", where=where, allowed="a column for each attribute")
+        raise InputError(
+            "the table has no column but the ids",
+            where=where,
+            allowed="a column for each attribute",
+        )
     ids = table[id]
     if ids.null_count():
-        raise InputError(f"{ids.null_count()} rows have no {id}", where=where, allowed="an image id in every row")
+        raise InputError(
+            f"{ids.null_count()} rows have no {id}", where=where, allowed="an image id in every row"
+        )
     if ids.n_unique() != len(ids):
         twice = ids.filter(ids.is_duplicated()).unique().sort()
-        raise InputError(f"{id} occurs more than once: {some_of(twice)}", where=where, allowed="one row for each image")
+        raise InputError(
+            f"{id} occurs more than once: {some_of(twice)}",
+            where=where,
+            allowed="one row for each image",
+        )
     return table.select(ids.alias("image_id"), *names)
 
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
-def with_attributes(data: Dataset, table: pl.DataFrame, *, where: object = None) -> tuple[Dataset, int]:
+def with_attributes(
+    data: Dataset, table: pl.DataFrame, *, where: object = None
+) -> tuple[Dataset, int]:
     """The dataset with a table's columns as attributes, and how many of its images the table lists.
 
     An image that the table does not list has null there. Rows of other images are left out.
@@ -67,7 +87,9 @@ def with_attributes(data: Dataset, table: pl.DataFrame, *, where: object = None)
     names = table.columns[1:]
     if clash := [name for name in names if name in data.attributes]:
         raise InputError(
-            f"the dataset has columns {', '.join(clash)} already", where=where, remedy="rename them in the table"
+            f"the dataset has columns {', '.join(clash)} already",
+            where=where,
+            remedy="rename them in the table",
         )
     kind, ids = data.images["image_id"].dtype, table["image_id"]
     if not (ids.dtype.is_integer() if kind.is_integer() else isinstance(ids.dtype, _TEXT)):

@@ -76,7 +76,9 @@ def import_dataset(
     content = _dependencies(reading, split, asked)
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, _RESUME):
-        scanned = reading.scan(folder, map, partial(progress, "reading annotation files"), part_size)
+        scanned = reading.scan(
+            folder, map, partial(progress, "reading annotation files"), part_size
+        )
         from nooch.importing.part_import import seal, write_parts
 
         work, written = write_parts(folder, scanned, images, split, part_size, map, progress)
@@ -100,7 +102,10 @@ _RESUME = "mend that and give the same command again: it goes on where it was"
 
 def _dependencies(reading: Reading, plan: SplitPlan | None, asked: list[Any]) -> dict[str, Any]:
     """What intermediate files depend on, JSON-like: another import never takes them for its own."""
-    files = [*reading.files(), *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))])]
+    files = [
+        *reading.files(),
+        *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))]),
+    ]
     try:
         stats = [(role, str(path.absolute()), path.stat()) for role, path in files]
     except OSError as error:
@@ -129,7 +134,9 @@ def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) ->
 
     save_dataset(data, out, overwrite=overwrite)
     captions = 0 if data.captions is None else data.captions.height
-    return Imported(read_header(out), int(data.areas.nnz), captions, list(data.attributes), data.has_areas)
+    return Imported(
+        read_header(out), int(data.areas.nnz), captions, list(data.attributes), data.has_areas
+    )
 
 
 def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from nooch.data import SPLITS, ImageId
 from nooch.data.array_files import read_array, write_array
-from nooch.data.dataset_folder import Header, PartRecord, file_record, seal_dataset, write_part, write_table
+from nooch.data.dataset_folder import (
+    Header,
+    PartRecord,
+    file_record,
+    seal_dataset,
+    write_part,
+    write_table,
+)
 from nooch.data.splits import group_names, split_codes
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
@@ -133,7 +140,9 @@ class PartJob(Job):
 
     def divided(self, images: pl.DataFrame) -> pl.DataFrame:
         """Images with their splits."""
-        codes = read_array(self.work.splits, mapped=True)[self.part.first : self.part.first + self.part.count]
+        codes = read_array(self.work.splits, mapped=True)[
+            self.part.first : self.part.first + self.part.count
+        ]
         return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -150,7 +159,9 @@ class SplitJob(PartJob):
         record = written.record
         name = next(name for name in record.files if name.startswith("images"))
         images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
-        record.files[name] = file_record(write_table(images, work.dataset, "images", number, work.n_parts))
+        record.files[name] = file_record(
+            write_table(images, work.dataset, "images", number, work.n_parts)
+        )
         record.splits = dict(images["split"].value_counts().iter_rows())
         return written
 
@@ -230,17 +241,28 @@ class Imported:
     has_areas: bool
 
 
-def seal(work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]) -> Imported:
+def seal(
+    work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]
+) -> Imported:
     """Make a dataset of the parts."""
     records = [one.record for one in written]
     splits = _sum(record.splits for record in records)
-    provenance = work.scanned.provenance(_sum(one.counts for one in written), sum(splits.values()), images)
+    provenance = work.scanned.provenance(
+        _sum(one.counts for one in written), sum(splits.values()), images
+    )
     provenance["notes"] = [*notes, *provenance["notes"]]
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, splits)
     first = written[0]
     return Imported(
-        seal_dataset(work.dataset, records, work.scanned.classes, first.image_root, provenance, first.fingerprint),
+        seal_dataset(
+            work.dataset,
+            records,
+            work.scanned.classes,
+            first.image_root,
+            provenance,
+            first.fingerprint,
+        ),
         sum(int(record.per_image.sum(dtype=np.int64)) for record in records),
         sum(record.captions or 0 for record in records),
         first.attributes,
@@ -256,7 +278,9 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-def split_provenance(provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]) -> dict[str, Any]:
+def split_provenance(
+    provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]
+) -> dict[str, Any]:
     """Provenance with the plan, and a note where it leaves a split empty; ``counts`` are images in each split.
 
     Raises:
@@ -272,5 +296,10 @@ def split_provenance(provenance: Mapping[str, Any], plan: SplitPlan, counts: Map
         )
     if empty:
         notes.append(f"no image is in the split {' or '.join(empty)}")
-    record = {"source": plan.source, "seed": plan.seed, "group": plan.group, "values": dict(plan.values)}
+    record = {
+        "source": plan.source,
+        "seed": plan.seed,
+        "group": plan.group,
+        "values": dict(plan.values),
+    }
     return {**provenance, "split": record, "notes": notes}

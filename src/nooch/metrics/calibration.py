@@ -74,7 +74,11 @@ def ece_paper(
     Arguments and errors are those of ``ece``, and:
         images: number of all images of the set (criterion, task, split), or their total weight; at least that of the subset.
     """
-    return ece_top(labels, values, weights, scale=scale, n_bins=n_bins) * total_weight(len(labels), weights) / images
+    return (
+        ece_top(labels, values, weights, scale=scale, n_bins=n_bins)
+        * total_weight(len(labels), weights)
+        / images
+    )
 
 
 def gaps(labels: NDArray[np.bool_], p: Floats) -> Floats:
@@ -82,7 +86,9 @@ def gaps(labels: NDArray[np.bool_], p: Floats) -> Floats:
     return np.asarray(labels - p)
 
 
-def top_gaps(labels: NDArray[np.bool_], p: Floats, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def top_gaps(
+    labels: NDArray[np.bool_], p: Floats, positive: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
     """Confidence of each answer, and its being right minus that; float64 (n,) each."""
     confidence = np.maximum(p, 1 - p)
     return confidence, np.asarray((positive == labels) - confidence)

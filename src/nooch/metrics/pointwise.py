@@ -8,7 +8,17 @@ from scipy.special import entr
 
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 
-__all__ = ["SCALES", "constant_nll", "error", "losses", "mean", "nll", "probabilities", "said_positive", "total_weight"]
+__all__ = [
+    "SCALES",
+    "constant_nll",
+    "error",
+    "losses",
+    "mean",
+    "nll",
+    "probabilities",
+    "said_positive",
+    "total_weight",
+]
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +37,13 @@ def constant_nll(n_positive: int, n: int) -> float:
     return float(entr([n_positive / n, 1 - n_positive / n]).sum())
 
 
-def nll(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None, *, scale: str = "logit") -> float:
+def nll(
+    labels: NDArray[np.bool_],
+    values: Floats,
+    weights: Floats | None = None,
+    *,
+    scale: str = "logit",
+) -> float:
     """Mean negative log-likelihood, natural logarithm.
 
     Args:
@@ -43,7 +59,13 @@ def nll(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None
     return mean(losses(labels, values, scale), weights)
 
 
-def error(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = None, *, scale: str = "logit") -> float:
+def error(
+    labels: NDArray[np.bool_],
+    values: Floats,
+    weights: Floats | None = None,
+    *,
+    scale: str = "logit",
+) -> float:
     """Share of wrong answers; the answer is positive where the logit is above 0 (the probability above 0.5).
 
     Arguments and errors are those of ``nll``.
@@ -53,14 +75,18 @@ def error(labels: NDArray[np.bool_], values: Floats, weights: Floats | None = No
 
 def mean(values: Floats, weights: Floats | None) -> float:
     """Weighted mean of float64 (n,). Raises UndefinedError where nothing has weight."""
-    return float((values if weights is None else values * weights).sum() / total_weight(len(values), weights))
+    return float(
+        (values if weights is None else values * weights).sum() / total_weight(len(values), weights)
+    )
 
 
 def total_weight(n: int, weights: Floats | None) -> float:
     """Sum of the weights of n images, each 1 by default. Raises UndefinedError where it is 0."""
     total = n if weights is None else float(weights.sum())
     if not total:
-        raise UndefinedError("a mean over no image", allowed="at least one image of positive weight")
+        raise UndefinedError(
+            "a mean over no image", allowed="at least one image of positive weight"
+        )
     return total
 
 
@@ -76,7 +102,9 @@ def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
 
 def said_positive(values: Floats, scale: str) -> NDArray[np.bool_]:
     """Where the answer is positive, bool (n,)."""
-    return np.asarray(values > (0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0))
+    return np.asarray(
+        values > (0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0)
+    )
 
 
 def probabilities(values: Floats, scale: str) -> Floats:
@@ -87,7 +115,9 @@ def probabilities(values: Floats, scale: str) -> Floats:
     """
     if check_one_of("scale", scale, SCALES) == "probability":
         if len(values) and not (values.min() >= 0 and values.max() <= 1):
-            raise ParameterError("a probability lies outside [0, 1]", allowed="0 to 1, or scale='logit'")
+            raise ParameterError(
+                "a probability lies outside [0, 1]", allowed="0 to 1, or scale='logit'"
+            )
         return values
     # 1 / (1 + exp(-z)) without overflow
     small = np.exp(-np.abs(values))

@@ -46,7 +46,9 @@ def _one(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None) -> t
         column, average = ranking.weighted_areas(None, weights[:, None])
         area, precision = float(column[0]), float(average[0])
     if np.isnan(area):
-        raise UndefinedError("a ranking of one class has no area", allowed="at least one positive and one negative")
+        raise UndefinedError(
+            "a ranking of one class has no area", allowed="at least one positive and one negative"
+        )
     return area, precision
 
 
@@ -129,7 +131,9 @@ class Ranking:
         area = below_twice / (2 * n_positive * (n - n_positive))
         return area, float(((n_positive - before) / (n - start)).sum()) / n_positive
 
-    def weighted_areas(self, mask: NDArray[np.bool_] | None, weights: Floats) -> tuple[Floats, Floats]:
+    def weighted_areas(
+        self, mask: NDArray[np.bool_] | None, weights: Floats
+    ) -> tuple[Floats, Floats]:
         """AUC and average precision under many weightings at once.
 
         Args:
@@ -181,7 +185,9 @@ def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[
 def _sums(rows: NDArray[np.intp], cells: NDArray[np.intp], n_cells: int, weights: Floats) -> Floats:
     """Sums of rows of ``weights`` by cell, float64 (n_cells, k); ``cells`` ascend."""
     bounds = np.searchsorted(cells, np.arange(n_cells + 1))
-    return np.asarray(csr_array((np.ones(len(rows)), rows, bounds), shape=(n_cells, len(weights))) @ weights)
+    return np.asarray(
+        csr_array((np.ones(len(rows)), rows, bounds), shape=(n_cells, len(weights))) @ weights
+    )
 
 
 def _areas(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:

@@ -81,7 +81,13 @@ class Graded:
         metrics: names out of ``METRICS``.
     """
 
-    def __init__(self, labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str] = METRICS) -> None:
+    def __init__(
+        self,
+        labels: NDArray[np.bool_],
+        values: Floats,
+        scale: str,
+        metrics: Sequence[str] = METRICS,
+    ) -> None:
         self.metrics = tuple(metrics)
         self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
         self._summed = dict(_summands(labels, values, scale, metrics))
@@ -91,20 +97,29 @@ class Graded:
         n_atoms = parts.members.shape[1]
         sums = {name: part.by_atom(parts.atoms, n_atoms) for name, part in self._summed.items()}
         counts = parts.counts.astype(np.float64)
-        return self._assemble(parts, counts[:, None], {name: s[..., None] for name, s in sums.items()}, None)[..., 0]
+        return self._assemble(
+            parts, counts[:, None], {name: s[..., None] for name, s in sums.items()}, None
+        )[..., 0]
 
     def resampled(self, parts: Parts, weights: Floats) -> Floats:
         """The same under weightings of the images, float64 (n, k): float64 (n_subsets + n_mixtures, n_metrics, k)."""
         n_atoms = parts.members.shape[1]
         matrices = [part.matrix(parts.atoms, n_atoms) for part in self._summed.values()]
-        count = coo_array((np.ones(len(weights)), (parts.atoms, np.arange(len(weights)))), (n_atoms, len(weights)))
+        count = coo_array(
+            (np.ones(len(weights)), (parts.atoms, np.arange(len(weights)))), (n_atoms, len(weights))
+        )
         sums = vstack([count.tocsr(), *matrices], format="csr") @ weights
         bounds = np.cumsum([n_atoms, *(m.shape[0] for m in matrices)])
         blocks = np.split(sums, bounds[:-1])
-        shaped = {n: b.reshape(n_atoms, -1, weights.shape[1]) for n, b in zip(self._summed, blocks[1:], strict=True)}
+        shaped = {
+            n: b.reshape(n_atoms, -1, weights.shape[1])
+            for n, b in zip(self._summed, blocks[1:], strict=True)
+        }
         return self._assemble(parts, blocks[0], shaped, weights)
 
-    def _assemble(self, parts: Parts, counts: Floats, sums: dict[str, Floats], weights: Floats | None) -> Floats:
+    def _assemble(
+        self, parts: Parts, counts: Floats, sums: dict[str, Floats], weights: Floats | None
+    ) -> Floats:
         """From weights of atoms (n_atoms, k) and sums over them (n_atoms, n_bins, k)."""
         n_subsets, k = len(parts.members), counts.shape[1]
         areas = None if self._ranking is None else self._areas(parts, counts, weights)
@@ -116,11 +131,15 @@ class Graded:
             for row, scale in enumerate(self._scales(parts, counts)):
                 total = (scale * counts).sum(axis=0)
                 of_bins = {
-                    name: np.abs(np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)).sum(axis=0)
+                    name: np.abs(
+                        np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
+                    ).sum(axis=0)
                     for name, of_atoms in sums.items()
                 }
                 # a mixture is over all images
-                images = np.where(total > 0, counts.sum(axis=0) if row < n_subsets else total, np.nan)
+                images = np.where(
+                    total > 0, counts.sum(axis=0) if row < n_subsets else total, np.nan
+                )
                 for column, name in enumerate(self.metrics):
                     if name in _SUMS:
                         with np.errstate(invalid="ignore", divide="ignore"):
@@ -172,7 +191,9 @@ class _Summand:
 
     def by_atom(self, atoms: NDArray[np.intp], n_atoms: int) -> Floats:
         """Sums, float64 (n_atoms, n_bins)."""
-        sums = np.bincount(self._places(atoms), weights=self.values, minlength=n_atoms * self.n_bins)
+        sums = np.bincount(
+            self._places(atoms), weights=self.values, minlength=n_atoms * self.n_bins
+        )
         return np.asarray(sums, dtype=np.float64).reshape(n_atoms, self.n_bins)
 
     def matrix(self, atoms: NDArray[np.intp], n_atoms: int) -> csr_array:

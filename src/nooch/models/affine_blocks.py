@@ -29,7 +29,11 @@ def blocks_of(module: Module) -> dict[str, Module]:
     found: dict[str, Module] = {}
     for name, member in _outermost("", module):
         inside = _inside(member)
-        found |= {f"{name}.{part}": block for part, block in inside.items()} if inside else {name: member}
+        found |= (
+            {f"{name}.{part}": block for part, block in inside.items()}
+            if inside
+            else {name: member}
+        )
     return found
 
 
@@ -48,7 +52,11 @@ def _inside(member: Module) -> dict[str, Module]:
     if _is_list(member):
         return dict(member.named_children())
     lists = [(place, listed) for place, listed in member.named_children() if _is_list(listed)]
-    return {f"{place}.{number}": block for place, listed in lists for number, block in listed.named_children()}
+    return {
+        f"{place}.{number}": block
+        for place, listed in lists
+        for number, block in listed.named_children()
+    }
 
 
 def _is_list(module: Module) -> bool:
@@ -56,7 +64,11 @@ def _is_list(module: Module) -> bool:
     from torch.nn import ModuleList, Sequential
 
     members = list(module.children())
-    return isinstance(module, ModuleList | Sequential) and bool(members) and all(any(m.children()) for m in members)
+    return (
+        isinstance(module, ModuleList | Sequential)
+        and bool(members)
+        and all(any(m.children()) for m in members)
+    )
 
 
 def with_affine(backbone: Backbone) -> ParameterDict:

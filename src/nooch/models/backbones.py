@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, ParameterError
 from nooch.models.model_sources import DEFAULT, Source, find_source
 from nooch.models.preprocessing import Inputs, Preprocessing
-from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking, require_packages
+from nooch.models.pretrained import (
+    placed,
+    preprocessing_of,
+    pretrained,
+    quietly,
+    refuse_lacking,
+    require_packages,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,7 +119,9 @@ def choose_device(device: str = "auto") -> str:
     here = torch.cuda.device_count()
     if kind != "cuda" or not (number or "0").isdecimal() or int(number or 0) >= here:
         gpus = ", ".join(f"cuda:{n}" for n in range(here))
-        raise ParameterError(f"there is no device {device!r} here", allowed=f"auto, cpu{', ' if gpus else ''}{gpus}")
+        raise ParameterError(
+            f"there is no device {device!r} here", allowed=f"auto, cpu{', ' if gpus else ''}{gpus}"
+        )
     return device
 
 
@@ -149,10 +158,22 @@ def load_backbone(
     found = find_source(source)
     preprocessing = preprocessing_of(found, size)
     device = choose_device(device)
-    module, pooling = _pretrained(found) if found.folder is not None else (_random(found, seed), None)
+    module, pooling = (
+        _pretrained(found) if found.folder is not None else (_random(found, seed), None)
+    )
     module = placed(module, device, channels_last=channels_last)
     identity = found.identity if found.folder is not None else _with_seed(found.identity, seed)
-    made = Backbone(found.name, identity, module, 0, preprocessing, pooling or "pooler", device, channels_last, bf16)
+    made = Backbone(
+        found.name,
+        identity,
+        module,
+        0,
+        preprocessing,
+        pooling or "pooler",
+        device,
+        channels_last,
+        bf16,
+    )
     return _probed(made, source, asked=pooling is not None)
 
 
@@ -211,7 +232,11 @@ def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
     try:
         with torch.inference_mode(), torch.autocast(torch.device(made.device).type, enabled=False):
             output = made.module(black)
-            pooling = made.pooling if asked or getattr(output, "pooler_output", None) is not None else "mean"
+            pooling = (
+                made.pooling
+                if asked or getattr(output, "pooler_output", None) is not None
+                else "mean"
+            )
             n_features = _pooled(output, pooling).shape[1]
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         reason = (str(error).splitlines() or [""])[0]

@@ -83,7 +83,9 @@ def load_classifier(asked: Asked) -> TaskModel:
     labels = _labels(asked)
     kind = found.config.get("problem_type") or "single_label_classification"
     if kind not in ANSWERS:
-        raise InputError(f"has the problem_type {kind}", where=found.name, allowed=", ".join(ANSWERS))
+        raise InputError(
+            f"has the problem_type {kind}", where=found.name, allowed=", ".join(ANSWERS)
+        )
     inside = find_labels(labels, asked.tasks, asked.words, found.name)
     inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
@@ -99,12 +101,16 @@ def load_classifier(asked: Asked) -> TaskModel:
         values = module(batch).logits
         if values.shape[1] != len(labels):
             raise InputError(
-                f"gives {values.shape[1]} outputs", where=found.name, allowed=f"{len(labels)}, one for each label"
+                f"gives {values.shape[1]} outputs",
+                where=found.name,
+                allowed=f"{len(labels)}, one for each label",
             )
         return torch.stack([answer(values, inside[task]) for task in asked.tasks], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
-    return TaskModel(found.name, found.identity, "classifier", asked.tasks, inputs, outputs, meaning)
+    return TaskModel(
+        found.name, found.identity, "classifier", asked.tasks, inputs, outputs, meaning
+    )
 
 
 def _labels(asked: Asked) -> list[str]:
@@ -114,7 +120,9 @@ def _labels(asked: Asked) -> list[str]:
         numbered = {int(number): str(label) for number, label in dict(given or {}).items()}
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"id2label cannot be read: {error}", where=asked.found.name, allowed="numbers and labels"
+            f"id2label cannot be read: {error}",
+            where=asked.found.name,
+            allowed="numbers and labels",
         ) from error
     if sorted(numbered) != list(range(len(numbered))) or not numbered:
         raise InputError(

@@ -30,12 +30,16 @@ def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterato
     except (MemoryError, RuntimeError) as error:
         # torch.OutOfMemoryError is a RuntimeError, and so is what the allocator of main memory
         # raises
-        if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
+        if not isinstance(error, MemoryError) and not any(
+            sign in str(error).lower() for sign in _SIGNS
+        ):
             raise
         remedy = "smaller images (`size`)"
         if batch > 1:
             remedy = f"a smaller batch, such as {smaller.format(batch // 2)}"
-        raise NoochError(f"out of memory while {what} with batches of {batch}", remedy=remedy) from error
+        raise NoochError(
+            f"out of memory while {what} with batches of {batch}", remedy=remedy
+        ) from error
 
 
 def reuse_memory() -> None:

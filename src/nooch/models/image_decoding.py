@@ -117,7 +117,9 @@ def use_one_thread() -> None:
 
 def _decode(content: bytes, out: NDArray[np.uint8], codec: str) -> None:
     if codec == "pil":
-        out[:] = np.asarray(_open(content).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR))
+        out[:] = np.asarray(
+            _open(content).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR)
+        )
         return
     pixels = _decode_jpeg(content, out.shape) if content.startswith(_JPEG) else None
     _resize(np.array(_open(content)) if pixels is None else pixels, out)
@@ -141,7 +143,9 @@ def _decode_jpeg(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8] | 
             return None
         at_least = {"min_height": _GAP * shape[0], "min_width": _GAP * shape[1]}
         reduced = min(height / shape[0], width / shape[1]) >= 2 * _GAP
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(content, "RGB", **(at_least if reduced else {}))
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            content, "RGB", **(at_least if reduced else {})
+        )
     except ValueError:
         return None
     return pixels

@@ -21,7 +21,11 @@ DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
 """What stands before a configuration that is trained from scratch."""
 
-_BASIC: dict[str, Any] = {"model_type": "resnet", "layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
+_BASIC: dict[str, Any] = {
+    "model_type": "resnet",
+    "layer_type": "basic",
+    "hidden_sizes": [64, 128, 256, 512],
+}
 _BOTTLENECK: dict[str, Any] = {"model_type": "resnet", "layer_type": "bottleneck"}
 CONFIGURATIONS = MappingProxyType(
     {
@@ -89,18 +93,27 @@ def _from_configuration(source: str) -> Source:
         name = path.resolve().name
     else:
         raise InputError("is no configuration", where=source, allowed=_ALLOWED)
-    return Source(f"{SCRATCH}{name}", None, config, blake3(json.dumps(config, sort_keys=True).encode()).hexdigest())
+    return Source(
+        f"{SCRATCH}{name}",
+        None,
+        config,
+        blake3(json.dumps(config, sort_keys=True).encode()).hexdigest(),
+    )
 
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
         config = json.loads(file.read_bytes())
     except FileNotFoundError as error:
-        raise InputError("no such file, so this is no backbone", where=file, allowed=_ALLOWED) from error
+        raise InputError(
+            "no such file, so this is no backbone", where=file, allowed=_ALLOWED
+        ) from error
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", where=file, allowed="JSON") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise InputError("names no model_type", where=file, allowed="a configuration of transformers")
+        raise InputError(
+            "names no model_type", where=file, allowed="a configuration of transformers"
+        )
     return config
 
 
@@ -116,7 +129,9 @@ def _check_weights(folder: Path) -> None:
         )
     if missing := [name for name in named if name not in found]:
         raise InputError(
-            f"lacks weights that {_INDEX} names: {some_of(missing)}", where=folder, remedy="copy them here"
+            f"lacks weights that {_INDEX} names: {some_of(missing)}",
+            where=folder,
+            remedy="copy them here",
         )
 
 
@@ -124,7 +139,9 @@ def _shards(index: Path) -> list[str]:
     try:
         return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"cannot be read: {error}", where=index, allowed="an index of weights") from error
+        raise InputError(
+            f"cannot be read: {error}", where=index, allowed="an index of weights"
+        ) from error
 
 
 def _download(repository: str) -> Path:
@@ -133,8 +150,14 @@ def _download(repository: str) -> Path:
     except ImportError as error:
         raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
     try:
-        return Path(snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]))
-    except Exception as error:  # the hub raises errors of several packages, and all mean that it gave no model
+        return Path(
+            snapshot_download(
+                repository, allow_patterns=["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]
+            )
+        )
+    except (
+        Exception
+    ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
         raise InputError(
             f"backbone {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",
             allowed=_ALLOWED,

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, ParameterDict
 
-__all__ = ["Backbones", "Network", "NetworkOptions", "backbones", "build_network", "read_features", "read_logits"]
+__all__ = [
+    "Backbones",
+    "Network",
+    "NetworkOptions",
+    "backbones",
+    "build_network",
+    "read_features",
+    "read_logits",
+]
 
 Backbones = Callable[[int], Backbone]
 """Seed -> a backbone of its own, which training changes."""
@@ -126,7 +134,9 @@ class Network:
             # a buffer that is not saved is made from the configuration
             kept = module.state_dict().keys()
             named |= {f"backbone.{name}": value for name, value in module.named_parameters()}
-            named |= {f"backbone.{name}": value for name, value in module.named_buffers() if name in kept}
+            named |= {
+                f"backbone.{name}": value for name, value in module.named_buffers() if name in kept
+            }
         return {name: value.detach() for name, value in named.items()}
 
 
@@ -156,7 +166,11 @@ def backbones(
     def load(seed: int) -> Backbone:
         layout = {"channels_last": options.channels_last, "bf16": options.bf16}
         made = load_backbone(source, seed=seed, size=size, device=device, **layout)
-        return made if options.normalize else replace(made, preprocessing=made.preprocessing.unnormalized())
+        return (
+            made
+            if options.normalize
+            else replace(made, preprocessing=made.preprocessing.unnormalized())
+        )
 
     if str(source).startswith(SCRATCH):
         return load
@@ -164,7 +178,9 @@ def backbones(
     return lambda _seed: replace(first, module=copy.deepcopy(first.module))
 
 
-def build_network(backbone: Backbone, options: NetworkOptions, n_outputs: int, *, auxiliary: int, seed: int) -> Network:
+def build_network(
+    backbone: Backbone, options: NetworkOptions, n_outputs: int, *, auxiliary: int, seed: int
+) -> Network:
     """A network around a backbone of its own.
 
     Args:
@@ -183,7 +199,9 @@ def build_network(backbone: Backbone, options: NetworkOptions, n_outputs: int, *
     backbone.module.requires_grad_(options.train == "all")
     affine = with_affine(backbone) if options.train == "affine" else torch.nn.ParameterDict()
     _usual_momentum(backbone)
-    compiled = replace(backbone, module=torch.compile(backbone.module)) if options.compile else backbone
+    compiled = (
+        replace(backbone, module=torch.compile(backbone.module)) if options.compile else backbone
+    )
     head = _head(backbone, n_outputs + auxiliary, seed)
     return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, compiled)
 
@@ -253,14 +271,19 @@ def _collected(
     found: list[list[Tensor]] = [[] for _ in networks]
     for network in networks:
         network.training(False)
-    with memory_limits(batch, f"evaluating {len(networks)} networks", "`set` batch={}"), torch.no_grad():
+    with (
+        memory_limits(batch, f"evaluating {len(networks)} networks", "`set` batch={}"),
+        torch.no_grad(),
+    ):
         for prepared in _prepared(networks[0].backbone, pixels, rows, batch):
             for values, function in zip(found, functions, strict=True):
                 values.append(function(prepared).cpu())
     return [torch.cat(values).numpy() for values in found]
 
 
-def _prepared(backbone: Backbone, pixels: Pixels, rows: NDArray[np.intp], batch: int) -> Iterator[Tensor]:
+def _prepared(
+    backbone: Backbone, pixels: Pixels, rows: NDArray[np.intp], batch: int
+) -> Iterator[Tensor]:
     listed = [rows[part] for part in parts(len(rows), batch)]
     for read in read_ahead(pixels, listed, pin=backbone.device != "cpu"):
         yield backbone.prepare(read)

@@ -17,7 +17,15 @@ from nooch.models.backbones import Backbone
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Pixels", "batches_of", "check_pixels", "forward", "parts", "read_ahead", "read_in_order"]
+__all__ = [
+    "Pixels",
+    "batches_of",
+    "check_pixels",
+    "forward",
+    "parts",
+    "read_ahead",
+    "read_in_order",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,7 +72,9 @@ def parts(length: int, batch: int) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(starts, [*starts, length][1:], strict=True)]
 
 
-def read_ahead(pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool) -> Iterator[Tensor]:
+def read_ahead(
+    pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool
+) -> Iterator[Tensor]:
     """Pixels of each batch of rows in order, uint8 tensors (m, height, width, 3) in main memory.
 
     Args:
@@ -94,7 +104,9 @@ def read_in_order(read: Callable[[T], R], items: Sequence[T], readers: int) -> I
     """Results in the order of items, computed by threads at most a few items ahead."""
     rest = iter(items)
     with ThreadPoolExecutor(readers) as pool:
-        waiting: deque[Future[R]] = deque(pool.submit(read, item) for item in islice(rest, readers + _AHEAD))
+        waiting: deque[Future[R]] = deque(
+            pool.submit(read, item) for item in islice(rest, readers + _AHEAD)
+        )
         while waiting:
             yield waiting.popleft().result()
             for item in islice(rest, 1):

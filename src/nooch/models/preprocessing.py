@@ -88,7 +88,11 @@ class Inputs:
 
         made = self.preprocessing
         mean = [value + made.offset for value in made.mean]
-        return made.factor, torch.tensor(mean, device=self.device), torch.tensor(made.std, device=self.device)
+        return (
+            made.factor,
+            torch.tensor(mean, device=self.device),
+            torch.tensor(made.std, device=self.device),
+        )
 
 
 class _Config(msgspec.Struct):
@@ -119,8 +123,14 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
     try:
         config = msgspec.json.decode(file.read_bytes(), type=_Config)
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"cannot be read: {error}", where=file, allowed="the file of an image processor") from error
-    size = _size(config.crop_size if config.do_center_crop else None) or _size(config.size) or IMAGENET.size
+        raise InputError(
+            f"cannot be read: {error}", where=file, allowed="the file of an image processor"
+        ) from error
+    size = (
+        _size(config.crop_size if config.do_center_crop else None)
+        or _size(config.size)
+        or IMAGENET.size
+    )
     mean, std = config.image_mean or IMAGENET.mean, config.image_std or IMAGENET.std
     made = Preprocessing(
         size,

@@ -12,7 +12,15 @@ from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import Source
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 
-__all__ = ["placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "require_packages", "silently"]
+__all__ = [
+    "placed",
+    "preprocessing_of",
+    "pretrained",
+    "quietly",
+    "refuse_lacking",
+    "require_packages",
+    "silently",
+]
 
 
 def require_packages(purpose: str = "a backbone") -> None:
@@ -59,7 +67,9 @@ def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
             use_safetensors=True,
             output_loading_info=True,
         )
-    return module, sorted(name for name in info["missing_keys"] if not name.endswith("num_batches_tracked"))
+    return module, sorted(
+        name for name in info["missing_keys"] if not name.endswith("num_batches_tracked")
+    )
 
 
 def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
@@ -90,7 +100,9 @@ def quietly(found: Source) -> Iterator[None]:
     try:
         with silently():
             yield
-    except Exception as error:  # loading fails with errors of several packages; all mean a model that does not fit
+    except (
+        Exception
+    ) as error:  # loading fails with errors of several packages; all mean a model that does not fit
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"cannot be loaded: {type(error).__name__}: {reason}",

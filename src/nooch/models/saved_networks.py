@@ -75,12 +75,15 @@ def save_network(
     from safetensors.torch import save_file
 
     if len(outputs) != network.n_outputs:
-        raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=f"{network.n_outputs}, one for each")
+        raise ParameterError(
+            f"{len(outputs)} names", where="outputs", allowed=f"{network.n_outputs}, one for each"
+        )
     with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
         with silently():
             network.backbone.module.save_pretrained(str(partial))
         save_file(
-            {name: value.detach().cpu().contiguous() for name, value in _small(network).items()}, partial / HEAD_FILE
+            {name: value.detach().cpu().contiguous() for name, value in _small(network).items()},
+            partial / HEAD_FILE,
         )
         (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
         header = NetworkHeader(
@@ -94,7 +97,9 @@ def save_network(
     return Path(folder)
 
 
-def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False) -> tuple[Network, NetworkHeader]:
+def load_network(
+    folder: str | Path, *, device: str = "auto", bf16: bool = False
+) -> tuple[Network, NetworkHeader]:
     """A saved network and its header; ``read_logits`` gives its predictions.
 
     Args:
@@ -108,15 +113,26 @@ def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False
     """
     path = Path(folder)
     header = load_header(
-        path / NETWORK_MARKER, NetworkHeader, name="network", version=_VERSION, make="save_network", again=_AGAIN
+        path / NETWORK_MARKER,
+        NetworkHeader,
+        name="network",
+        version=_VERSION,
+        make="save_network",
+        again=_AGAIN,
     )
     small = _read_head(path / HEAD_FILE, header)
     backbone = load_backbone(path.absolute(), device=device, bf16=bf16)
     options = NetworkOptions(train=header.train)
-    network = build_network(backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0)
+    network = build_network(
+        backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0
+    )
     wanted = _small(network)
-    if {n: tuple(t.shape) for n, t in wanted.items()} != {n: tuple(t.shape) for n, t in small.items()}:
-        raise FormatError("does not fit the backbone in this folder", where=path / HEAD_FILE, remedy=_AGAIN)
+    if {n: tuple(t.shape) for n, t in wanted.items()} != {
+        n: tuple(t.shape) for n, t in small.items()
+    }:
+        raise FormatError(
+            "does not fit the backbone in this folder", where=path / HEAD_FILE, remedy=_AGAIN
+        )
     for name, value in small.items():
         wanted[name].copy_(value)
     network.training(False)
@@ -125,7 +141,9 @@ def load_network(folder: str | Path, *, device: str = "auto", bf16: bool = False
 
 def _small(network: Network) -> dict[str, Tensor]:
     """All but the backbone."""
-    return {name: value for name, value in network.moving().items() if not name.startswith("backbone.")}
+    return {
+        name: value for name, value in network.moving().items() if not name.startswith("backbone.")
+    }
 
 
 def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:

@@ -69,7 +69,8 @@ def _words(task: str, given: Any, where: str) -> TaskWords:
         check_one_of("side", str(side), ("positive", "negative"), owner=f"task {task} in {where}")
     negative = given.get("negative")
     return TaskWords(
-        _listed(task, given.get("positive"), where), None if negative is None else _listed(task, negative, where)
+        _listed(task, given.get("positive"), where),
+        None if negative is None else _listed(task, negative, where),
     )
 
 
@@ -125,7 +126,11 @@ def find_labels(
     found, wrong = {}, []
     for task in tasks:
         positions = {word: lookup.positions(word) for word in words[task].positive}
-        wrong += [f"{task}: {_trouble(word, at, labels)}" for word, at in positions.items() if len(at) != 1]
+        wrong += [
+            f"{task}: {_trouble(word, at, labels)}"
+            for word, at in positions.items()
+            if len(at) != 1
+        ]
         found[task] = sorted({place for at in positions.values() for place in at})
     if wrong:
         raise InputError(
@@ -146,7 +151,11 @@ def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[st
     lookup = _Lookup(labels)
     found = {task: sorted(lookup.positions(task)) for task in tasks}
     if lacking := [task for task in tasks if len(found[task]) != 1 or len(labels) == 1]:
-        ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if len(labels) in {1000, 1001} else ""
+        ready = (
+            "; `task_map` imagenet for ImageNet's 1,000 classes"
+            if len(labels) in {1000, 1001}
+            else ""
+        )
         raise InputError(
             f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
@@ -160,7 +169,11 @@ def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[st
 
 def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
     rest = [task for task in tasks if task not in lacking]
-    return f"predict the others alone: `tasks` {','.join(rest)}" if rest else "give a map of the suite's tasks"
+    return (
+        f"predict the others alone: `tasks` {','.join(rest)}"
+        if rest
+        else "give a map of the suite's tasks"
+    )
 
 
 def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
@@ -182,10 +195,15 @@ class _Lookup:
     def positions(self, word: str | int) -> set[int]:
         if isinstance(word, int):
             return {word} if 0 <= word < self._count else set()
-        return next((table[spelling(word)] for spelling, table in self._steps if spelling(word) in table), set())
+        return next(
+            (table[spelling(word)] for spelling, table in self._steps if spelling(word) in table),
+            set(),
+        )
 
 
-def _places(labels: Sequence[str], spelling: Callable[[str], str], *, split: bool) -> dict[str, set[int]]:
+def _places(
+    labels: Sequence[str], spelling: Callable[[str], str], *, split: bool
+) -> dict[str, set[int]]:
     table: dict[str, set[int]] = {}
     for place, label in enumerate(labels):
         for part in label.split(",") if split else [label]:
@@ -218,10 +236,15 @@ def prompts_of(
         )
     for task in tasks:
         given = TaskWords((_prompt(task),)) if words is None else words[task]
-        positive, negative = tuple(map(str, given.positive)), tuple(map(str, given.negative or ("a photo",)))
+        positive, negative = (
+            tuple(map(str, given.positive)),
+            tuple(map(str, given.negative or ("a photo",))),
+        )
         if both := set(positive) & set(negative):
             raise ParameterError(
-                f"prompt {min(both)!r} is positive and negative for {task}", where="`task_map`", allowed="one of them"
+                f"prompt {min(both)!r} is positive and negative for {task}",
+                where="`task_map`",
+                allowed="one of them",
             )
         made[task] = positive, negative
     return made

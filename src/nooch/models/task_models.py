@@ -111,5 +111,7 @@ def tried(model: TaskModel) -> TaskModel:
             remedy="give the size that it was trained with (`size`), or another model",
         ) from error
     if shape != (1, len(model.tasks)):
-        raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})")
+        raise InputError(
+            f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})"
+        )
     return model

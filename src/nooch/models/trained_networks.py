@@ -33,10 +33,16 @@ def load_trained(asked: Asked) -> TaskModel:
     for task in asked.tasks:
         check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")
     if asked.words is not None:
-        raise ParameterError("its outputs are the tasks themselves", where=asked.folder, remedy="leave `task_map` out")
+        raise ParameterError(
+            "its outputs are the tasks themselves",
+            where=asked.folder,
+            remedy="leave `task_map` out",
+        )
     if asked.size not in {None, made.size} and (asked.size, asked.size) != made.size:
         raise InputError(
-            f"was trained on images of {made.size[0]} x {made.size[1]}", where=asked.folder, remedy="leave `size` out"
+            f"was trained on images of {made.size[0]} x {made.size[1]}",
+            where=asked.folder,
+            remedy="leave `size` out",
         )
     places = [header.outputs.index(task) for task in asked.tasks]
 
@@ -45,4 +51,6 @@ def load_trained(asked: Asked) -> TaskModel:
 
     inputs = Inputs(made.preprocessing, made.device, made.channels_last)
     meaning = dict.fromkeys(asked.tasks, "output")
-    return TaskModel(asked.folder.name, header.head, "trained", asked.tasks, inputs, outputs, meaning)
+    return TaskModel(
+        asked.folder.name, header.head, "trained", asked.tasks, inputs, outputs, meaning
+    )

@@ -21,7 +21,13 @@ __all__ = ["is_zero_shot", "load_zero_shot"]
 
 # models that were trained on texts of one length, filled up with padding
 _ONE_LENGTH = frozenset({"siglip"})
-_VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 
 
 def is_zero_shot(asked: Asked) -> bool:
@@ -47,15 +53,22 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     module, lacking = pretrained(AutoModel, found)
     refuse_lacking(found, lacking)
     module = placed(module, asked.device)
-    if not all(hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")):
+    if not all(
+        hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")
+    ):
         raise InputError(
             f"a model of type {found.config['model_type']} does not compare texts and images by cosine",
             where=found.name,
             allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
         )
-    texts = list(dict.fromkeys(text for sides in prompts.values() for side in sides for text in side))
+    texts = list(
+        dict.fromkeys(text for sides in prompts.values() for side in sides for text in side)
+    )
     towards = _embedded(module, found, texts, asked.device)
-    columns = {task: [[texts.index(text) for text in side] for side in sides] for task, sides in prompts.items()}
+    columns = {
+        task: [[texts.index(text) for text in side] for side in sides]
+        for task, sides in prompts.items()
+    }
 
     def outputs(batch: Tensor) -> Tensor:
         import torch
@@ -63,7 +76,13 @@ def load_zero_shot(asked: Asked) -> TaskModel:
         images = _unit(module.get_image_features(pixel_values=batch))
         similar = (images @ towards.T).double() * module.logit_scale.double().exp()
         sides = [columns[task] for task in asked.tasks]
-        return torch.stack([torch.logsumexp(similar[:, p], 1) - torch.logsumexp(similar[:, n], 1) for p, n in sides], 1)
+        return torch.stack(
+            [
+                torch.logsumexp(similar[:, p], 1) - torch.logsumexp(similar[:, n], 1)
+                for p, n in sides
+            ],
+            1,
+        )
 
     meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
     return TaskModel(found.name, found.identity, "zero-shot", asked.tasks, inputs, outputs, meaning)
@@ -79,7 +98,9 @@ def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> 
     most = int(config.max_position_embeddings)
     if long := [text for text, numbers in zip(texts, ids, strict=True) if len(numbers) > most]:
         raise InputError(
-            f"prompts have more than {most} tokens: {some_of(long)}", where="`task_map`", allowed="shorter prompts"
+            f"prompts have more than {most} tokens: {some_of(long)}",
+            where="`task_map`",
+            allowed="shorter prompts",
         )
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
         raise InputError(
@@ -107,7 +128,9 @@ def _tokenizer(found: Source) -> Any:
         )
 
     with quietly(found):
-        return AutoTokenizer.from_pretrained(str(found.folder), local_files_only=True, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(
+            str(found.folder), local_files_only=True, trust_remote_code=False
+        )
 
 
 def _unit(found: Any) -> Tensor:

@@ -11,11 +11,27 @@ from nooch.objectives.objective_contract import (
     losses,
     residuals,
 )
-from nooch.objectives.weighted_objectives import ERM, BalancedSoftmax, EnvironmentReweight, LabelReweight
+from nooch.objectives.weighted_objectives import (
+    ERM,
+    BalancedSoftmax,
+    EnvironmentReweight,
+    LabelReweight,
+)
 
 OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind
-    for kind in (ERM, LabelReweight, EnvironmentReweight, BalancedSoftmax, GDRO, OnlineGDRO, IRM, VREx, CVaR, Focal)
+    for kind in (
+        ERM,
+        LabelReweight,
+        EnvironmentReweight,
+        BalancedSoftmax,
+        GDRO,
+        OnlineGDRO,
+        IRM,
+        VREx,
+        CVaR,
+        Focal,
+    )
 }
 """Name -> objective."""
 

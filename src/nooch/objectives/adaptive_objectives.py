@@ -64,7 +64,9 @@ class Focal(Objective):
         del environments
         # 1 - q is the probability of the wrong answer: no difference of numbers that are nearly equal
         wrong = ((1 - 2 * labels) * logits).sigmoid()
-        return (self._weights(labels) * wrong ** self.parameters["gamma"] * losses(logits, labels)).mean(dim=0)
+        return (
+            self._weights(labels) * wrong ** self.parameters["gamma"] * losses(logits, labels)
+        ).mean(dim=0)
 
     def gradient(
         self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None

@@ -57,13 +57,18 @@ class OnlineGDRO(Objective):
 
     name = "online-gdro"
     needs_environments = True
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"eta": (0.0, _INFINITY), "K": (0.0, _INFINITY)}
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "eta": (0.0, _INFINITY),
+        "K": (0.0, _INFINITY),
+    }
 
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
         super().__init__(counts, **{"K": 0.0, **options})
         known = self.counts.environments > 0
         self._margin = known * self.parameters["K"] / self.counts.environments.clamp(min=1).sqrt()
-        self.q = self.counts.environments.new_full(self.counts.environments.shape, 1 / len(self.counts.environments))
+        self.q = self.counts.environments.new_full(
+            self.counts.environments.shape, 1 / len(self.counts.environments)
+        )
 
     def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean losses weighted by q as it is."""
@@ -123,7 +128,9 @@ class IRM(Objective):
         """Losses and penalties of the environments in the batch."""
         known = self.known(logits, labels, environments)
         means, slopes = known.by_environment[0], self._slopes(logits, known)
-        return self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
+        return self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(
+            dim=0
+        )
 
     def gradient(
         self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
@@ -132,7 +139,9 @@ class IRM(Objective):
         known = known or self.known(logits, labels, environments)
         (means, counts, inside), residual = known.by_environment, known.residuals
         slopes = self._slopes(logits, known)
-        value = self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(dim=0)
+        value = self._scale() * (means + self.parameters["lambda_"] * self._penalty(slopes)).sum(
+            dim=0
+        )
         of_penalty = 2 * slopes if self.variant == "released" else slopes.sign()
         rate = self._scale() * self.parameters["lambda_"] * of_penalty / counts.clamp(min=1)
         probability = residual + labels

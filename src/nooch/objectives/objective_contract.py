@@ -113,7 +113,9 @@ class Objective(ABC):
     needs_environments: ClassVar[bool] = False
     """Whether it looks at environments."""
 
-    def __init__(self, counts: TrainingCounts, *, variant: str = "paper", **parameters: Any) -> None:
+    def __init__(
+        self, counts: TrainingCounts, *, variant: str = "paper", **parameters: Any
+    ) -> None:
         check_one_of("variant", variant, VARIANTS, owner=self.name)
         self.counts, self.variant = counts, variant
         self.parameters = {name: self._checked(name, parameters) for name in self.ranges}
@@ -124,12 +126,20 @@ class Objective(ABC):
         import torch
 
         if name not in parameters:
-            raise ParameterError(f"hyperparameter {name} is missing", where=self.name, allowed="a number for each head")
+            raise ParameterError(
+                f"hyperparameter {name} is missing",
+                where=self.name,
+                allowed="a number for each head",
+            )
         like = self.counts.classes
-        value = torch.as_tensor(parameters[name], dtype=like.dtype, device=like.device).expand(like.shape[1])
+        value = torch.as_tensor(parameters[name], dtype=like.dtype, device=like.device).expand(
+            like.shape[1]
+        )
         low, high = self.ranges[name]
         if not bool(((value >= low) & (value <= high)).all()):
-            raise ParameterError(f"{name} is {parameters[name]}", where=self.name, allowed=f"{low:g} to {high:g}")
+            raise ParameterError(
+                f"{name} is {parameters[name]}", where=self.name, allowed=f"{low:g} to {high:g}"
+            )
         return value
 
     @abstractmethod
@@ -174,7 +184,11 @@ class Objective(ABC):
 
     def known(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Known:
         """What the gradient of these heads is made of."""
-        inside = indicators(environments, len(self.counts.environments), logits) if self.needs_environments else None
+        inside = (
+            indicators(environments, len(self.counts.environments), logits)
+            if self.needs_environments
+            else None
+        )
         return known_of(logits, labels, inside)
 
 

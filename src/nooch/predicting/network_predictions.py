@@ -25,7 +25,14 @@ from nooch.report import write_file
 from nooch.resources import processors
 from nooch.shared_types import StepProgress, no_progress
 
-__all__ = ["PREDICTION_FILES", "check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
+__all__ = [
+    "PREDICTION_FILES",
+    "check_ending",
+    "find_images",
+    "predict",
+    "save_predictions",
+    "tasks_to_predict",
+]
 
 
 PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
@@ -46,7 +53,9 @@ def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[s
     with_sets = {task for _, task, _ in suite.keys}
     found = [task for task in suite.tasks if (task in tasks if tasks else task in with_sets)]
     if not found:
-        raise ParameterError("the suite has no challenge set to predict for", remedy="find one: nooch find")
+        raise ParameterError(
+            "the suite has no challenge set to predict for", remedy="find one: nooch find"
+        )
     return found
 
 
@@ -76,13 +85,19 @@ def find_images(
     keys = [key for key in suite.keys if key[1] in tasks and (not splits or key[2] in splits)]
     ids = union_of(suite.set(*key) for key in keys)
     if not len(ids):
-        raise ParameterError("there is no image to predict", allowed="tasks and splits that have a challenge set")
+        raise ParameterError(
+            "there is no image to predict", allowed="tasks and splits that have a challenge set"
+        )
     listed = ids.to_list()
     if data is not None and data.images["file_name"].null_count() < len(data):
         named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-        return ids, ImageIndex.of(data, images, "`images`").all_of(listed, [named.get(i) for i in listed], "`images`")
+        return ids, ImageIndex.of(data, images, "`images`").all_of(
+            listed, [named.get(i) for i in listed], "`images`"
+        )
     if images is None:
-        raise ParameterError("where are the images?", allowed="`images` DIR, or a dataset that records their folder")
+        raise ParameterError(
+            "where are the images?", allowed="`images` DIR, or a dataset that records their folder"
+        )
     index = ImageIndex(images)
     return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "`images`")
 
@@ -130,7 +145,9 @@ def predict(
     batches = batches_of(range(total), batch)
     values = np.empty((total, len(model.tasks)))
     progress(0, total)
-    for rows, (pixels, broken) in zip(batches, read_in_order(read, batches, readers or processors()), strict=True):
+    for rows, (pixels, broken) in zip(
+        batches, read_in_order(read, batches, readers or processors()), strict=True
+    ):
         refuse_broken(broken)
         with memory_limits(batch, "predicting"):
             values[rows.start : rows.stop] = forward(model.logits, pixels, model.device)
@@ -151,7 +168,9 @@ def check_ending(path: Path) -> Path:
     return path
 
 
-def save_predictions(predictions: Predictions, path: str | Path, *, overwrite: bool = False) -> Path:
+def save_predictions(
+    predictions: Predictions, path: str | Path, *, overwrite: bool = False
+) -> Path:
     """Write predictions as ``image_id, task, run, logit`` (or ``probability``), whole or not at all.
 
     Raises:
@@ -160,13 +179,17 @@ def save_predictions(predictions: Predictions, path: str | Path, *, overwrite: b
     """
     path = check_ending(Path(path))
     check_output_file(path, overwrite=overwrite)
-    columns: dict[str, Any] = {task: predictions.values[row] for row, task in enumerate(predictions.tasks)}
+    columns: dict[str, Any] = {
+        task: predictions.values[row] for row, task in enumerate(predictions.tasks)
+    }
     wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
     long = wide.unpivot(index="image_id", variable_name="task", value_name=predictions.scale)
     write_file(
         path,
         PREDICTION_FILES[path.suffix](
-            long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(predictions.scale).is_not_nan())
+            long.with_columns(run=pl.lit(predictions.run)).filter(
+                pl.col(predictions.scale).is_not_nan()
+            )
         ),
     )
     return path

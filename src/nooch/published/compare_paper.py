@@ -30,7 +30,9 @@ def beside_paper(cells: pl.DataFrame) -> pl.DataFrame:
     paper = paper_results().drop("table").rename({"mean": "paper_mean", "std": "paper_std"})
     parts = [
         _beside(part, paper.filter(criterion=criterion))
-        for (criterion,), part in cells.partition_by(["criterion"], as_dict=True, maintain_order=True).items()
+        for (criterion,), part in cells.partition_by(
+            ["criterion"], as_dict=True, maintain_order=True
+        ).items()
     ]
     return pl.concat(parts) if parts else cells
 
@@ -42,12 +44,20 @@ def _beside(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
         theirs = own
     averages = [
         _over(paper, over, theirs)
-        for over in cells.filter(task=AVERAGE)["averaged_tasks"].unique(maintain_order=True).drop_nulls()
+        for over in cells.filter(task=AVERAGE)["averaged_tasks"]
+        .unique(maintain_order=True)
+        .drop_nulls()
     ]
-    of_tasks = paper.filter(pl.col("task") != AVERAGE).with_columns(averaged_tasks=pl.lit(None, pl.String))
+    of_tasks = paper.filter(pl.col("task") != AVERAGE).with_columns(
+        averaged_tasks=pl.lit(None, pl.String)
+    )
     published_cells = pl.concat([of_tasks, *averages], how="vertical")
     joined = cells.join(
-        published_cells, on=[*_CELL, "averaged_tasks"], how="left", nulls_equal=True, maintain_order="left"
+        published_cells,
+        on=[*_CELL, "averaged_tasks"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
     )
     ours, published, average = pl.col("std"), pl.col("paper_std"), pl.col("task") == AVERAGE
     over = pl.col("averaged_tasks").str.split(", ").list
@@ -65,7 +75,9 @@ def _beside(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
         .when((ours == 0) & (published == 0))
         .then(pl.lit("both deviations are 0"))
     )
-    fewer = pl.format("the paper's average over the same {} of its {} tasks", over.len(), pl.lit(len(theirs)))
+    fewer = pl.format(
+        "the paper's average over the same {} of its {} tasks", over.len(), pl.lit(len(theirs))
+    )
     one = (
         pl.when(published == 0)
         .then(pl.lit("the paper's deviation is 0 to three decimals"))
@@ -75,7 +87,9 @@ def _beside(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
         .then(fewer)
     )
     difference = (pl.col("mean") - pl.col("paper_mean")) / (ours**2 + published**2).sqrt()
-    return joined.with_columns(deviations=pl.when(why.is_null()).then(difference), comparison=pl.coalesce(why, one))
+    return joined.with_columns(
+        deviations=pl.when(why.is_null()).then(difference), comparison=pl.coalesce(why, one)
+    )
 
 
 def _over(paper: pl.DataFrame, over: str, tasks: Collection[str]) -> pl.DataFrame:

@@ -26,7 +26,9 @@ class PaperTask:
 
 def paper_tasks() -> dict[str, PaperTask]:
     """The 12 tasks in the paper's order."""
-    text = resources.files("nooch.published").joinpath("nooch_tasks.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("nooch.published").joinpath("nooch_tasks.csv").read_text(encoding="utf-8")
+    )
     rows = csv.DictReader(text.splitlines())
     return {row["task"]: _task(row) for row in rows}
 

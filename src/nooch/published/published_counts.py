@@ -43,10 +43,14 @@ class SetTable:
         return "positive" in self.columns
 
 
-_COUNTS = {name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")}
+_COUNTS = {
+    name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")
+}
 _LIMITS = {"positive": "hard positives below", "negative": "hard negatives above"}
 _LISTED = (
-    SetTable(2, "Counts of hard positives, hard negatives and positives", ("ce", "gist"), "test", _COUNTS),
+    SetTable(
+        2, "Counts of hard positives, hard negatives and positives", ("ce", "gist"), "test", _COUNTS
+    ),
     SetTable(6, "Thresholds on support", ("gist",), "test", _LIMITS),
     SetTable(7, "Thresholds on support", ("gist",), "valid", _LIMITS),
 )

@@ -121,7 +121,9 @@ def paper_results() -> pl.DataFrame:
         pl.lit(5, pl.Int64).alias("table"),
         pl.lit("attribute").alias("criterion"),
         *(
-            pl.col("metric").replace_strict({name: pair[place] for name, pair in _WATERBIRDS.items()}).alias(column)
+            pl.col("metric")
+            .replace_strict({name: pair[place] for name, pair in _WATERBIRDS.items()})
+            .alias(column)
             for place, column in enumerate(("metric", "subset"))
         ),
         "method",
@@ -129,7 +131,9 @@ def paper_results() -> pl.DataFrame:
         std=pl.lit(None, pl.Float64),
     )
     # one task: it is its own average
-    both = [birds.with_columns(task=pl.lit(task)).select(_COLUMNS) for task in ("waterbirds", AVERAGE)]
+    both = [
+        birds.with_columns(task=pl.lit(task)).select(_COLUMNS) for task in ("waterbirds", AVERAGE)
+    ]
     frame = pl.concat([*both, long.select(_COLUMNS)])
     return frame.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
 

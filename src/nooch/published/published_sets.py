@@ -48,28 +48,40 @@ def read_published(folder: str | Path) -> Published:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError("no such folder of published sets", where=folder)
-    found = [(file, match) for file in sorted(folder.iterdir()) if (match := _NAME.fullmatch(file.name))]
+    found = [
+        (file, match) for file in sorted(folder.iterdir()) if (match := _NAME.fullmatch(file.name))
+    ]
     if not found:
         raise InputError(
             "holds no published set",
             where=folder,
             allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
         )
-    return Published([_read(file, match) for file, match in found], _read_splits(folder / SPLIT_FILE))
+    return Published(
+        [_read(file, match) for file, match in found], _read_splits(folder / SPLIT_FILE)
+    )
 
 
 def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
     if not file.is_file():
         return {}
     arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
-    return {name.removesuffix("_ids"): np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
+    return {
+        name.removesuffix("_ids"): np.unique(ids)
+        for name, ids in arrays.items()
+        if name.endswith("_ids")
+    }
 
 
 def _read(file: Path, match: re.Match[str]) -> PublishedSet:
     criterion, task, side, split = match.groups()
     ids = read_array(file)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(f"holds {ids.dtype} of shape {ids.shape}", where=file, allowed="one row of integer image ids")
+        raise InputError(
+            f"holds {ids.dtype} of shape {ids.shape}",
+            where=file,
+            allowed="one row of integer image ids",
+        )
     unique, counts = np.unique(ids.astype(np.int64), return_counts=True)
     if (counts > 1).any():
         raise InputError(f"ids occur more than once: {some_of(unique[counts > 1])}", where=file)

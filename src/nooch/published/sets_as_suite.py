@@ -22,7 +22,10 @@ from nooch.readers.coco.coco_reader import read_coco
 
 __all__ = ["Labels", "published_suite", "read_labels"]
 
-LICENCE = {"name": "BSD-3-Clause (the published challenge sets)", "url": "https://github.com/dmadras/nooch"}
+LICENCE = {
+    "name": "BSD-3-Clause (the published challenge sets)",
+    "url": "https://github.com/dmadras/nooch",
+}
 
 _ARRAYS = "image_ids (n,), labels (n, k) of 0 and 1, and category_names (k,)"
 
@@ -65,7 +68,11 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     (path,) = paths
     if path.is_dir():
         if not (path / DATASET_MARKER).is_file():
-            raise InputError("is no dataset folder", where=path, allowed=f"a dataset folder, or an .npz with {_ARRAYS}")
+            raise InputError(
+                "is no dataset folder",
+                where=path,
+                allowed=f"a dataset folder, or an .npz with {_ARRAYS}",
+            )
         return _of_dataset(load_dataset(path), path)
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
@@ -75,7 +82,9 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     values = arrays["labels"]
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
-    return _labels(id_column(arrays["image_ids"], f"{path}, image_ids"), values.astype(bool), names, path)
+    return _labels(
+        id_column(arrays["image_ids"], f"{path}, image_ids"), values.astype(bool), names, path
+    )
 
 
 def _of_dataset(data: Dataset, source: str | Path) -> Labels:
@@ -84,12 +93,16 @@ def _of_dataset(data: Dataset, source: str | Path) -> Labels:
     rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
     present[rows, data.areas.indices] = True
     # of a class that was not annotated everywhere there are no labels
-    known = [column for column, name in enumerate(data.classes) if data.unknown_labels(name) is None]
+    known = [
+        column for column, name in enumerate(data.classes) if data.unknown_labels(name) is None
+    ]
     classes = [data.classes[column] for column in known]
     return _labels(pl.Series(data.images["image_id"]), present[:, known], classes, source)
 
 
-def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path) -> Labels:
+def _labels(
+    ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path
+) -> Labels:
     # digits as text stand for the number, as in predictions
     numbers = ids.cast(pl.Int64, strict=False)
     if numbers.null_count():
@@ -101,7 +114,9 @@ def _labels(ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], 
     ids = numbers
     if len(set(classes)) != len(classes):
         twice = sorted({name for name in classes if list(classes).count(name) > 1})
-        raise InputError(f"classes occur more than once: {some_of(twice)}", where=path, allowed="each class once")
+        raise InputError(
+            f"classes occur more than once: {some_of(twice)}", where=path, allowed="each class once"
+        )
     if present.shape != (len(ids), len(classes)):
         raise InputError(
             f"labels have shape {present.shape} for {len(ids)} images and {len(classes)} classes",
@@ -132,29 +147,46 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
             are labelled negative (positive), or that are not in their split.
     """
     if labels is not None and not published.splits:
-        raise InputError(f"the folder has no {SPLIT_FILE}, so it is not known which images are easy")
+        raise InputError(
+            f"the folder has no {SPLIT_FILE}, so it is not known which images are easy"
+        )
     sides: dict[tuple[str, str, str], dict[str, NDArray[np.int64]]] = {}
     for one in published.sets:
         sides.setdefault((one.criterion, one.task, one.split), {})[one.side] = one.ids
     order = {task: number for number, task in enumerate(paper_tasks())}
     keys = sorted(sides, key=lambda k: (k[0], order.get(k[1], len(order)), k[1], k[2] != "valid"))
     sets = {key: _set(key, sides[key], published, labels) for key in keys}
-    tasks = list(dict.fromkeys(sorted((k[1] for k in keys), key=lambda t: (order.get(t, len(order)), t))))
+    tasks = list(
+        dict.fromkeys(sorted((k[1] for k in keys), key=lambda t: (order.get(t, len(order)), t)))
+    )
     parameters: dict[str, dict[str, Any]] = {
         "ce": {"source": "published", "alpha": 0.05, "beta": 0.1},
         "gist": {"source": "published"},
     }
-    criteria = {name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)}
+    criteria = {
+        name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)
+    }
     splits = [split for split in ("valid", "test") if any(k[2] == split for k in keys)]
     counts = {name: _size(published, labels, sets, name) for name in published.splits or splits}
-    record = DatasetRecord(_fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE])
+    record = DatasetRecord(
+        _fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE]
+    )
     return Suite.of(
-        sets, dataset=record, criteria=criteria, skipped=[], tasks=tasks, splits=splits, hard_only=labels is None
+        sets,
+        dataset=record,
+        criteria=criteria,
+        skipped=[],
+        tasks=tasks,
+        splits=splits,
+        hard_only=labels is None,
     )
 
 
 def _size(
-    published: Published, labels: Labels | None, sets: Mapping[tuple[str, str, str], ChallengeSet], split: str
+    published: Published,
+    labels: Labels | None,
+    sets: Mapping[tuple[str, str, str], ChallengeSet],
+    split: str,
 ) -> int:
     """Images of a split that have a label, of any task."""
     listed = [challenge.image_ids.to_numpy() for key, challenge in sets.items() if key[2] == split]
@@ -172,19 +204,28 @@ def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
 
 
 def _set(
-    key: tuple[str, str, str], sides: Mapping[str, NDArray[np.int64]], published: Published, labels: Labels | None
+    key: tuple[str, str, str],
+    sides: Mapping[str, NDArray[np.int64]],
+    published: Published,
+    labels: Labels | None,
 ) -> ChallengeSet:
     criterion, task, split = key
     where = f"{criterion}, {task}, {split}"
     if labels is not None and task not in labels.classes:
         raise InputError(
-            f"there are no labels of {task}", where=labels.source, allowed=some_of(sorted(labels.classes), 12)
+            f"there are no labels of {task}",
+            where=labels.source,
+            allowed=some_of(sorted(labels.classes), 12),
         )
     if len(sides) < 2:
-        raise InputError(f"has only the {', '.join(sides)} side", where=where, allowed="both sides, a file each")
+        raise InputError(
+            f"has only the {', '.join(sides)} side", where=where, allowed="both sides, a file each"
+        )
     if published.splits and split not in published.splits:
         raise InputError(
-            f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=some_of(f"{name}_ids" for name in published.splits)
+            f"{SPLIT_FILE} has no {split}_ids",
+            where=where,
+            allowed=some_of(f"{name}_ids" for name in published.splits),
         )
     # without labels the file of splits may be missing: then the split is what the files say
     universe = published.splits.get(split, np.concatenate(list(sides.values())))
@@ -196,12 +237,18 @@ def _set(
         _check_side(where, side, hard, universe, ids, present)
     both = np.intersect1d(sides["positive"], sides["negative"])
     if len(both):
-        raise InputError(f"images are on both sides: {some_of(both)}", where=where, allowed="one side for each image")
+        raise InputError(
+            f"images are on both sides: {some_of(both)}",
+            where=where,
+            allowed="one side for each image",
+        )
     hard_ids = np.concatenate(list(sides.values()))
     every = np.union1d(ids, hard_ids)
     y = np.isin(every, sides["positive"])
     y[np.searchsorted(every, ids)] = present
-    subset = np.where(np.isin(every, hard_ids), np.where(y, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
+    subset = np.where(np.isin(every, hard_ids), np.where(y, 0, 1), SUBSETS.index("easy")).astype(
+        np.uint8
+    )
     return ChallengeSet(criterion, task, split, pl.Series("image_id", every), y, subset)
 
 
@@ -216,7 +263,9 @@ def _check_side(
     stray = hard[~np.isin(hard, universe)]
     if len(stray):
         raise InputError(
-            f"hard {side}s are not in the split: {some_of(stray)}", where=where, allowed="images of the split"
+            f"hard {side}s are not in the split: {some_of(stray)}",
+            where=where,
+            allowed="images of the split",
         )
     wrong = np.intersect1d(hard, ids[present != (side == "positive")])
     if len(wrong):

@@ -63,11 +63,16 @@ def verify(suite: Suite, published: Published) -> list[Verdict]:
             f"the suite (criteria {', '.join(suite.criteria)}) shares no criterion and task with the published sets",
             allowed=f"criteria ce and gist; tasks {', '.join(sorted({p.task for p in published.sets}))}",
         )
-    verdicts = [_compare(suite, one, kinds[one.criterion], published.splits.get(one.split)) for one in shared]
+    verdicts = [
+        _compare(suite, one, kinds[one.criterion], published.splits.get(one.split))
+        for one in shared
+    ]
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def _compare(suite: Suite, one: PublishedSet, criterion: str, universe: NDArray[np.int64] | None) -> Verdict | None:
+def _compare(
+    suite: Suite, one: PublishedSet, criterion: str, universe: NDArray[np.int64] | None
+) -> Verdict | None:
     split = one.split if one.split in suite.splits else "all"
     if split not in suite.splits:
         return None

@@ -12,7 +12,14 @@ import polars as pl
 
 from nooch.data import identifiers
 from nooch.errors import InputError, some_of
-from nooch.readers.image_rows import ImageRows, Parse, files_below, listed_digest, parse_files, write_rows
+from nooch.readers.image_rows import (
+    ImageRows,
+    Parse,
+    files_below,
+    listed_digest,
+    parse_files,
+    write_rows,
+)
 from nooch.readers.reader_contract import Counter, ImageListing, Job
 
 __all__ = [
@@ -84,7 +91,9 @@ class BoxFiles(FoundBoxes):
         stems = self.listed["stem"]
         if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
             raise InputError(
-                f"several files are called {some_of(twice)}", where=self.source, allowed="one file for each image"
+                f"several files are called {some_of(twice)}",
+                where=self.source,
+                allowed="one file for each image",
             )
         return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, count)
 
@@ -127,7 +136,9 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
     """Rows with ids, in the order of stems; images without boxes have rows, too."""
     rows = rows.with_columns(bare=False)
     if images is not None:
-        stems = pl.Series("stem", [Path(path).stem for path in images.paths()], dtype=pl.String).unique()
+        stems = pl.Series(
+            "stem", [Path(path).stem for path in images.paths()], dtype=pl.String
+        ).unique()
         bare = stems.to_frame().join(rows, on="stem", how="anti").with_columns(bare=True)
         rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
     return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
@@ -135,7 +146,10 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
 
 def listed_files(files: Sequence[str]) -> pl.DataFrame:
     """Files that are called after their images, as ``BoxFiles.listed``."""
-    columns = {"stem": [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files], "file": list(files)}
+    columns = {
+        "stem": [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files],
+        "file": list(files),
+    }
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
@@ -151,7 +165,11 @@ def files_of(folder: Path, ending: str) -> list[str]:
 
 def count_notes(bare: int, missing: int, of: int) -> list[str]:
     """Notes that count images without labels, and labels without an image file."""
-    notes = [f"{bare} of {of} images have no label file or row: they count as images without objects"] if bare else []
+    notes = (
+        [f"{bare} of {of} images have no label file or row: they count as images without objects"]
+        if bare
+        else []
+    )
     return [*notes, *([f"{missing} of {of} image files are not there"] if missing else [])]
 
 

@@ -79,7 +79,9 @@ class BoxReading:
         """The source, and the list of classes."""
         source = Path(self.source)
         files = [source] if source.is_dir() or self.format != "openimages" else table_files(source)
-        return [("boxes", file) for file in files] + ([("classes", Path(self.classes))] if self.classes else [])
+        return [("boxes", file) for file in files] + (
+            [("classes", Path(self.classes))] if self.classes else []
+        )
 
     def check(self, plan: SplitPlan | None) -> None:
         """Raises ParameterError for an unknown format, InputError where there is no source."""
@@ -94,9 +96,18 @@ class BoxReading:
         folder = self.images or found.images
         names = [] if folder is None else sorted(list_images(folder))
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
-        return [self.format, str(self.source), str(self.classes), str(self.images), found.digest(), listed]
+        return [
+            self.format,
+            str(self.source),
+            str(self.classes),
+            str(self.images),
+            found.digest(),
+            listed,
+        ]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedBoxes:
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedBoxes:
         """Boxes of all images. Raises as ``read_boxes`` does."""
         del part_size
         found = self._found()
@@ -105,21 +116,36 @@ class BoxReading:
         rows = found.scan(folder, Counter(map, progress), listing)
         if not rows.batches:
             raise InputError("holds no boxes of any image", where=self.source)
-        keys = pl.concat(batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys"))
+        keys = pl.concat(
+            batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys")
+        )
         names = found.names_of(keys.unique().sort().to_list())
         classes = list(dict.fromkeys(names.values()))
         columns = {key: classes.index(name) for key, name in names.items()}
-        return ScannedBoxes(self, rows, classes, columns, _is_ordered(rows, columns), listing, found.root, found.notes)
+        return ScannedBoxes(
+            self,
+            rows,
+            classes,
+            columns,
+            _is_ordered(rows, columns),
+            listing,
+            found.root,
+            found.notes,
+        )
 
     def _found(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)
-        return FORMATS[self.format](Path(self.source), classes, None if self.images is None else Path(self.images))
+        return FORMATS[self.format](
+            Path(self.source), classes, None if self.images is None else Path(self.images)
+        )
 
 
 def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
     """Whether the boxes of every image are in the order of their classes."""
     for batch in rows.columns("keys"):
-        numbers = batch["keys"].list.eval(pl.element().replace_strict(columns, return_dtype=pl.Int64))
+        numbers = batch["keys"].list.eval(
+            pl.element().replace_strict(columns, return_dtype=pl.Int64)
+        )
         if (numbers != numbers.list.sort()).any():
             return False
     return True
@@ -166,10 +192,14 @@ class ScannedBoxes:
             rows, root, missing = rows.with_columns(file_name=found), index.root, found.null_count()
         known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
         rows = rows.with_columns(
-            pl.lit(None, kind).alias(name) for name, kind in known.items() if name not in rows.columns
+            pl.lit(None, kind).alias(name)
+            for name, kind in known.items()
+            if name not in rows.columns
         )
         check_file_names(rows["file_name"], self.reading.source)
-        columns = rows["keys"].explode().drop_nulls().replace_strict(self.columns, return_dtype=pl.Int64)
+        columns = (
+            rows["keys"].explode().drop_nulls().replace_strict(self.columns, return_dtype=pl.Int64)
+        )
         at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))
         entries = at, columns.to_numpy(), rows["areas"].explode().drop_nulls().to_numpy()
         areas = summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)
@@ -178,7 +208,9 @@ class ScannedBoxes:
         counts = {"bare": int(rows["bare"].sum()), "missing": missing}
         return Dataset.build(frame, self.classes, areas, image_root=image_root), counts
 
-    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
         """Where the dataset comes from."""
         del images
         file = Path(self.reading.source).name
@@ -188,7 +220,10 @@ class ScannedBoxes:
             "reader": f"boxes/{self.reading.format}",
             "area": "boxes",
             "sources": [source],
-            "notes": ["areas are those of bounding boxes, which are larger than the objects in them", *notes],
+            "notes": [
+                "areas are those of bounding boxes, which are larger than the objects in them",
+                *notes,
+            ],
         }
 
     def _digest(self) -> str:

@@ -47,11 +47,14 @@ class ImageIndex:
         root = images or data.image_root
         if root is None:
             raise InputError(
-                "the dataset records no folder of images", remedy=f"import it with `images`, or give {option}"
+                "the dataset records no folder of images",
+                remedy=f"import it with `images`, or give {option}",
             )
         return cls(root)
 
-    def all_of(self, ids: Sequence[ImageId], names: Sequence[str | None], option: str) -> list[Path]:
+    def all_of(
+        self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
+    ) -> list[Path]:
         """Where images are, by id and file name. Links that lead out of the folder count as missing.
 
         Raises:
@@ -84,7 +87,11 @@ class ImageIndex:
     def by_id(self, image_id: ImageId) -> str | None:
         """Relative path of the file called after an image: its id, or as COCO writes it in twelve digits (the zeros of ids are not kept)."""
         found = self.by_stem(str(image_id))
-        return self.by_stem(f"{image_id:012d}") if found is None and isinstance(image_id, int) else found
+        return (
+            self.by_stem(f"{image_id:012d}")
+            if found is None and isinstance(image_id, int)
+            else found
+        )
 
 
 def list_images(root: str | Path) -> Iterator[str]:
@@ -94,13 +101,16 @@ def list_images(root: str | Path) -> Iterator[str]:
     try:
         yield from _walk(Path(root).resolve(), "")
     except OSError as error:
-        raise InputError(f"cannot be listed: {error.strerror}", where=error.filename or root) from error
+        raise InputError(
+            f"cannot be listed: {error.strerror}", where=error.filename or root
+        ) from error
 
 
 def _only(found: list[str], name: str) -> str | None:
     if len(found) > 1:
         raise InputError(
-            f"several files are called {name}: {some_of(found)}", remedy="give the folder below which names are unique"
+            f"several files are called {name}: {some_of(found)}",
+            remedy="give the folder below which names are unique",
         )
     return found[0] if found else None
 

@@ -23,7 +23,9 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 @contextmanager
-def opened_image(source: Path | BinaryIO, formats: tuple[str, ...] = PHOTOGRAPHS) -> Iterator[Image.Image]:
+def opened_image(
+    source: Path | BinaryIO, formats: tuple[str, ...] = PHOTOGRAPHS
+) -> Iterator[Image.Image]:
     """Open an image, whatever its name ends in, as one of some formats.
 
     Without ``formats`` Pillow would try all that it knows, some by starting another program (EPS: Ghostscript).
@@ -39,7 +41,9 @@ def opened_image(source: Path | BinaryIO, formats: tuple[str, ...] = PHOTOGRAPHS
         try:
             opened = Image.open(source, formats=formats)
         except UnidentifiedImageError as error:
-            raise UnidentifiedImageError(f"cannot identify image file as {', '.join(formats)}") from error
+            raise UnidentifiedImageError(
+                f"cannot identify image file as {', '.join(formats)}"
+            ) from error
     with opened:
         most = Image.MAX_IMAGE_PIXELS
         if most is not None and opened.width * opened.height > most:

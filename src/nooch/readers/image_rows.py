@@ -17,7 +17,15 @@ from nooch.data import ImageId
 from nooch.errors import InputError
 from nooch.readers.reader_contract import Counter, Job, in_range
 
-__all__ = ["ImageRows", "Parse", "files_below", "listed_digest", "parse_files", "row_ends", "write_rows"]
+__all__ = [
+    "ImageRows",
+    "Parse",
+    "files_below",
+    "listed_digest",
+    "parse_files",
+    "row_ends",
+    "write_rows",
+]
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers."""
@@ -76,7 +84,10 @@ def parse_files(
         count: does the jobs.
     """
     here = Path.cwd()
-    jobs = [_ParseJob(folder, number, batch, parse, schema, here) for number, batch in enumerate(_batches(listed))]
+    jobs = [
+        _ParseJob(folder, number, batch, parse, schema, here)
+        for number, batch in enumerate(_batches(listed))
+    ]
     count.done(jobs)
     return ImageRows(folder, len(jobs))
 
@@ -114,7 +125,10 @@ class _ParseJob(Job):
 
     def make(self) -> int:
         """Parse the files."""
-        rows = [{} if file is None else self.parse(self.here / file, file) for file in self.listed["file"]]
+        rows = [
+            {} if file is None else self.parse(self.here / file, file)
+            for file in self.listed["file"]
+        ]
         parsed = pl.DataFrame(rows, schema=dict(self.schema))
         lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
         table = self.listed.hstack(parsed.with_columns(pl.col(lists).fill_null([])))

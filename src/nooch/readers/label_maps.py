@@ -25,7 +25,16 @@ from nooch.shared_types import Map, StepProgress
 
 __all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
 
-_NOT_ANNOTATED = {"void", "unknown", "unlabelled", "unlabeled", "unannotated", "unlabel", "ignore", "ignored"}
+_NOT_ANNOTATED = {
+    "void",
+    "unknown",
+    "unlabelled",
+    "unlabeled",
+    "unannotated",
+    "unlabel",
+    "ignore",
+    "ignored",
+}
 _FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
 
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
@@ -77,19 +86,30 @@ class MapReading:
 
     def check(self, plan: SplitPlan | None) -> None:
         """Raises InputError and ParameterError for the folder and the list of classes."""
-        del plan  # maps have no columns: whether a pattern fits their names is known when they are listed
+        del (
+            plan
+        )  # maps have no columns: whether a pattern fits their names is known when they are listed
         self._classes()
 
     def words(self) -> list[Any]:
         """The maps by name, size and time, and what is read in them."""
-        return [str(self.class_list), list(self.void), self.suffix, listed_digest(list_maps(self.folder, self.suffix))]
+        return [
+            str(self.class_list),
+            list(self.void),
+            self.suffix,
+            listed_digest(list_maps(self.folder, self.suffix)),
+        ]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedMaps:
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedMaps:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
         del part_size
         values = self._classes()
         listed = list_maps(self.folder, self.suffix)
-        return ScannedMaps(values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress)))
+        return ScannedMaps(
+            values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress))
+        )
 
     def _classes(self) -> MapClasses:
         """What the values of the maps mean."""
@@ -169,11 +189,17 @@ class ScannedMaps:
                 "height": counted.sizes[:, 1],
             }
         )
-        missing = [stem for stem, path in zip(stems, found, strict=True) if path is None] if images else []
+        missing = (
+            [stem for stem, path in zip(stems, found, strict=True) if path is None]
+            if images
+            else []
+        )
         counts = {"missing": len(missing), **{f"{_FIRST}{stem}": 1 for stem in missing[:5]}}
         return Dataset.build(frame, self.classes, _fractions(counted), image_root=root), counts
 
-    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
         """Where the dataset comes from. Raises InputError where no map has an image."""
         return {
             "reader": "label-maps",
@@ -209,12 +235,21 @@ _FIRST = "missing: "
 
 def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """A note where maps have no image, of which the first are named. Raises InputError where none has."""
-    missing, first = counts["missing"], [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5]
+    missing, first = (
+        counts["missing"],
+        [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5],
+    )
     # the others count, but need no names
     listed = [*first, *[""] * (missing - len(first))]
     if missing == n_images:
-        raise InputError(f"no image is called after a map, such as {some_of(listed, 2)}", where=images)
-    return [f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"] if missing else []
+        raise InputError(
+            f"no image is called after a map, such as {some_of(listed, 2)}", where=images
+        )
+    return (
+        [f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"]
+        if missing
+        else []
+    )
 
 
 def _fractions(counted: CountedMaps) -> csr_array:
@@ -226,7 +261,10 @@ def _fractions(counted: CountedMaps) -> csr_array:
 def _means_void(name: str) -> bool:
     """Whether a class name says that its pixels have no annotation."""
     marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
-    words = [[word for word in re.findall("[a-z]+", mark.lower()) if word not in _FILLERS] for mark in marks]
+    words = [
+        [word for word in re.findall("[a-z]+", mark.lower()) if word not in _FILLERS]
+        for mark in marks
+    ]
     return any(listed and set(listed) <= _NOT_ANNOTATED for listed in words)
 
 
@@ -236,7 +274,9 @@ def _class_list(path: Path) -> dict[int, str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"cannot be read: {error}", where=path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}"
+            f"cannot be read: {error}",
+            where=path,
+            allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}",
         ) from error
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
@@ -247,6 +287,8 @@ def _class_list(path: Path) -> dict[int, str]:
         values, names = list(range(len(lines))), [class_name(line, path) for line in lines]
     if not values or len(set(values)) != len(values) or len(set(names)) != len(names):
         raise InputError(
-            "names no class, or a value or name twice", where=path, allowed="one 'value name' in each line"
+            "names no class, or a value or name twice",
+            where=path,
+            allowed="one 'value name' in each line",
         )
     return dict(zip(values, names, strict=True))

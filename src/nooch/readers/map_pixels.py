@@ -64,18 +64,25 @@ def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
 
     files = files_below(folder, is_map)
     if not files:
-        raise InputError("holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}")
+        raise InputError(
+            "holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}"
+        )
     stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
     ids = identifiers(stems)
     if ids.n_unique() != len(ids):
         raise InputError(
-            f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}", where=folder
+            f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}",
+            where=folder,
         )
     return pl.DataFrame({"image_id": ids, "stem": stems, "file": files}).sort("image_id")
 
 
 def count_maps(
-    listed: pl.DataFrame, names: Mapping[int, str], ignored: Collection[int], folder: Path, count: Counter
+    listed: pl.DataFrame,
+    names: Mapping[int, str],
+    ignored: Collection[int],
+    folder: Path,
+    count: Counter,
 ) -> ImageRows:
     """Count the pixels of every class in every map; ``counted_maps`` gives the rows as arrays.
 
@@ -90,17 +97,23 @@ def count_maps(
         InputError: a file that is no single-channel image, or a value that means nothing.
     """
     columns = {value: column for column, value in enumerate(names)}
-    return parse_files(listed, partial(_count, columns, frozenset(ignored)), _COUNTED, folder, count)
+    return parse_files(
+        listed, partial(_count, columns, frozenset(ignored)), _COUNTED, folder, count
+    )
 
 
 def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
     """Rows of ``count_maps`` as arrays."""
     entries = [rows[name].explode().drop_nulls().to_numpy() for name in ("pixels", "column")]
     pixels = csr_array((*entries, row_ends(rows["pixels"])), shape=(rows.height, n_classes))
-    return CountedMaps(rows["image_id"], rows["stem"].to_list(), rows.select("width", "height").to_numpy(), pixels)
+    return CountedMaps(
+        rows["image_id"], rows["stem"].to_list(), rows.select("width", "height").to_numpy(), pixels
+    )
 
 
-def _count(columns: Mapping[int, int], ignored: Collection[int], path: Path, where: str) -> dict[str, Any]:
+def _count(
+    columns: Mapping[int, int], ignored: Collection[int], path: Path, where: str
+) -> dict[str, Any]:
     size, values, counts = _pixel_counts(path, where)
     found = {}
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
@@ -114,10 +127,17 @@ def _count(columns: Mapping[int, int], ignored: Collection[int], path: Path, whe
                 remedy="add the value to the class list, or name it with `void`",
             )
     ordered = sorted(found)
-    return {"width": size[0], "height": size[1], "column": ordered, "pixels": [found[column] for column in ordered]}
+    return {
+        "width": size[0],
+        "height": size[1],
+        "column": ordered,
+        "pixels": [found[column] for column in ordered],
+    }
 
 
-def _pixel_counts(path: Path, where: str) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
+def _pixel_counts(
+    path: Path, where: str
+) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
     """Size of a map, the values in it, and how many pixels have each."""
     try:
         with opened_image(path, LABEL_MAPS) as image:
@@ -127,7 +147,11 @@ def _pixel_counts(path: Path, where: str) -> tuple[tuple[int, int], NDArray[np.i
         text = str(error).replace(str(path), where)
         raise InputError(f"cannot be read as an image: {text}", where=where) from error
     if mode not in _MODES:
-        raise InputError(f"is a {mode} image", where=where, allowed="one channel of class values (modes L, P, I, I;16)")
+        raise InputError(
+            f"is a {mode} image",
+            where=where,
+            allowed="one channel of class values (modes L, P, I, I;16)",
+        )
     if pixels.dtype.itemsize == 1:
         counts = np.bincount(pixels.ravel(), minlength=256)
         values = np.flatnonzero(counts)

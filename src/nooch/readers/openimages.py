@@ -30,18 +30,26 @@ def _read(file: Path) -> pl.DataFrame:
         check_one_of("column", name, table.columns, owner=str(file))
     table = table.select(pl.col("ImageID", "LabelName").cast(pl.String), *_EDGES)
     if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
-        raise InputError(f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row")
+        raise InputError(
+            f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
+        )
     try:
         table = table.with_columns(pl.col(_EDGES).cast(pl.Float64))
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"edges are no numbers: {str(error).splitlines()[0]}", where=file) from error
+        raise InputError(
+            f"edges are no numbers: {str(error).splitlines()[0]}", where=file
+        ) from error
     left, right, top, bottom = (pl.col(edge) for edge in _EDGES)
     # the same bounds as ``check_box``, which raises for the first box outside them
     inside = [
         pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
         for low, high in ((left, right), (top, bottom))
     ]
-    outside = table.with_row_index("row", 1).filter(~pl.all_horizontal(inside).fill_null(value=False)).head(1)
+    outside = (
+        table.with_row_index("row", 1)
+        .filter(~pl.all_horizontal(inside).fill_null(value=False))
+        .head(1)
+    )
     for row, *box in outside.select("row", pl.col(_EDGES).fill_null(float("nan"))).iter_rows():
         check_box(box, f"{file}, row {row}")
     boxes = table.select(stem="ImageID", keys="LabelName", areas=(right - left) * (bottom - top))
@@ -51,12 +59,16 @@ def _read(file: Path) -> pl.DataFrame:
 def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:
     if classes is None:
         return {key: class_name(key, file) for key in keys}
-    listed = read_table(classes, has_header=False) if classes.suffix == ".csv" else read_table(classes)
+    listed = (
+        read_table(classes, has_header=False) if classes.suffix == ".csv" else read_table(classes)
+    )
     if listed.width < 2:
         raise InputError("has one column", where=classes, allowed="LabelName, name")
     known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
     if unknown := [key for key in keys if key not in known]:
         raise InputError(
-            f"labels {some_of(unknown)} have no name", where=classes, allowed="a row LabelName, name for each label"
+            f"labels {some_of(unknown)} have no name",
+            where=classes,
+            allowed="a row LabelName, name for each label",
         )
     return {key: known[key] for key in keys}

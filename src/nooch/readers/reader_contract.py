@@ -25,7 +25,17 @@ from nooch.readers.image_files import ImageIndex, list_images
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import kept
 
-__all__ = ["Counter", "ImageListing", "Job", "Reading", "Scanned", "as_given", "in_range", "part_edges", "read"]
+__all__ = [
+    "Counter",
+    "ImageListing",
+    "Job",
+    "Reading",
+    "Scanned",
+    "as_given",
+    "in_range",
+    "part_edges",
+    "read",
+]
 
 _BLOCK = 1 << 22
 
@@ -51,7 +61,9 @@ class ImageListing:
 
     def index(self, is_wanted: Callable[[str], bool]) -> ImageIndex:
         """The files that may be asked for; ``is_wanted`` decides by the file name, without folders."""
-        return ImageIndex(self.root, (path for path in self.paths() if is_wanted(path.rsplit("/", 1)[-1])))
+        return ImageIndex(
+            self.root, (path for path in self.paths() if is_wanted(path.rsplit("/", 1)[-1]))
+        )
 
     def paths(self) -> Iterator[str]:
         """All listed paths."""
@@ -83,7 +95,9 @@ class Scanned(Protocol):
             images: where the image files lie.
         """
 
-    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
         """Where the dataset comes from, with notes on what was counted.
 
         Args:
@@ -108,7 +122,9 @@ class Reading(Protocol):
         Asked again when everything is read: a file that changed meanwhile is refused.
         """
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> Scanned:
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> Scanned:
         """Read the files into rows below a folder; what an earlier scan left there is not read again.
 
         Args:
@@ -133,7 +149,9 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
     reading.check(None)
     with tempfile.TemporaryDirectory(prefix="nooch-") as folder:
         scanned = reading.scan(Path(folder), map, no_progress)
-        listing = None if images is None else ImageListing.write(images, Path(folder, "image-files"))
+        listing = (
+            None if images is None else ImageListing.write(images, Path(folder, "image-files"))
+        )
         data, counts = scanned.read(None, None, listing)
         return replace(data, provenance=scanned.provenance(counts, len(data), images))
 
@@ -206,7 +224,9 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
         given = dict(files).get(str(error.where))
         if given is None:
             raise
-        raise InputError(error.problem, where=given, allowed=error.allowed, remedy=error.remedy) from error
+        raise InputError(
+            error.problem, where=given, allowed=error.allowed, remedy=error.remedy
+        ) from error
 
 
 def part_edges(n_images: int, part_size: int | None) -> list[int]:

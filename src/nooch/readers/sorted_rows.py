@@ -24,7 +24,10 @@ _TEXTS = msgspec.msgpack.Decoder(list[str | None])
 
 
 def write_rows(
-    stem: Path, kind: np.dtype[Any], columns: Sequence[NDArray[Any]], texts: Sequence[str | None] | None = None
+    stem: Path,
+    kind: np.dtype[Any],
+    columns: Sequence[NDArray[Any]],
+    texts: Sequence[str | None] | None = None,
 ) -> None:
     """Write rows; those of one id stay in the order in which they came.
 
@@ -41,7 +44,9 @@ def write_rows(
     stem.with_suffix(".rows").write_bytes(rows.data)
     if texts is not None:
         ordered = [texts[row] for row in order.tolist()]
-        blocks = [msgspec.msgpack.encode(ordered[k : k + _BLOCK]) for k in range(0, len(ordered), _BLOCK)]
+        blocks = [
+            msgspec.msgpack.encode(ordered[k : k + _BLOCK]) for k in range(0, len(ordered), _BLOCK)
+        ]
         ends = np.cumsum([0, *map(len, blocks)])
         stem.with_suffix(".texts").write_bytes(b"".join((ends.tobytes(), *blocks)))
 
@@ -69,5 +74,9 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
     begins = (ends[block : last + 1] + ends.nbytes).tolist()
     with file.open("rb") as content:
         content.seek(begins[0])
-        found = [text for k in range(last - block) for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))]
+        found = [
+            text
+            for k in range(last - block)
+            for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))
+        ]
     return found[first - block * _BLOCK :][:count]

@@ -41,10 +41,15 @@ class TableFiles:
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """The result of an action on the rows. Raises InputError, which names the file, where it cannot be read."""
-        scans = {given: _scan(file, self.schema) for file, given in zip(self.files, self.given, strict=True)}
+        scans = {
+            given: _scan(file, self.schema)
+            for file, given in zip(self.files, self.given, strict=True)
+        }
         # relaxed: a file may have a column without any value, and so without a type
         try:
-            return table_told(self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed")))
+            return table_told(
+                self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed"))
+            )
         except InputError:
             if len(scans) > 1:
                 for given, rows in scans.items():
@@ -57,13 +62,18 @@ def common_schema(schemas: Sequence[Schema], where: object) -> Schema:
     try:
         pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"part files differ: {error}", where=where, allowed="the same columns and types") from error
+        raise InputError(
+            f"part files differ: {error}", where=where, allowed="the same columns and types"
+        ) from error
     return schemas[0]
 
 
 def file_schema(file: Path) -> Schema:
     """Columns and types of a file. Raises InputError for one that cannot be read."""
-    return table_told(file, lambda: _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema()))
+    return table_told(
+        file,
+        lambda: _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema()),
+    )
 
 
 def _is_csv(file: Path) -> bool:
@@ -80,7 +90,9 @@ def _scan(file: Path, schema: Schema | None) -> pl.LazyFrame:
 
 
 def _scan_csv(file: Path, **options: Any) -> pl.LazyFrame:
-    return pl.scan_csv(file, glob=False, separator="\t" if file.suffix.lower() == ".tsv" else ",", **options)
+    return pl.scan_csv(
+        file, glob=False, separator="\t" if file.suffix.lower() == ".tsv" else ",", **options
+    )
 
 
 # types of the columns of CSV
@@ -113,7 +125,9 @@ def _csv_schema(file: Path) -> Schema:
     return {name: _TYPES.get(kinds[name], pl.String()) for name in names}
 
 
-def _kinds_of_cells(rows: pl.LazyFrame, names: Sequence[str], known: Sequence[str]) -> dict[str, int]:
+def _kinds_of_cells(
+    rows: pl.LazyFrame, names: Sequence[str], known: Sequence[str]
+) -> dict[str, int]:
     """Column -> kinds of its cells that are not empty; ``known`` are columns that are only read."""
     kinds = {f"{number}": _kind(pl.col(name)).bitwise_or() for number, name in enumerate(names)}
     read = {f"null {number}": pl.col(name).null_count() for number, name in enumerate(known)}

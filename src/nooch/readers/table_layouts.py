@@ -31,7 +31,11 @@ class _Class:
 
     def present(self, values: pl.Series) -> NDArray[np.bool_]:
         """Of each row."""
-        same = values.cast(pl.String).str.to_lowercase() == self.value if self.as_text else values == self.value
+        same = (
+            values.cast(pl.String).str.to_lowercase() == self.value
+            if self.as_text
+            else values == self.value
+        )
         found: NDArray[np.bool_] = same.to_numpy()
         return found
 
@@ -56,7 +60,9 @@ class TableOfImages:
     def check(self, names: Sequence[str], path: Path) -> None:
         """Raise where there is no label."""
         if not self.labels:
-            raise ParameterError("no label column was given", allowed=", ".join(names), remedy="give `label`")
+            raise ParameterError(
+                "no label column was given", allowed=", ".join(names), remedy="give `label`"
+            )
         for label in self.labels:
             check_one_of("column", label, names, owner=str(path))
 
@@ -74,7 +80,9 @@ class TableOfImages:
         found: list[_Class] = []
         for label in self.labels:
             if nulls := seen.nulls[label]:
-                raise InputError(f"{nulls} rows have no {label}", where=path, allowed="a label in every row")
+                raise InputError(
+                    f"{nulls} rows have no {label}", where=path, allowed="a label in every row"
+                )
             found += _classes_of(label, seen.values[label], path)
         return found
 
@@ -83,7 +91,12 @@ class TableOfImages:
         return [c.name for c in classes]
 
     def entries(
-        self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: list[_Class], path: Path
+        self,
+        table: pl.DataFrame,
+        rows: NDArray[Any],
+        numbers: NDArray[Any],
+        classes: list[_Class],
+        path: Path,
     ) -> Entries:
         """What is present, of unknown area."""
         del numbers, path
@@ -111,7 +124,10 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
             remedy="give a long table with a row for each (image, class), and `class_column`",
         )
     # beyond 2^53 a float is no exact number
-    if distinct.dtype.is_float() and not ((distinct == distinct.round()) & (distinct.abs() <= 2**53)).all():
+    if (
+        distinct.dtype.is_float()
+        and not ((distinct == distinct.round()) & (distinct.abs() <= 2**53)).all()
+    ):
         raise InputError(
             f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53",
             where=path,
@@ -122,7 +138,10 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
     for negative, positive in (("0", "1"), ("false", "true"), ("-1", "1")):
         if text <= {negative, positive}:
             return [_Class(class_name(label, path), label, positive, as_text=True)]
-    return [_Class(class_name(f"{label}={value}", path), label, value, as_text=False) for value in values]
+    return [
+        _Class(class_name(f"{label}={value}", path), label, value, as_text=False)
+        for value in values
+    ]
 
 
 @dataclass(frozen=True)
@@ -175,14 +194,21 @@ class LongTable:
         return classes
 
     def entries(
-        self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: list[str], path: Path
+        self,
+        table: pl.DataFrame,
+        rows: NDArray[Any],
+        numbers: NDArray[Any],
+        classes: list[str],
+        path: Path,
     ) -> Entries:
         """Rows that name a class, and their areas."""
         stated = self._stated(table)
         there, columns = self._named(table, classes, ~stated)
         return rows[there], columns, _areas(table, self.area_column, numbers, path, stated)[there]
 
-    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: list[str]) -> Entries | None:
+    def unknown(
+        self, table: pl.DataFrame, rows: NDArray[Any], classes: list[str]
+    ) -> Entries | None:
         """Rows whose area is the word ``unknown``; None where areas are numbers."""
         if self.area_column is None or table[self.area_column].dtype != pl.String:
             return None
@@ -193,7 +219,11 @@ class LongTable:
         """Rows that state their class as unknown."""
         if self.area_column is None or table[self.area_column].dtype != pl.String:
             return np.zeros(table.height, dtype=bool)
-        return (_text(table[self.area_column]).str.to_lowercase() == _UNKNOWN).fill_null(value=False).to_numpy()
+        return (
+            (_text(table[self.area_column]).str.to_lowercase() == _UNKNOWN)
+            .fill_null(value=False)
+            .to_numpy()
+        )
 
     def _named(
         self, table: pl.DataFrame, classes: list[str], among: NDArray[np.bool_]
@@ -204,7 +234,9 @@ class LongTable:
         named = text.filter(has_class)
         column = {name: i for i, name in enumerate(classes)}
         of_text = {t: column[class_name(t)] for t in named.unique().to_list()}
-        columns = named.replace_strict(list(of_text), list(of_text.values()), return_dtype=pl.Int64).to_numpy()
+        columns = named.replace_strict(
+            list(of_text), list(of_text.values()), return_dtype=pl.Int64
+        ).to_numpy()
         return has_class.to_numpy(), columns
 
 
@@ -217,7 +249,11 @@ def _text(values: pl.Series) -> pl.Series:
 
 
 def _areas(
-    table: pl.DataFrame, column: str | None, numbers: NDArray[Any], path: Path, stated: NDArray[np.bool_]
+    table: pl.DataFrame,
+    column: str | None,
+    numbers: NDArray[Any],
+    path: Path,
+    stated: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Area of each row; NaN in those that are stated as unknown, and where there is none."""
     if column is None:
@@ -226,7 +262,9 @@ def _areas(
         given = table[column].set(pl.Series(stated), value=None) if stated.any() else table[column]
         values = given.cast(pl.Float64).to_numpy()
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"column {column} holds {table[column].dtype}", where=path, allowed="numbers") from error
+        raise InputError(
+            f"column {column} holds {table[column].dtype}", where=path, allowed="numbers"
+        ) from error
     wrong = np.flatnonzero((values < 0) | (values > MOST_AREA))
     if len(wrong):
         raise InputError(

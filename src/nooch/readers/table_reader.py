@@ -57,4 +57,6 @@ def read_long_table(
     Raises:
         InputError: negative or infinite areas; an image with two values of an attribute; and as for the other tables.
     """
-    return read(TableReading(Path(path), columns, LongTable(class_column, area_column)), images=images)
+    return read(
+        TableReading(Path(path), columns, LongTable(class_column, area_column)), images=images
+    )

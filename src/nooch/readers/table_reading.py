@@ -74,9 +74,16 @@ class TableReading:
         c = self.columns
         kept = None if c.attributes is None else list(c.attributes)
         what = [c.id, c.file_name, c.split, dict(c.split_values), kept]
-        return [str(self.path.absolute()), type(self.layout).__name__, *what, [*self.layout.columns]]
+        return [
+            str(self.path.absolute()),
+            type(self.layout).__name__,
+            *what,
+            [*self.layout.columns],
+        ]
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedTable:
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedTable:
         """What all rows hold together; with ``part_size``, rows on disk by part.
 
         Raises:
@@ -87,14 +94,20 @@ class TableReading:
         given = [file for _, file in self.files()]
         files = [file.absolute() for file in given]
         with as_given((str(file), name) for file, name in zip(files, given, strict=True)):
-            schemas = count.done([_SchemaJob(folder, number, file) for number, file in enumerate(files)])
-        table = TableFiles(files, given, common_schema([_schema_of(content) for content in schemas], self.path))
+            schemas = count.done(
+                [_SchemaJob(folder, number, file) for number, file in enumerate(files)]
+            )
+        table = TableFiles(
+            files, given, common_schema([_schema_of(content) for content in schemas], self.path)
+        )
         self._check_columns(table.schema)
         look = _LookJob(folder, 0, table, self.columns.id, self._watched())
         sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
         found, *sha256 = count.done([look, *sums])
         classes = self.layout.classes(self._checked(found), self.path)
-        scanned = ScannedTable(self, folder, table, found.has_number_ids, classes, sha256[0] if sums else None)
+        scanned = ScannedTable(
+            self, folder, table, found.has_number_ids, classes, sha256[0] if sums else None
+        )
         if part_size is None or len(ids := scanned.ids()) <= part_size:
             return scanned
         return scanned.divided(ids, part_size, count)
@@ -117,7 +130,9 @@ class TableReading:
         if not found.rows:
             raise InputError("holds no row", where=self.path)
         check_ids(found.nulls[self.columns.id], found.has_long_ids, self.columns, self.path)
-        values = {name: pl.read_ipc(io.BytesIO(content))[name] for name, content in found.values.items()}
+        values = {
+            name: pl.read_ipc(io.BytesIO(content))[name] for name, content in found.values.items()
+        }
         if split := self.columns.split:
             named_splits(values[split], self.columns.split_values, self.path)
         return Seen(values, found.nulls)
@@ -125,7 +140,11 @@ class TableReading:
     def used(self, names: Sequence[str]) -> list[str]:
         """Columns that a dataset is made from, but for the ids."""
         c = self.columns
-        taken = [*self.layout.columns, *([c.file_name] if c.file_name else []), *([c.split] if c.split else [])]
+        taken = [
+            *self.layout.columns,
+            *([c.file_name] if c.file_name else []),
+            *([c.split] if c.split else []),
+        ]
         kept = c.kept(names, self.layout.columns, self.path)
         return [name for name in names if name in {*taken, *kept}]
 
@@ -171,17 +190,26 @@ class ScannedTable:
         """The images with ``low <= id < high``. Raises InputError for rows that are refused."""
         reading = self.reading
         table = self._rows(low, high)
-        rows = Rows(table.drop(_ID, _ROW), table[_ID].alias("image_id"), table[_ROW].to_numpy(), self._ids(low, high))
+        rows = Rows(
+            table.drop(_ID, _ROW),
+            table[_ID].alias("image_id"),
+            table[_ROW].to_numpy(),
+            self._ids(low, high),
+        )
         index = None if images is None else images.index(_wanted(rows, reading.columns.file_name))
         return put_together(rows, reading.columns, reading.layout, reading.path, index, self.known)
 
     def _rows(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
         """The rows of a range of ids, in the order of the whole table."""
         if not self.lows:
-            return self.table.read(lambda rows: self.numbered(rows).filter(in_range(_ID, low, high)).collect())
+            return self.table.read(
+                lambda rows: self.numbered(rows).filter(in_range(_ID, low, high)).collect()
+            )
         first = 0 if low is None else bisect_right(self.lows, low)
         last = len(self.lows) if high is None else bisect_left(self.lows, high)
-        files = [file for n in range(first, last + 1) for file in _part_folder(self.folder, n).iterdir()]
+        files = [
+            file for n in range(first, last + 1) for file in _part_folder(self.folder, n).iterdir()
+        ]
         rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
         return rows.filter(in_range(_ID, low, high)).collect().sort(_ROW)
 
@@ -189,7 +217,9 @@ class ScannedTable:
         """Columns that a dataset is made from, the image of each row, and its number."""
         kind = pl.Int64() if self.has_number_ids else pl.String()
         image = pl.col(self.reading.columns.id).cast(kind).alias(_ID)
-        return rows.with_row_index(_ROW).select(_ROW, image, *self.reading.used(list(self.table.schema)))
+        return rows.with_row_index(_ROW).select(
+            _ROW, image, *self.reading.used(list(self.table.schema))
+        )
 
     def divided(self, ids: pl.Series, part_size: int, count: Counter) -> ScannedTable:
         """The table with its rows on disk, in parts of at most so many images."""
@@ -197,9 +227,13 @@ class ScannedTable:
         count.done([_DivideJob(self.folder, 0, self, lows)])
         return replace(self, lows=lows.to_list())
 
-    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
         """Where the dataset comes from."""
-        return table_provenance(self.reading.path, self.sha256, self.reading.layout, counts, n_images, images)
+        return table_provenance(
+            self.reading.path, self.sha256, self.reading.layout, counts, n_images, images
+        )
 
 
 def _wanted(rows: Rows, file_name: str | None) -> Callable[[str], bool]:
@@ -284,7 +318,9 @@ class _LookJob(Job):
         numbers = distinct.cast(pl.Int64, strict=False) if _are_numbers(distinct) else None
         has_long = numbers is not None and numbers.null_count() > 0
         images = distinct if numbers is None else numbers.unique()
-        images.sort().alias("image_id").to_frame().write_parquet(_ids_file(self.folder), row_group_size=_SLICE)
+        images.sort().alias("image_id").to_frame().write_parquet(
+            _ids_file(self.folder), row_group_size=_SLICE
+        )
         nulls = {name: column.nulls for name, column in seen.items()}
         values = {name: _arrow_bytes(seen[name].values().to_frame()) for name in self.watched}
         return _Found(seen[self.id].rows, nulls, values, has_long, numbers is not None)
@@ -313,7 +349,9 @@ class _Distinct:
 
 
 def _look(seen: Mapping[str, _Distinct], rows: pl.LazyFrame) -> None:
-    batches = rows.collect_batches(chunk_size=_SLICE // 16, maintain_order=False, engine="streaming")
+    batches = rows.collect_batches(
+        chunk_size=_SLICE // 16, maintain_order=False, engine="streaming"
+    )
     # an empty table has no batch
     for batch in chain([pl.DataFrame(schema=rows.collect_schema())], batches):
         for column in batch:
@@ -323,7 +361,9 @@ def _look(seen: Mapping[str, _Distinct], rows: pl.LazyFrame) -> None:
 def _are_numbers(ids: pl.Series) -> bool:
     """Whether ids are integers, or text that is written in digits throughout."""
     slices = ids.to_frame().iter_slices(_SLICE)
-    return ids.dtype.is_integer() or all(identifiers(some.to_series().to_list()).dtype == pl.Int64 for some in slices)
+    return ids.dtype.is_integer() or all(
+        identifiers(some.to_series().to_list()).dtype == pl.Int64 for some in slices
+    )
 
 
 @dataclass(frozen=True)
@@ -345,8 +385,14 @@ class _DivideJob(Job):
         folder = _part_folder(self.folder, 0).parent
         # a job that was interrupted leaves rows
         shutil.rmtree(folder, ignore_errors=True)
-        part = pl.col(_ID).map_batches(self._part, return_dtype=pl.UInt32(), is_elementwise=True).alias("part")
-        target = pl.PartitionBy(folder, key=part, include_key=False, approximate_bytes_per_file=None)
+        part = (
+            pl.col(_ID)
+            .map_batches(self._part, return_dtype=pl.UInt32(), is_elementwise=True)
+            .alias("part")
+        )
+        target = pl.PartitionBy(
+            folder, key=part, include_key=False, approximate_bytes_per_file=None
+        )
         self.scanned.table.read(
             lambda rows: self.scanned.numbered(rows).sink_parquet(
                 target, compression="lz4", row_group_size=_GROUP, mkdir=True, engine="streaming"

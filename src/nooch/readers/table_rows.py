@@ -53,8 +53,16 @@ class Columns:
             InputError: a name that nooch uses itself.
         """
         used = {self.id, self.split, *taken}
-        kept = [c for c in names if c not in used] if self.attributes is None else [*dict.fromkeys(self.attributes)]
-        clash = [c for c in kept if c in (*CORE_COLUMNS, *ANNOTATED) and not (c == self.file_name == "file_name")]
+        kept = (
+            [c for c in names if c not in used]
+            if self.attributes is None
+            else [*dict.fromkeys(self.attributes)]
+        )
+        clash = [
+            c
+            for c in kept
+            if c in (*CORE_COLUMNS, *ANNOTATED) and not (c == self.file_name == "file_name")
+        ]
         if clash := [c for c in clash if c not in ("width", "height")]:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
@@ -97,7 +105,9 @@ class Rows:
         """The image of each row, as its position among the images."""
         order = self.images.alias("image_id").to_frame().with_row_index("position")
         ids = self.ids.alias("image_id").to_frame()
-        return ids.join(order, on="image_id", how="left", maintain_order="left")["position"].to_numpy()
+        return ids.join(order, on="image_id", how="left", maintain_order="left")[
+            "position"
+        ].to_numpy()
 
 
 class Layout(Protocol):
@@ -128,7 +138,12 @@ class Layout(Protocol):
         """Their names, in order."""
 
     def entries(
-        self, table: pl.DataFrame, rows: NDArray[Any], numbers: NDArray[Any], classes: Any, path: Path
+        self,
+        table: pl.DataFrame,
+        rows: NDArray[Any],
+        numbers: NDArray[Any],
+        classes: Any,
+        path: Path,
     ) -> Entries:
         """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole table. Raises InputError."""
 
@@ -146,7 +161,9 @@ def check_columns(columns: Columns, names: Sequence[str], path: Path) -> None:
 def check_id_kind(kind: pl.DataType, columns: Columns, path: Path) -> None:
     """Raise an InputError where a column of this kind cannot hold ids."""
     if not kind.is_integer() and kind != pl.String:
-        raise InputError(f"column {columns.id} holds {kind}", where=path, allowed="integers or text as image ids")
+        raise InputError(
+            f"column {columns.id} holds {kind}", where=path, allowed="integers or text as image ids"
+        )
 
 
 def check_ids(nulls: int, too_long: bool, columns: Columns, path: Path) -> None:
@@ -194,11 +211,18 @@ def put_together(
     try:
         return Dataset.build(frame, names, areas, image_root=root, unknown=unknown), counts
     except InputError as error:
-        raise InputError(error.problem, where=path, allowed=error.allowed, remedy=error.remedy) from error
+        raise InputError(
+            error.problem, where=path, allowed=error.allowed, remedy=error.remedy
+        ) from error
 
 
 def table_provenance(
-    path: Path, sha256: str | None, layout: Layout, counts: Mapping[str, int], n_images: int, images: object
+    path: Path,
+    sha256: str | None,
+    layout: Layout,
+    counts: Mapping[str, int],
+    n_images: int,
+    images: object,
 ) -> dict[str, Any]:
     """Where a dataset comes from that was read from a table; ``images`` is the folder of image files."""
     missing = counts.get("files", 0)
@@ -210,7 +234,9 @@ def table_provenance(
     }
 
 
-def _images(table: pl.DataFrame, ids: pl.Series, columns: Columns, layout: Layout, path: Path) -> pl.DataFrame:
+def _images(
+    table: pl.DataFrame, ids: pl.Series, columns: Columns, layout: Layout, path: Path
+) -> pl.DataFrame:
     """What each row says of its image."""
     kept = columns.kept(table.columns, layout.columns, path)
     frame = pl.DataFrame([ids])

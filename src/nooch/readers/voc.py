@@ -21,7 +21,9 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFile
     """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     del images  # each file names its image
     if classes is not None:
-        raise ParameterError("VOC files name their classes themselves", remedy="leave `classes` out")
+        raise ParameterError(
+            "VOC files name their classes themselves", remedy="leave `classes` out"
+        )
     known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
     return BoxFiles(
         source=folder,
@@ -37,7 +39,9 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
     # entities can blow up a small file or name other files: no annotation needs them (in UTF-16, zeros lie between)
     plain = content.replace(b"\0", b"")
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise InputError("declares a document type or entities", where=where, allowed="plain annotation XML")
+        raise InputError(
+            "declares a document type or entities", where=where, allowed="plain annotation XML"
+        )
     try:
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
@@ -51,7 +55,10 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
         check_box((first / width, right / width, upper / height, bottom / height), where)
-    areas = [(right - left + 1) * (bottom - top + 1) / (width * height) for left, right, top, bottom in edges]
+    areas = [
+        (right - left + 1) * (bottom - top + 1) / (width * height)
+        for left, right, top, bottom in edges
+    ]
     file_name = root.findtext("filename")
     return {"keys": names, "areas": areas, "width": width, "height": height, "file_name": file_name}
 

@@ -13,7 +13,14 @@ from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.readers.box_rows import BoxFiles, check_box, count_notes, files_of, listed_files
 from nooch.readers.image_files import list_images
-from nooch.readers.yolo_data import YAML_ENDINGS, YoloData, YoloImages, find_images, label_of, read_yolo_data
+from nooch.readers.yolo_data import (
+    YAML_ENDINGS,
+    YoloData,
+    YoloImages,
+    find_images,
+    label_of,
+    read_yolo_data,
+)
 
 __all__ = ["find_yolo"]
 
@@ -22,7 +29,9 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
     """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
-        raise ParameterError(f"{source.name} names the classes and the images", remedy="leave classes and images out")
+        raise ParameterError(
+            f"{source.name} names the classes and the images", remedy="leave classes and images out"
+        )
     if not is_yaml and classes is None:
         raise ParameterError(
             "YOLO files name classes by number",
@@ -36,13 +45,21 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
         if listed is not None:
             return _find_listed(source, data, listed)
         names = data.names
-        notes += [f"the splits of {file.name} have no effect: none of them is below {source}"] if data.entries else []
+        notes += (
+            [f"the splits of {file.name} have no effect: none of them is below {source}"]
+            if data.entries
+            else []
+        )
     else:
         names = _class_list(file)
     files = [f for f in files_of(source, ".txt") if not file.samefile(f)]
     if images is None and next(list_images(source), None) is not None:
         images = source
-    notes += ["no folder of images was given: images without a label file are left out"] if images is None else []
+    notes += (
+        ["no folder of images was given: images without a label file are left out"]
+        if images is None
+        else []
+    )
     return BoxFiles(
         source=source,
         names_of=lambda _keys: names,
@@ -61,7 +78,10 @@ def _class_list(file: Path) -> dict[str, str]:
         raise InputError(f"cannot be read: {error}", where=file) from error
     if not lines:
         raise InputError("names no class", where=file, allowed="a name per line")
-    return {str(number): class_name(line, f"{file}, line {number + 1}") for number, line in enumerate(lines)}
+    return {
+        str(number): class_name(line, f"{file}, line {number + 1}")
+        for number, line in enumerate(lines)
+    }
 
 
 def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages | None:
@@ -78,7 +98,9 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
         return listed
     listed = find_images(data, source) if data.entries and source.is_dir() else None
     if listed is not None and images is not None:
-        raise ParameterError(f"{data.file.name} names the images below {source}", remedy="leave images out")
+        raise ParameterError(
+            f"{data.file.name} names the images below {source}", remedy="leave images out"
+        )
     return listed
 
 
@@ -88,10 +110,14 @@ def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
     labels = {image: base / label_of(image) for image in listed.splits}
     files = {image: file for image, file in labels.items() if file.is_file()}
     if not files:
-        raise InputError(f"no label file is there, such as {next(iter(labels.values()))}", where=data.file)
+        raise InputError(
+            f"no label file is there, such as {next(iter(labels.values()))}", where=data.file
+        )
     if outside := [file for file in files.values() if not file.resolve().is_relative_to(base)]:
         raise InputError(
-            f"label files lead out of the folder: {some_of(outside, 2)}", where=base, allowed="no such links"
+            f"label files lead out of the folder: {some_of(outside, 2)}",
+            where=base,
+            allowed="no such links",
         )
     missing = [image for image in labels if not (base / image).is_file()]
     if lost := [image for image in missing if image not in files]:
@@ -135,7 +161,9 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
         line_there = f"{where}, line {number}"
         try:
             # a sixth number is a confidence; more are the corners of a segment
-            x, y, width, height = (float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:]))
+            x, y, width, height = (
+                float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:])
+            )
             key = str(int(parts[0]))
         except ValueError as error:
             raise InputError(
@@ -148,6 +176,8 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
         areas.append(width * height)
     if unknown := [key for key in keys if key not in names]:
         raise InputError(
-            f"class {some_of(unknown)} has no name", where=where, allowed=f"{_range(names)}, as {listed_in} lists"
+            f"class {some_of(unknown)} has no name",
+            where=where,
+            allowed=f"{_range(names)}, as {listed_in} lists",
         )
     return {"keys": keys, "areas": areas}

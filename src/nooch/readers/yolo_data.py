@@ -18,7 +18,13 @@ __all__ = ["YAML_ENDINGS", "YoloData", "YoloImages", "find_images", "label_of", 
 
 YAML_ENDINGS = (".yaml", ".yml")
 
-_SPLITS = {"train": "train", "val": "valid", "valid": "valid", "validation": "valid", "test": "test"}
+_SPLITS = {
+    "train": "train",
+    "val": "valid",
+    "valid": "valid",
+    "validation": "valid",
+    "test": "test",
+}
 
 
 @dataclass(frozen=True)
@@ -68,10 +74,16 @@ def read_yolo_data(file: Path) -> YoloData:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=file) from error
     if not isinstance(content, Mapping):
-        raise InputError("is no YAML mapping", where=file, allowed="names: and perhaps path:, train:, val:, test:")
+        raise InputError(
+            "is no YAML mapping",
+            where=file,
+            allowed="names: and perhaps path:, train:, val:, test:",
+        )
     names, path = _names(content.get("names"), file), content.get("path")
     if (count := content.get("nc")) is not None and count != len(names):
-        raise InputError("nc is not the number of names", where=file, allowed=f"nc: {len(names)}, or no nc")
+        raise InputError(
+            "nc is not the number of names", where=file, allowed=f"nc: {len(names)}, or no nc"
+        )
     if path is not None and not isinstance(path, str):
         raise InputError("path is no text", where=file, allowed="path: FOLDER")
     entries: dict[str, list[str]] = {}
@@ -82,16 +94,22 @@ def read_yolo_data(file: Path) -> YoloData:
             continue
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
             raise InputError(
-                f"{key} is no path", where=file, allowed=f"{key}: a folder, a .txt file, or a list of them"
+                f"{key} is no path",
+                where=file,
+                allowed=f"{key}: a folder, a .txt file, or a list of them",
             )
         if split in entries:
-            raise InputError(f"{key} names the split {split} again", where=file, allowed="one key for each split")
+            raise InputError(
+                f"{key} names the split {split} again", where=file, allowed="one key for each split"
+            )
         entries[split] = paths
     return YoloData(file, names, path, entries)
 
 
 def _names(names: Any, file: Path) -> dict[str, str]:
-    allowed = "names: a list, or a mapping of class numbers to names (quote names such as 'no' or '1')"
+    allowed = (
+        "names: a list, or a mapping of class numbers to names (quote names such as 'no' or '1')"
+    )
     if isinstance(names, list):
         names = dict(enumerate(names))
     if not isinstance(names, Mapping) or not names:
@@ -99,10 +117,14 @@ def _names(names: Any, file: Path) -> dict[str, str]:
     found = {}
     for number, name in names.items():
         if not isinstance(name, str):
-            raise InputError(f"the name of class {some_of([number])} is no text", where=file, allowed=allowed)
+            raise InputError(
+                f"the name of class {some_of([number])} is no text", where=file, allowed=allowed
+            )
         key = str(number)
         if isinstance(number, bool) or not key.isdecimal() or str(int(key)) in found:
-            raise InputError(f"class {key[:40]!r} of names is no number of its own", where=file, allowed=allowed)
+            raise InputError(
+                f"class {key[:40]!r} of names is no number of its own", where=file, allowed=allowed
+            )
         found[str(int(key))] = class_name(name, file)
     return dict(sorted(found.items(), key=lambda item: int(item[0])))
 
@@ -125,8 +147,15 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             remedy="give the dataset's folder as source, and the file as classes",
         )
     base = root.resolve()
-    places = {split: [_place(entry, base) for entry in entries] for split, entries in data.entries.items()}
-    lost = [e for split, found in places.items() for e, p in zip(data.entries[split], found, strict=True) if p is None]
+    places = {
+        split: [_place(entry, base) for entry in entries] for split, entries in data.entries.items()
+    }
+    lost = [
+        e
+        for split, found in places.items()
+        for e, p in zip(data.entries[split], found, strict=True)
+        if p is None
+    ]
     if len(lost) == sum(map(len, places.values())):
         return None
     if lost:
@@ -138,7 +167,9 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
         )
     splits: dict[str, str] = {}
     for split, found in places.items():
-        images = list(dict.fromkeys(path for place in found if place for path in _images(place, base)))
+        images = list(
+            dict.fromkeys(path for place in found if place for path in _images(place, base))
+        )
         if not images:
             raise InputError(
                 f"the split {split} has no image",
@@ -180,10 +211,16 @@ def _images(place: Path, base: Path) -> Iterator[str]:
     """Paths of images relative to the base."""
     if place.is_dir():
         below = place.relative_to(base).as_posix()
-        yield from sorted(path if below == "." else f"{below}/{path}" for path in list_images(place))
+        yield from sorted(
+            path if below == "." else f"{below}/{path}" for path in list_images(place)
+        )
         return
     if place.suffix != ".txt":
-        raise InputError("is neither a folder nor a list of images", where=place, allowed="a folder, or a .txt file")
+        raise InputError(
+            "is neither a folder nor a list of images",
+            where=place,
+            allowed="a folder, or a .txt file",
+        )
     try:
         lines = place.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -197,10 +234,14 @@ def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
         path = os.path.normpath((place.parent if line.startswith("./") else base) / line)
         if not (Path(path).is_relative_to(base) and Path(path).resolve().is_relative_to(base)):
             raise InputError(
-                f"the image {line[:80]!r} leads out of the folder", where=place, allowed=f"paths below {base}"
+                f"the image {line[:80]!r} leads out of the folder",
+                where=place,
+                allowed=f"paths below {base}",
             )
         if not path.lower().endswith(IMAGE_ENDINGS):
             raise InputError(
-                f"{line[:80]!r} is no image", where=place, allowed=f"files ending in {', '.join(IMAGE_ENDINGS)}"
+                f"{line[:80]!r} is no image",
+                where=place,
+                allowed=f"files ending in {', '.join(IMAGE_ENDINGS)}",
             )
         yield Path(path).relative_to(base).as_posix()

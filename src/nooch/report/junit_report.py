@@ -25,7 +25,9 @@ def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
             name = f"{verdict.criterion}/{verdict.task}/{verdict.split}"
             case = SubElement(suite, "testcase", classname=_text(verdict.run), name=_text(name))
             if verdict.fired:
-                failure = SubElement(case, "failure", message=_text(verdict.reason), type=_text(condition.text))
+                failure = SubElement(
+                    case, "failure", message=_text(verdict.reason), type=_text(condition.text)
+                )
                 failure.text = _text(f"{verdict.run}, {name}: {verdict.reason}")
     indent(root)
     text: str = tostring(root, encoding="unicode")
@@ -33,7 +35,11 @@ def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    return {"tests": str(len(verdicts)), "failures": str(sum(v.fired for v in verdicts)), "errors": "0"}
+    return {
+        "tests": str(len(verdicts)),
+        "failures": str(sum(v.fired for v in verdicts)),
+        "errors": "0",
+    }
 
 
 def _text(text: str) -> str:

@@ -27,7 +27,10 @@ LEVELS = {
 }
 """Metric -> the subsets that are set against one another, in Figs. 4 to 7 in this order: a hard side against the easy one of its label."""
 
-PAPER_LEVELS = {**LEVELS, **dict.fromkeys(("error", "nll"), ("hard_positive", "hard_negative", "easy"))}
+PAPER_LEVELS = {
+    **LEVELS,
+    **dict.fromkeys(("error", "nll"), ("hard_positive", "hard_negative", "easy")),
+}
 """The same as the paper has them: it gives no easy side, only both together."""
 
 SCHEMA = {
@@ -68,7 +71,11 @@ def level_points(
         there are) ``, averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
     """
     mine = cells.filter(pl.col("subset").is_in(subsets or LEVELS[metric]), metric=metric)
-    n = mine.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(of_tasks=pl.col("task").n_unique())
+    n = (
+        mine.filter(pl.col("task") != AVERAGE)
+        .group_by("criterion")
+        .agg(of_tasks=pl.col("task").n_unique())
+    )
     rows = mine.filter(pl.col("task") == AVERAGE).drop_nulls("mean")
     return rows.join(n, on="criterion", how="left", maintain_order="left").select(
         pl.lit(source).alias("source"),
@@ -139,12 +146,22 @@ def levels(points: pl.DataFrame, criterion: str, ax: Axes | None = None) -> Axes
         shift = 0.0 if len(sources) == 1 else (number - (len(sources) - 1) / 2) * 0.36
         for method, rows in part.filter(source=source).partition_by("method", as_dict=True).items():
             y = methods.index(method[0]) + shift
-            ax.plot([min(rows["value"]), max(rows["value"])], [y, y], color="0.82", linewidth=3, zorder=1)
+            ax.plot(
+                [min(rows["value"]), max(rows["value"])],
+                [y, y],
+                color="0.82",
+                linewidth=3,
+                zorder=1,
+            )
             for row in rows.iter_rows(named=True):
                 _mark(ax, row, y, hollow=number > 0)
     metric = points["metric"][0]
     better = "more is better" if metric in LARGER_IS_BETTER else "less is better"
-    ax.set(xlabel=f"{_NAMES[metric]} ({better})", title=worded(criterion), ylim=(len(methods) - 0.4, -0.6))
+    ax.set(
+        xlabel=f"{_NAMES[metric]} ({better})",
+        title=worded(criterion),
+        ylim=(len(methods) - 0.4, -0.6),
+    )
     ax.set_yticks(range(len(methods)), [worded(name) for name in methods])
     ax.grid(visible=False, axis="y")
     return ax
@@ -153,7 +170,14 @@ def levels(points: pl.DataFrame, criterion: str, ax: Axes | None = None) -> Axes
 def _mark(ax: Axes, row: dict[str, Any], y: float, *, hollow: bool) -> None:
     color, marker = _LOOKS[row["subset"]]
     if row["low"] is not None:
-        ax.plot([row["low"], row["high"]], [y, y], color=color, linewidth=1.4, solid_capstyle="butt", zorder=2)
+        ax.plot(
+            [row["low"], row["high"]],
+            [y, y],
+            color=color,
+            linewidth=1.4,
+            solid_capstyle="butt",
+            zorder=2,
+        )
     ax.plot(
         [row["value"]], [y], marker=marker, color=color, markersize=5.5, linestyle="none", zorder=3,
         markerfacecolor="white" if hollow else color,
@@ -164,23 +188,34 @@ def _mark(ax: Axes, row: dict[str, Any], y: float, *, hollow: bool) -> None:
 def draw_levels(points: pl.DataFrame) -> Figure:
     """Figs. 4 to 7: a panel for each criterion, the subsets named below."""
     criteria = points["criterion"].unique(maintain_order=True).to_list()
-    methods, sources = points["method"].n_unique(), points["source"].unique(maintain_order=True).to_list()
+    methods, sources = (
+        points["method"].n_unique(),
+        points["source"].unique(maintain_order=True).to_list(),
+    )
     height = 1.85 + 0.24 * methods * (1 + 0.5 * (len(sources) - 1))
     alone = len(criteria) == 1
     figure, axes = canvas(len(criteria), 5.2 if alone else 3.9, height, share=True)
     for ax, criterion in zip(axes, criteria, strict=True):
         levels(points, criterion, ax)
     figure.suptitle(_title(points), fontsize=9.5)
-    figure.legend(handles=_legend(points, sources), loc="outside lower center", ncols=3 if alone else 5)
+    figure.legend(
+        handles=_legend(points, sources), loc="outside lower center", ncols=3 if alone else 5
+    )
     return figure
 
 
 def _title(points: pl.DataFrame) -> str:
     """What is shown, over how many tasks, and what the bars are: a line each, so that one panel is wide enough."""
     counts = points.group_by("source", maintain_order=True).agg("tasks", "of_tasks").rows()
-    over = [_range(*counted) + (f" ({worded(source)})" if len(counts) > 1 else "") for source, *counted in counts]
+    over = [
+        _range(*counted) + (f" ({worded(source)})" if len(counts) > 1 else "")
+        for source, *counted in counts
+    ]
     bars = points.drop_nulls("low")["bar"].unique(maintain_order=True)
-    lines = [f"{_NAMES[points['metric'][0]]} on hard and easy images", f"mean over {', '.join(over)}"]
+    lines = [
+        f"{_NAMES[points['metric'][0]]} on hard and easy images",
+        f"mean over {', '.join(over)}",
+    ]
     if "easy" in points["subset"] and "hard_positive" in points["subset"]:
         lines.append("easy: positives and negatives together, as the paper has it")
     return "\n".join([*lines, *([f"bars: {', '.join(bars)}"] if len(bars) else [])])
@@ -197,7 +232,9 @@ def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     def mark(color: str, marker: str, label: str, face: str) -> Line2D:
-        return Line2D([], [], color=color, marker=marker, markerfacecolor=face, linestyle="none", label=label)
+        return Line2D(
+            [], [], color=color, marker=marker, markerfacecolor=face, linestyle="none", label=label
+        )
 
     shown = points["subset"].unique().to_list()
     marks = [
@@ -206,5 +243,7 @@ def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:
         if subset in shown
     ]
     if len(sources) > 1:
-        marks += [mark(GREY, "o", worded(name), "white" if i else GREY) for i, name in enumerate(sources)]
+        marks += [
+            mark(GREY, "o", worded(name), "white" if i else GREY) for i, name in enumerate(sources)
+        ]
     return marks

@@ -41,12 +41,16 @@ def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
         for side in SIDE_COLORS
     ]
     points = pl.concat(parts).cast(_SCHEMA)  # type: ignore[arg-type]
-    order = {name: place for place, name in enumerate(losses["criterion"].unique(maintain_order=True))}
+    order = {
+        name: place for place, name in enumerate(losses["criterion"].unique(maintain_order=True))
+    }
     place = pl.col("criterion").replace_strict(order, return_dtype=pl.Int64)
     return points.sort(place, pl.col("side") != "positive", maintain_order=True)
 
 
-def losses(points: pl.DataFrame, criterion: str, side: str = "positive", ax: Axes | None = None) -> Axes:
+def losses(
+    points: pl.DataFrame, criterion: str, side: str = "positive", ax: Axes | None = None
+) -> Axes:
     """One panel of Fig. 3: on the dashed line hard images are no harder than all of their side.
 
     Args:

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_grid_losses", "draw_tau_losses", "grid_losses", "grid_points", "tau_losses", "tau_points"]
+__all__ = [
+    "draw_grid_losses",
+    "draw_tau_losses",
+    "grid_losses",
+    "grid_points",
+    "tau_losses",
+    "tau_points",
+]
 
 
 def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
@@ -65,7 +72,14 @@ def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = N
     part = points.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
     known = part.drop_nulls("loss")
-    ax.plot(known["tau"], known["loss"], color="black", linestyle="--", linewidth=1.3, label="all hard images")
+    ax.plot(
+        known["tau"],
+        known["loss"],
+        color="black",
+        linestyle="--",
+        linewidth=1.3,
+        label="all hard images",
+    )
     title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
     ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
     ax.legend()

@@ -58,7 +58,10 @@ class ResultTable:
         seen = self.rows.select("method", "sees").unique(maintain_order=True)
         if not self.by_sight:
             return seen["method"].to_list()
-        groups = sorted(seen["sees"].unique(maintain_order=True), key=lambda sees: (sees != "nothing", len(sees)))
+        groups = sorted(
+            seen["sees"].unique(maintain_order=True),
+            key=lambda sees: (sees != "nothing", len(sees)),
+        )
         return [method for group in groups for method in seen.filter(sees=group)["method"]]
 
 
@@ -80,21 +83,57 @@ def shown(table: ResultTable, mark: Mark = _starred) -> Shown:
     lines: list[list[str]] = []
     if table.by_sight:
         sees = dict(table.rows.select("method", "sees").unique().rows())
-        lines.append(["sees", *[""] * (left - 1 + len(counts)), *(_sight(sees[method]) for method in methods)])
-    for (block, task), group in table.rows.partition_by(["block", "task"], as_dict=True, maintain_order=True).items():
+        lines.append(
+            [
+                "sees",
+                *[""] * (left - 1 + len(counts)),
+                *(_sight(sees[method]) for method in methods),
+            ]
+        )
+    for (block, task), group in table.rows.partition_by(
+        ["block", "task"], as_dict=True, maintain_order=True
+    ).items():
         cells = {row["method"]: row for row in group.iter_rows(named=True)}
         tasks = table.rows.filter(pl.col("task") != AVERAGE, block=block)["task"].n_unique()
-        first = average_label(group["n_tasks"].drop_nulls().to_list(), tasks) if task == AVERAGE else task
+        first = (
+            average_label(group["n_tasks"].drop_nulls().to_list(), tasks)
+            if task == AVERAGE
+            else task
+        )
         names = [_plain(str(name)) for name in ((first, block) if table.label else (first,))]
-        n = [_count(group[column].drop_nulls()) for column in ("n", "n_positive")] if counted else []
+        n = (
+            [_count(group[column].drop_nulls()) for column in ("n", "n_positive")]
+            if counted
+            else []
+        )
         lines.append(
-            [*names, *(["here"] if paper else []), *n, *(_cell(cells.get(method), mark) for method in methods)]
+            [
+                *names,
+                *(["here"] if paper else []),
+                *n,
+                *(_cell(cells.get(method), mark) for method in methods),
+            ]
         )
         if paper:
             blank = [""] * len(counts)
-            lines.append([*names, "paper", *blank, *(_published(cells.get(method)) for method in methods)])
-            lines.append([*names, "difference / sd", *blank, *(_deviations(cells.get(method)) for method in methods)])
-    head = ["task", *([table.label] if table.label else []), *(["of"] if paper else []), *counts, *map(_plain, methods)]
+            lines.append(
+                [*names, "paper", *blank, *(_published(cells.get(method)) for method in methods)]
+            )
+            lines.append(
+                [
+                    *names,
+                    "difference / sd",
+                    *blank,
+                    *(_deviations(cells.get(method)) for method in methods),
+                ]
+            )
+    head = [
+        "task",
+        *([table.label] if table.label else []),
+        *(["of"] if paper else []),
+        *counts,
+        *map(_plain, methods),
+    ]
     return Shown(_plain(table.title), head, lines, left)
 
 
@@ -128,7 +167,11 @@ def _number(mean: float, std: float | None) -> str:
 
 
 def _published(row: dict[str, Any] | None) -> str:
-    return "–" if row is None or row["paper_mean"] is None else _number(row["paper_mean"], row["paper_std"])
+    return (
+        "–"
+        if row is None or row["paper_mean"] is None
+        else _number(row["paper_mean"], row["paper_std"])
+    )
 
 
 def _deviations(row: dict[str, Any] | None) -> str:
@@ -159,12 +202,18 @@ class Sheet:
 
     def shown(self, mark: Mark = _starred) -> list[Shown]:
         """All tables for people."""
-        return [*(one.shown for one in self.sets), *(shown(one, mark) for one in self.tables), *self.more]
+        return [
+            *(one.shown for one in self.sets),
+            *(shown(one, mark) for one in self.tables),
+            *self.more,
+        ]
 
     @property
     def cells(self) -> pl.DataFrame:
         """All cells as one table with a column ``table``; columns of tables of another kind are null."""
-        frames = [(t.name, t.rows) for t in self.sets] + [(t.name, t.rows.drop("block")) for t in self.tables]
+        frames = [(t.name, t.rows) for t in self.sets] + [
+            (t.name, t.rows.drop("block")) for t in self.tables
+        ]
         named = [frame.select(pl.lit(name).alias("table"), pl.all()) for name, frame in frames]
         return pl.concat(named, how="diagonal" if self.sets else "vertical")
 
@@ -221,10 +270,14 @@ def check_result_files(
     for file in files:
         check_one_of("ending of a results file", file.suffix, RESULT_FILES)
     beside = [_beside(file) for file in files if differences and file.suffix in _FRAMES]
-    return [check_output_file(file, overwrite=overwrite) for file in [*files, *beside]][: len(files)]
+    return [check_output_file(file, overwrite=overwrite) for file in [*files, *beside]][
+        : len(files)
+    ]
 
 
-def save_results(sheet: Sheet, paths: Sequence[str | Path], *, overwrite: bool = False) -> list[Path]:
+def save_results(
+    sheet: Sheet, paths: Sequence[str | Path], *, overwrite: bool = False
+) -> list[Path]:
     """Write results to files whose endings name the format; return the files that were written.
 
     Raises:
@@ -232,7 +285,9 @@ def save_results(sheet: Sheet, paths: Sequence[str | Path], *, overwrite: bool =
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
     contents: dict[Path, bytes] = {}
-    for file in check_result_files(paths, overwrite=overwrite, differences=sheet.differences is not None):
+    for file in check_result_files(
+        paths, overwrite=overwrite, differences=sheet.differences is not None
+    ):
         if file.suffix in _WHOLE:
             contents[file] = _WHOLE[file.suffix](sheet)
             continue

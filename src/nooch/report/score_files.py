@@ -42,7 +42,11 @@ def as_json(scores: Scores) -> dict[str, Any]:
 
 
 def save_scores(
-    scores: Scores, path: str | Path, *, metrics: Sequence[str] = ("auc", "nll"), overwrite: bool = False
+    scores: Scores,
+    path: str | Path,
+    *,
+    metrics: Sequence[str] = ("auc", "nll"),
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 
@@ -66,7 +70,9 @@ def save_scores(
         write = _TABLES[path.suffix]
         contents = {path: write(scores.table)}
         if scores.differences.height:
-            contents[path.with_name(f"{path.stem}-differences{path.suffix}")] = write(scores.differences)
+            contents[path.with_name(f"{path.stem}-differences{path.suffix}")] = write(
+                scores.differences
+            )
     for file in contents:
         check_output_file(file, overwrite=overwrite)
     for file, content in contents.items():

@@ -85,7 +85,9 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[S
 
 def _printable(table: Shown) -> Shown:
     rows = [[printable(cell) for cell in row] for row in table.rows]
-    return Shown(printable(table.title), [printable(column) for column in table.columns], rows, table.left)
+    return Shown(
+        printable(table.title), [printable(column) for column in table.columns], rows, table.left
+    )
 
 
 def _main(title: str, part: pl.DataFrame, metrics: Sequence[str]) -> list[Shown]:
@@ -116,7 +118,12 @@ def _differences(scores: Scores, metrics: Sequence[str]) -> list[Shown]:
 
 
 def _table(
-    title: str, rows: pl.DataFrame, keys: list[str], wanted: Sequence[tuple[str, str]], *, differences: bool = False
+    title: str,
+    rows: pl.DataFrame,
+    keys: list[str],
+    wanted: Sequence[tuple[str, str]],
+    *,
+    differences: bool = False,
 ) -> list[Shown]:
     """A line for each value of the keys: the counts of hard images, unless these are differences, and the values wanted."""
     listed = []
@@ -135,7 +142,11 @@ def _table(
         listed.append((average, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
     listed.sort(key=lambda row: row[0])
-    columns = [*keys, *([] if differences else [_SHORT[side] for side in _COUNTED]), *(_head(m, s) for m, s in wanted)]
+    columns = [
+        *keys,
+        *([] if differences else [_SHORT[side] for side in _COUNTED]),
+        *(_head(m, s) for m, s in wanted),
+    ]
     return [Shown(title, columns, [row for _, row in listed], len(keys))] if listed else []
 
 
@@ -185,7 +196,9 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
     text = f"{row['value']:{sign}.3f}"
     if row["low"] is None:
         return text
-    low, high = (re.sub(r"^([+-]?)0\.", r"\1.", f"{row[bound]:{sign}.3f}") for bound in ("low", "high"))
+    low, high = (
+        re.sub(r"^([+-]?)0\.", r"\1.", f"{row[bound]:{sign}.3f}") for bound in ("low", "high")
+    )
     return f"{text} [{low}, {high}]"
 
 
@@ -208,7 +221,9 @@ def _markdown(table: Shown) -> str:
     n = len(table.columns)
     rule = ["---" if column < table.left else "---:" for column in range(len(table.columns))]
     body = [line(row, table.left) for row in table.rows]
-    return "\n".join([f"**{escaped(table.title)}**", "", line(table.columns, n), line(rule, 0), *body, ""])
+    return "\n".join(
+        [f"**{escaped(table.title)}**", "", line(table.columns, n), line(rule, 0), *body, ""]
+    )
 
 
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {

@@ -43,15 +43,23 @@ class SetsShown:
             lines.append([task, *(["here"] if compared else []), *own])
             if compared:
                 lines.append(
-                    [task, "paper", *(_number(row[f"paper_{c}"], min(self.decimals, 2)) for c in self.columns)]
+                    [
+                        task,
+                        "paper",
+                        *(_number(row[f"paper_{c}"], min(self.decimals, 2)) for c in self.columns),
+                    ]
                 )
-                differences = (_number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns)
+                differences = (
+                    _number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns
+                )
                 lines.append([task, "difference", *differences])
         head = ["task", *(["of"] if compared else []), *self.columns.values()]
         return Shown(printable(self.title), head, lines, 1 + compared)
 
     def _own(self, row: Mapping[str, Any], column: str) -> str:
-        return _number(row[column], self.decimals) + (" (tied)" if row.get(f"tied_{column}") else "")
+        return _number(row[column], self.decimals) + (
+            " (tied)" if row.get(f"tied_{column}") else ""
+        )
 
 
 def _number(value: float | None, decimals: int, sign: str = "") -> str:

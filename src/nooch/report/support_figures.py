@@ -30,7 +30,8 @@ def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> 
     """
     if challenge.support is None or not len(challenge):
         raise UndefinedError(
-            f"{challenge.criterion} gives no support for {challenge.task}", allowed="a set of a criterion with support"
+            f"{challenge.criterion} gives no support for {challenge.task}",
+            allowed="a set of a criterion with support",
         )
     ax = new_axes(ax)
     edges = np.histogram_bin_edges(challenge.support, bins).tolist()
@@ -44,11 +45,21 @@ def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> 
         if len(values):
             weights = np.full(len(values), 1 / len(values))
             color = SIDE_COLORS[side]
-            ax.hist(values, edges, weights=weights, color=color, alpha=0.45, label=f"{side}s ({len(values):,})")
+            ax.hist(
+                values,
+                edges,
+                weights=weights,
+                color=color,
+                alpha=0.45,
+                label=f"{side}s ({len(values):,})",
+            )
             if hard is not None:
                 bound = "below" if side == "positive" else "above"
                 ax.axvline(
-                    hard, color=color, linestyle="--" if bound == "below" else ":", label=f"hard {side}s {bound}"
+                    hard,
+                    color=color,
+                    linestyle="--" if bound == "below" else ":",
+                    label=f"hard {side}s {bound}",
                 )
     ax.set(
         xlabel="context support",

@@ -43,7 +43,11 @@ def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
         pl.col("n_cues").ge(k).sum().cast(pl.Int64).alias(str(k)) for k in range(1, _MOST_CUES + 1)
     )
     long = lines.unpivot(index="alpha", variable_name="cues", value_name="tasks")
-    return long.with_columns(pl.col("cues").cast(pl.Int64)).sort("cues", "alpha").select("alpha", "cues", "tasks")
+    return (
+        long.with_columns(pl.col("cues").cast(pl.Int64))
+        .sort("cues", "alpha")
+        .select("alpha", "cues", "tasks")
+    )
 
 
 def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataFrame:
@@ -121,7 +125,15 @@ def heat(ax: Axes, part: pl.DataFrame, column: str, *, top: float, label: str) -
     values = matrix(part, column)
     alphas, betas = part["alpha"].unique().sort(), part["beta"].unique().sort()
     shown = ax.pcolormesh(
-        alphas, betas, values, vmin=0, vmax=top, cmap="cividis", shading="nearest", rasterized=True, zorder=1
+        alphas,
+        betas,
+        values,
+        vmin=0,
+        vmax=top,
+        cmap="cividis",
+        shading="nearest",
+        rasterized=True,
+        zorder=1,
     )
     ax.grid(visible=False)
     ax.set(xlabel="alpha", ylabel="beta")
@@ -150,7 +162,9 @@ def _draw_equal(ax: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, 
         ax.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1.2)
         line = Line2D([], [], color="white", linewidth=1.2, label="both sides equal")
         # on a dark ground of its own: the field below may be light
-        ax.legend(handles=[line], frameon=True, facecolor="0.25", labelcolor="white", loc="upper right")
+        ax.legend(
+            handles=[line], frameon=True, facecolor="0.25", labelcolor="white", loc="upper right"
+        )
 
 
 def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
@@ -159,7 +173,12 @@ def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) 
     part = bands.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
     split = part["split"][0]
-    ax.set(xlabel="tau", ylabel="images", title=f"Hard {side}s by the gist criterion ({split})", ylim=(0, None))
+    ax.set(
+        xlabel="tau",
+        ylabel="images",
+        title=f"Hard {side}s by the gist criterion ({split})",
+        ylim=(0, None),
+    )
     ax.legend()
     return ax
 
@@ -168,7 +187,13 @@ def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
     """The median task as a line, half of the tasks as a band."""
     known = part.drop_nulls("median")
     ax.fill_between(
-        known["tau"], known["low"], known["high"], color=color, alpha=0.22, linewidth=0, label="half of the tasks"
+        known["tau"],
+        known["low"],
+        known["high"],
+        color=color,
+        alpha=0.22,
+        linewidth=0,
+        label="half of the tasks",
     )
     ax.plot(known["tau"], known["median"], color=color, linewidth=1.6, label="median task")
 

@@ -14,7 +14,14 @@ from nooch.data import load_header, read_table
 from nooch.errors import FormatError, InputError
 from nooch.files import SWEEP_MARKER, atomic_folder
 from nooch.report.figure_style import svg
-from nooch.report.sweep_figures import cue_counts, draw_cues, draw_shares, draw_tau, share_points, tau_counts
+from nooch.report.sweep_figures import (
+    cue_counts,
+    draw_cues,
+    draw_shares,
+    draw_tau,
+    share_points,
+    tau_counts,
+)
 from nooch.version import __version__
 
 __all__ = ["load_sweep", "save_sweep"]
@@ -30,12 +37,22 @@ _COLUMNS: dict[str, dict[str, Any]] = {
     "cues": {"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64},
     "grid": {**_PLACE, **_POINT, **_COUNTS},
     "tau": {**_PLACE, "tau": pl.Float64, **_COUNTS},
-    "equal": {**_PLACE, **_POINT, "share_positive": pl.Float64, "share_negative": pl.Float64, "imbalance": pl.Float64},
+    "equal": {
+        **_PLACE,
+        **_POINT,
+        "share_positive": pl.Float64,
+        "share_negative": pl.Float64,
+        "imbalance": pl.Float64,
+    },
 }
 
 
 def save_sweep(
-    sweep: Sweep, folder: str | Path, settings: Mapping[str, Any] | None = None, *, overwrite: bool = False
+    sweep: Sweep,
+    folder: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write a sweep's folder, whole or not at all: ``cues``, ``grid``, ``tau`` and ``equal.parquet``, and pictures of them.
 
@@ -56,14 +73,20 @@ def save_sweep(
             **(settings or {}),
             "equal": sweep.equal.to_dicts(),
         }
-        (partial / SWEEP_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n")
+        (partial / SWEEP_MARKER).write_bytes(
+            msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+        )
     return Path(folder)
 
 
 def _pictures(sweep: Sweep) -> dict[str, bytes]:
-    pictures = {"cues_by_alpha": svg(draw_cues(cue_counts(sweep.cues)))} if sweep.cues.height else {}
+    pictures = (
+        {"cues_by_alpha": svg(draw_cues(cue_counts(sweep.cues)))} if sweep.cues.height else {}
+    )
     for split in sweep.grid["split"].unique(maintain_order=True):
-        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(share_points(sweep.grid, split)))
+        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(
+            draw_shares(share_points(sweep.grid, split))
+        )
     for split in sweep.tau["split"].unique(maintain_order=True):
         pictures[f"hard_by_tau_{split}"] = svg(draw_tau(tau_counts(sweep.tau, split)))
     return pictures
@@ -91,7 +114,9 @@ def load_sweep(folder: str | Path) -> Sweep:
         make="make one with nooch sweep-thresholds",
         again="sweep again",
     )
-    return Sweep(**{name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()})
+    return Sweep(
+        **{name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()}
+    )
 
 
 def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
@@ -101,4 +126,6 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
     try:
         return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
     except (pl.exceptions.PolarsError, InputError) as error:
-        raise FormatError(f"is no table of a sweep: {error}", where=path, remedy="sweep again") from error
+        raise FormatError(
+            f"is no table of a sweep: {error}", where=path, remedy="sweep again"
+        ) from error

@@ -22,7 +22,9 @@ def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[st
     if pair is None:
         return None
     if len(pair) != 2 or pair[0] == pair[1]:
-        raise ParameterError(f"methods are {', '.join(pair) or 'none'}", allowed="two different methods")
+        raise ParameterError(
+            f"methods are {', '.join(pair) or 'none'}", allowed="two different methods"
+        )
     one, other = (check_one_of("method with losses of images", name, methods) for name in pair)
     return one, other
 
@@ -35,7 +37,10 @@ def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> 
 
 
 def rival_of(
-    results: Results | None, criterion: str, methods: Sequence[str], pair: tuple[str, str] | None = None
+    results: Results | None,
+    criterion: str,
+    methods: Sequence[str],
+    pair: tuple[str, str] | None = None,
 ) -> str | None:
     """The second of a pair; else the method with the best average AUC on hard images of a criterion."""
     if pair is not None:

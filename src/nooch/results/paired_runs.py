@@ -61,12 +61,17 @@ def paired_runs(
     names = {role: name for name, role in roles_of(_places(suite), [suite], roles or {}).items()}
     cells = results.cells.filter((pl.col("task") != AVERAGE) & pl.col("setting").is_not_null())
     check_one_of("criterion", criterion, cells["criterion"].unique().to_list(), owner="the results")
-    chosen = cells.filter(criterion=criterion).select("task", "method", "setting").unique(maintain_order=True)
+    chosen = (
+        cells.filter(criterion=criterion)
+        .select("task", "method", "setting")
+        .unique(maintain_order=True)
+    )
     methods = in_order(chosen["method"])
     if baseline != "all":
         check_one_of("method", baseline, methods, owner="the results")
     predictions = {
-        m: _of_method(runs, m, dict(chosen.filter(method=m).select("task", "setting").rows())) for m in methods
+        m: _of_method(runs, m, dict(chosen.filter(method=m).select("task", "setting").rows()))
+        for m in methods
     }
     return paired(
         suite,
@@ -98,7 +103,9 @@ def paired_results(
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():
             raise ParameterError(
-                "has no predictions to resample", where=source, allowed=f"`paired` with folders of runs ({RUNS_MARKER})"
+                "has no predictions to resample",
+                where=source,
+                allowed=f"`paired` with folders of runs ({RUNS_MARKER})",
             )
         runs = RunsFolder.open(source)
         places = _places(suite_of(runs, suites))
@@ -110,7 +117,9 @@ def paired_results(
 
 def _places(suite: Suite) -> pl.DataFrame:
     schema = {"criterion": pl.String, "task": pl.String}
-    return pl.DataFrame([key[:2] for key in suite.keys], schema=schema, orient="row").unique(maintain_order=True)
+    return pl.DataFrame([key[:2] for key in suite.keys], schema=schema, orient="row").unique(
+        maintain_order=True
+    )
 
 
 def _of_method(runs: RunsFolder, method: str, settings: dict[str, str]) -> list[Predictions]:
@@ -118,15 +127,25 @@ def _of_method(runs: RunsFolder, method: str, settings: dict[str, str]) -> list[
     of_seed: dict[int, dict[str, pl.DataFrame]] = {}
     for name in runs.done():
         job = runs.header.jobs[name]
-        if job.method == method and settings.get(job.task) == job.setting and not runs.read_job(name).diverged:
+        if (
+            job.method == method
+            and settings.get(job.task) == job.setting
+            and not runs.read_job(name).diverged
+        ):
             of_seed.setdefault(job.seed, {})[job.task] = runs.predictions(name)
     found = []
     for number, frames in sorted(of_seed.items()):
         ids = next(iter(frames.values()))["image_id"]
         if not all(frame["image_id"].equals(ids) for frame in frames.values()):
-            raise InputError("its jobs have different images", where=f"{runs.path}, {method}, seed {number}")
-        values = np.array([frame["logit"].to_numpy() for frame in frames.values()], dtype=np.float64)
-        found.append(Predictions(f"{method}/{number}", ids, tuple(frames), values, "logit", method, number))
+            raise InputError(
+                "its jobs have different images", where=f"{runs.path}, {method}, seed {number}"
+            )
+        values = np.array(
+            [frame["logit"].to_numpy() for frame in frames.values()], dtype=np.float64
+        )
+        found.append(
+            Predictions(f"{method}/{number}", ids, tuple(frames), values, "logit", method, number)
+        )
     if not found:
         raise ParameterError(f"there are no predictions of {method}", where=runs.path)
     return found

@@ -50,7 +50,11 @@ class Statement:
     def checks(self, numbers: Numbers) -> list[Check]:
         """All checks that can be made, or one that says what is missing."""
         wanted = list(dict.fromkeys(str(given[0]) for _, given in self.tests if self.each))
-        tests = [(test, given) for test, given in self.tests if not self.each or numbers.methods(str(given[0]))]
+        tests = [
+            (test, given)
+            for test, given in self.tests
+            if not self.each or numbers.methods(str(given[0]))
+        ]
         if not tests:
             return [unknown(self.sentence, f"no results under {' or '.join(wanted)}")]
         return [check for test, given in tests for check in test(numbers, *given)]
@@ -85,26 +89,41 @@ def judge_statements(results: Results, names: Sequence[str] | None = None) -> li
     Raises:
         ParameterError: an unknown statement.
     """
-    wanted = [STATEMENTS[check_one_of("statement", name, STATEMENTS)] for name in names or STATEMENTS]
+    wanted = [
+        STATEMENTS[check_one_of("statement", name, STATEMENTS)] for name in names or STATEMENTS
+    ]
     numbers = Numbers(results.cells)
     found = [(statement, statement.checks(numbers)) for statement in wanted]
     return [Finding(s, concluded(checks), s.scope(numbers), checks) for s, checks in found]
 
 
-def finding_tables(findings: Sequence[Finding], paper: Sequence[Finding], about: str) -> list[Shown]:
+def finding_tables(
+    findings: Sequence[Finding], paper: Sequence[Finding], about: str
+) -> list[Shown]:
     """Verdicts beside those on the paper's own tables, then all checks with their numbers."""
     of_paper = {finding.statement.name: finding.verdict for finding in paper}
     verdicts = [
-        [f.statement.sentence, f.verdict + (f" ({f.scope})" if f.scope else ""), of_paper[f.statement.name]]
+        [
+            f.statement.sentence,
+            f.verdict + (f" ({f.scope})" if f.scope else ""),
+            of_paper[f.statement.name],
+        ]
         for f in findings
     ]
     checks = [[f.statement.name, c.what, c.verdict, c.numbers] for f in findings for c in f.checks]
     tables = [
-        Shown(f"Statements: {about}", ["statement", "verdict", "on the paper's tables"], verdicts, 3),
+        Shown(
+            f"Statements: {about}", ["statement", "verdict", "on the paper's tables"], verdicts, 3
+        ),
         Shown(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
     ]
     return [
-        Shown(printable(t.title), t.columns, [[printable(cell) for cell in row] for row in t.rows], t.left)
+        Shown(
+            printable(t.title),
+            t.columns,
+            [[printable(cell) for cell in row] for row in t.rows],
+            t.left,
+        )
         for t in tables
     ]
 

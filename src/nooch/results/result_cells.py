@@ -12,7 +12,16 @@ from nooch.evaluation.score_summaries import over_seeds, over_tasks, with_worst_
 from nooch.published.published_results import PAPER_NAMES
 from nooch.training.methods import METHODS
 
-__all__ = ["CELLS", "averages_note", "cells_of", "in_order", "missing_note", "sight", "with_averages", "with_setting"]
+__all__ = [
+    "CELLS",
+    "averages_note",
+    "cells_of",
+    "in_order",
+    "missing_note",
+    "sight",
+    "with_averages",
+    "with_setting",
+]
 
 CELLS = {
     "criterion": pl.String, "metric": pl.String, "subset": pl.String, "task": pl.String, "method": pl.String,
@@ -58,7 +67,9 @@ def cells_of(
     if not chosen.height:
         made = some_of(selected["rule"].unique().sort())
         remedy = f"collect with `rules` {rule}, or take another rule"
-        raise UndefinedError(f"no setting was chosen by {rule}", allowed=made or None, remedy=remedy)
+        raise UndefinedError(
+            f"no setting was chosen by {rule}", allowed=made or None, remedy=remedy
+        )
     scored = with_setting(table).filter(pl.col("task") != AVERAGE)
     values = (
         scored.filter(split=split)
@@ -67,10 +78,15 @@ def cells_of(
     )
     if not values.height or values.select(_RUN).is_duplicated().any():
         remedy = "run nooch collect again"
-        raise InputError("scores and chosen settings do not belong together, or a run is there twice", remedy=remedy)
+        raise InputError(
+            "scores and chosen settings do not belong together, or a run is there twice",
+            remedy=remedy,
+        )
     values = with_worst_hard(values)
     shown = values.select("metric", "subset").unique(maintain_order=True)
-    grid = places.join(shown, how="cross").join(_plan(planned), on="task", how="inner", maintain_order="left")
+    grid = places.join(shown, how="cross").join(
+        _plan(planned), on="task", how="inner", maintain_order="left"
+    )
     on = ["criterion", "metric", "subset", "task", "method"]
     there = scored.select("task", "method").unique().with_columns(scored=pl.lit(value=True))
     grid = grid.join(chosen.drop("setting"), on=_CHOSEN[:3], how="left", maintain_order="left")
@@ -99,7 +115,9 @@ def _why(rule: str) -> pl.Expr:
         .then(pl.lit("no job is done"))
         .when(pl.col("scored").is_null())
         .then(pl.lit("every job has diverged"))
-        .otherwise(pl.lit(f"{rule} is undefined on the split that it looks at, so no setting is chosen"))
+        .otherwise(
+            pl.lit(f"{rule} is undefined on the split that it looks at, so no setting is chosen")
+        )
     )
 
 
@@ -119,7 +137,9 @@ def _plan(planned: pl.DataFrame) -> pl.DataFrame:
 def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """Cells of tasks, and rows of task ``average`` below them; ``strict`` as in ``nooch.evaluation.score_summaries.over_tasks``."""
     about = cells.select("method", "sees").unique()
-    averages = over_tasks(cells, strict=strict).join(about, on="method", how="left", maintain_order="left")
+    averages = over_tasks(cells, strict=strict).join(
+        about, on="method", how="left", maintain_order="left"
+    )
     block = ["criterion", "metric", "subset", "method"]
     # of the tasks that the average is over
     over = averages.select(*block, over="averaged_tasks")
@@ -136,10 +156,21 @@ def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
 def averages_note(cells: pl.DataFrame) -> list[str]:
     """For each criterion whose averages leave out tasks: which tasks they are over, and which not."""
     notes = []
-    for (criterion,), part in cells.partition_by(["criterion"], as_dict=True, maintain_order=True).items():
-        own = part.filter(pl.col("task") != AVERAGE).drop_nulls("mean").select("metric", "subset").unique()
+    for (criterion,), part in cells.partition_by(
+        ["criterion"], as_dict=True, maintain_order=True
+    ).items():
+        own = (
+            part.filter(pl.col("task") != AVERAGE)
+            .drop_nulls("mean")
+            .select("metric", "subset")
+            .unique()
+        )
         tasks = part.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True).to_list()
-        rows = part.filter(task=AVERAGE).join(own, on=["metric", "subset"], how="semi").drop_nulls("averaged_tasks")
+        rows = (
+            part.filter(task=AVERAGE)
+            .join(own, on=["metric", "subset"], how="semi")
+            .drop_nulls("averaged_tasks")
+        )
         lists = rows["averaged_tasks"].unique(maintain_order=True).to_list()
         few, many = (f(rows["n_tasks"].to_list(), default=len(tasks)) for f in (min, max))
         if few < many:
@@ -161,7 +192,9 @@ def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:
     lost = planned.filter(~pl.col("done"))
     listed = [
         f"{task}: {' '.join(filter(None, (method, setting)))}, seed {', '.join(map(str, sorted(seeds)))}"
-        for task, method, setting, seeds in lost.group_by(_SETTING, maintain_order=True).agg("seed").rows()
+        for task, method, setting, seeds in lost.group_by(_SETTING, maintain_order=True)
+        .agg("seed")
+        .rows()
     ]
     text = f"{lost.height} of {planned.height} runs are missing: {some_of(listed, most)}; cells that lack any say so"
     return [text] if listed else []
@@ -170,7 +203,9 @@ def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:
 def with_setting(table: pl.DataFrame) -> pl.DataFrame:
     """Scores of whole subsets with a column ``setting``: what a run's name has between method and seed."""
     plain = table.filter(
-        pl.col("cue").is_null() & pl.col("group").is_null() & ~pl.col("subset").str.starts_with("avg:")
+        pl.col("cue").is_null()
+        & pl.col("group").is_null()
+        & ~pl.col("subset").str.starts_with("avg:")
     )
     middle = pl.col("run").str.strip_prefix(pl.col("method"))
     middle = middle.str.strip_suffix(pl.concat_str(pl.lit("/"), pl.col("seed").cast(pl.String)))
@@ -192,4 +227,6 @@ def in_order(methods: Iterable[str]) -> list[str]:
     """Methods in the order of the paper's columns, then in that of ``METHODS``, then as they come."""
     known = list(dict.fromkeys([*PAPER_NAMES.values(), *METHODS]))
     given = list(dict.fromkeys(methods))
-    return sorted(given, key=lambda m: known.index(m) if m in known else len(known) + given.index(m))
+    return sorted(
+        given, key=lambda m: known.index(m) if m in known else len(known) + given.index(m)
+    )

@@ -82,18 +82,32 @@ class Results:
         shown = self.cells.filter(metric="auc", subset="hard")
         texts = [_in_words(mean, std) for mean, std in shown.select("mean", "std").rows()]
         shown = shown.with_columns(pl.Series("cell", texts, dtype=pl.String))
-        wide = shown.pivot(on="method", index=["criterion", "task"], values="cell", maintain_order=True)
+        wide = shown.pivot(
+            on="method", index=["criterion", "task"], values="cell", maintain_order=True
+        )
         methods = in_order(wide.columns[2:])
-        rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select("criterion", "task", *methods).rows()
+        rows = (
+            wide.sort(pl.col("task") != AVERAGE, maintain_order=True)
+            .select("criterion", "task", *methods)
+            .rows()
+        )
         title = f"AUC on hard images, mean (sd over seeds): {self.about}"
-        return html_table(title, ["criterion", "task", *methods], rows, left=2, notes=[*self.notes, *self.averages])
+        return html_table(
+            title,
+            ["criterion", "task", *methods],
+            rows,
+            left=2,
+            notes=[*self.notes, *self.averages],
+        )
 
     @property
     def averages(self) -> list[str]:
         """Notes on averages that leave out tasks."""
         return averages_note(self.cells)
 
-    def select(self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None) -> Results:
+    def select(
+        self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
+    ) -> Results:
         """Some tasks and methods alone; averages are over these tasks.
 
         Raises:
@@ -162,7 +176,15 @@ def paper_cells() -> Results:
         pl.col("method").replace_strict(sees).alias("sees"),
         *(
             pl.lit(None, CELLS[name]).alias(name)
-            for name in ("setting", "n", "n_positive", "n_settings", "settings", "n_worse", "reason")
+            for name in (
+                "setting",
+                "n",
+                "n_positive",
+                "n_settings",
+                "settings",
+                "n_worse",
+                "reason",
+            )
         ),
         # its averages are over all its tasks
         *(
@@ -173,7 +195,10 @@ def paper_cells() -> Results:
             )
         ),
         # of Table 5 the paper does not say how many
-        *(pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64)).alias(name) for name in ("n_seeds", "seeds")),
+        *(
+            pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64)).alias(name)
+            for name in ("n_seeds", "seeds")
+        ),
     )
     return Results(frame.select(list(CELLS)), [], "the paper's tables")
 
@@ -195,7 +220,10 @@ def merge(results: Sequence[Results]) -> Results:
                 )
             seen[criterion] = one.about
     cells = pl.concat([one.cells for one in results])
-    notes, about = [text for one in results for text in one.notes], "; ".join(one.about for one in results)
+    notes, about = (
+        [text for one in results for text in one.notes],
+        "; ".join(one.about for one in results),
+    )
     return Results(cells, notes, about, any(one.strict for one in results))
 
 
@@ -210,7 +238,9 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
     if not given:
-        raise ParameterError("which suite was trained for?", where=runs.path, remedy="give `suite` SUITE")
+        raise ParameterError(
+            "which suite was trained for?", where=runs.path, remedy="give `suite` SUITE"
+        )
     trained = runs.header.data["dataset"]
     problems = [
         "the suite is another one of the same dataset"
@@ -218,7 +248,9 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         else f"the suite is of another dataset, or another version of it ({suite.header.dataset.fingerprint}; trained on {trained})"
         for suite in given
     ]
-    raise ParameterError("; ".join(problems), where=runs.path, allowed="the suite that was trained for")
+    raise ParameterError(
+        "; ".join(problems), where=runs.path, allowed="the suite that was trained for"
+    )
 
 
 @dataclass(frozen=True)
@@ -245,9 +277,13 @@ class _Choice:
         return Results(cells, [*notes, *missing_note(frames["planned"])], about, self.strict)
 
 
-def _of_runs(runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progress: Progress) -> Results:
+def _of_runs(
+    runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progress: Progress
+) -> Results:
     suite, rule, split = suite_of(runs, suites), choice.rule, choice.split
-    check_one_of("split", split, [name for name in ("valid", "test") if name in suite.splits], owner="runs")
+    check_one_of(
+        "split", split, [name for name in ("valid", "test") if name in suite.splits], owner="runs"
+    )
     done, sees = set(runs.done()), {}
     for name in done:
         record = runs.read_job(name)
@@ -259,10 +295,21 @@ def _of_runs(runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progres
             )
         sees[record.job.method] = sight(record.sees)
     # worst-hard beside the rule: a rule that is undefined for all runs is left out
-    scores, selected, notes = collect(runs, suite, rules=list(dict.fromkeys((rule, "worst-hard"))), progress=progress)
+    scores, selected, notes = collect(
+        runs, suite, rules=list(dict.fromkeys((rule, "worst-hard"))), progress=progress
+    )
     planned = pl.DataFrame(
-        [(job.task, job.method, job.setting, job.seed, name in done) for name, job in runs.header.jobs.items()],
-        schema={"task": pl.String, "method": pl.String, "setting": pl.String, "seed": pl.Int64, "done": pl.Boolean},
+        [
+            (job.task, job.method, job.setting, job.seed, name in done)
+            for name, job in runs.header.jobs.items()
+        ],
+        schema={
+            "task": pl.String,
+            "method": pl.String,
+            "setting": pl.String,
+            "seed": pl.Int64,
+            "done": pl.Boolean,
+        },
         orient="row",
     )
     tasks = set(planned["task"])
@@ -278,13 +325,17 @@ def _of_runs(runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progres
 def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Results:
     split = choice.split
     table, selected = (
-        check_columns(read_table(source / name), schema, source / name, "collect again: nooch collect")
+        check_columns(
+            read_table(source / name), schema, source / name, "collect again: nooch collect"
+        )
         for name, schema in (("scores.parquet", _SCORES), ("selected.csv", _CHOSEN))
     )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
     selected = selected.with_columns(pl.col("setting").cast(pl.String).fill_null(""))
     # null where it was collected before it was recorded, and in CSV without a type then
-    worse = pl.col("worse_than_constant") if "worse_than_constant" in selected.columns else pl.lit(None)
+    worse = (
+        pl.col("worse_than_constant") if "worse_than_constant" in selected.columns else pl.lit(None)
+    )
     selected = selected.with_columns(worse_than_constant=worse.cast(pl.Int64))
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
@@ -296,7 +347,11 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
     frames = {"table": table, "selected": selected, "planned": planned, "places": places}
     # not in scores that were collected before it was recorded
     marked = "worse_than_constant" in plain.columns
-    of_runs = plain.select(*_RUN, "worse_than_constant").unique(maintain_order=True).rows() if marked else []
+    of_runs = (
+        plain.select(*_RUN, "worse_than_constant").unique(maintain_order=True).rows()
+        if marked
+        else []
+    )
     notes = worse_note(row[1:3] + row[4:] for row in of_runs)
     return choice.results(frames, {}, suites, source.name, notes)
 
@@ -311,7 +366,9 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
     return kinds.pop() if len(kinds) == 1 else name
 
 
-def roles_of(places: pl.DataFrame, suites: Sequence[Suite], given: Mapping[str, str]) -> dict[str, str]:
+def roles_of(
+    places: pl.DataFrame, suites: Sequence[Suite], given: Mapping[str, str]
+) -> dict[str, str]:
     """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is of that kind."""
     names = places["criterion"].unique(maintain_order=True).to_list()
     for kind, name in given.items():

@@ -46,7 +46,11 @@ def collect(
         raise ParameterError("the suite is not the one that was trained for", where=runs.path)
     done = runs.done()
     if not done:
-        raise InputError("no job is done", where=runs.path, remedy="run nooch bench again; it goes on where it was")
+        raise InputError(
+            "no job is done",
+            where=runs.path,
+            remedy="run nooch bench again; it goes on where it was",
+        )
     records = [runs.read_job(name) for name in done]
     kept = [record for record in records if not record.diverged]
     notes = (
@@ -58,7 +62,14 @@ def collect(
     notes += worse_note((r.job.method, r.job.setting, r.worse_than_constant) for r in kept)
     predictions = runs_predictions(runs, kept, progress)
     splits = [split for split in ("valid", "test") if split in suite.splits]
-    scores = evaluate(suite, predictions, split=splits, bootstrap=bootstrap, ignore_unknown=True, progress=progress)
+    scores = evaluate(
+        suite,
+        predictions,
+        split=splits,
+        bootstrap=bootstrap,
+        ignore_unknown=True,
+        progress=progress,
+    )
     settings = pl.DataFrame([_setting(record) for record in kept], schema=_SETTING)
     blind = settings["environment"].null_count() == settings.height
     usable = [rule for rule in rules if rule != "worst-environment" or not blind]
@@ -69,17 +80,25 @@ def collect(
             allowed="tasks with a context cue",
             remedy="choose by another rule",
         )
-    notes += [f"rule {rule} is left out: no job has environments" for rule in rules if rule not in usable]
+    notes += [
+        f"rule {rule} is left out: no job has environments" for rule in rules if rule not in usable
+    ]
     # differences from whatever run comes first say nothing here
     worse = settings.select("run", "task", "worse_than_constant")
     table = scores.table.join(worse, on=["run", "task"], how="left", maintain_order="left")
     alone = replace(scores, table=table, differences=scores.differences.clear())
     known = pl.col("worse_than_constant")
     counted = settings.group_by("task", "method", "setting").agg(
-        pl.when(known.null_count() == 0).then(known.sum().cast(pl.Int64)).alias("worse_than_constant")
+        pl.when(known.null_count() == 0)
+        .then(known.sum().cast(pl.Int64))
+        .alias("worse_than_constant")
     )
     chosen = select(scores.table, settings, usable)
-    return alone, chosen.join(counted, on=counted.columns[:3], how="left", maintain_order="left"), notes
+    return (
+        alone,
+        chosen.join(counted, on=counted.columns[:3], how="left", maintain_order="left"),
+        notes,
+    )
 
 
 def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
@@ -94,13 +113,19 @@ def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
         unknown += worse is None
         if worse is not None:
             of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
-    listed = [f"{name} {found.count(True)} of {len(found)}" for name, found in of_setting.items() if True in found]
+    listed = [
+        f"{name} {found.count(True)} of {len(found)}"
+        for name, found in of_setting.items()
+        if True in found
+    ]
     n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
     text = (
         f"{n} of {known} jobs are worse than a constant: their validation NLL is above the entropy of the "
         f"validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise, docs/bench.md says more"
     )
-    older = f"; of {unknown} jobs, trained by an earlier version, it is not recorded" if unknown else ""
+    older = (
+        f"; of {unknown} jobs, trained by an earlier version, it is not recorded" if unknown else ""
+    )
     return [text + older] if n else []
 
 
@@ -133,10 +158,16 @@ def runs_predictions(
         ids = frames[0]["image_id"]
         for record, frame in zip(members, frames, strict=True):
             if not frame["image_id"].equals(ids):
-                raise InputError("has other images than the jobs beside it", where=runs.path / "jobs" / record.id)
+                raise InputError(
+                    "has other images than the jobs beside it", where=runs.path / "jobs" / record.id
+                )
         values = np.array([frame["logit"].to_numpy() for frame in frames], dtype=np.float64)
         job = members[0].job
-        found.append(Predictions(run, ids, tuple(r.job.task for r in members), values, "logit", job.method, job.seed))
+        found.append(
+            Predictions(
+                run, ids, tuple(r.job.task for r in members), values, "logit", job.method, job.seed
+            )
+        )
         progress("reading predictions", number, len(of_run))
     return found
 
@@ -150,7 +181,9 @@ def chosen_scores(
         (title, columns, rows); the last row is the mean over those tasks in which every method has both values, the same ones for both tables.
     """
     found = []
-    plain = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null(), metric="auc", split=split)
+    plain = scores.table.filter(
+        pl.col("cue").is_null() & pl.col("group").is_null(), metric="auc", split=split
+    )
     for (rule, criterion), chosen in selected.partition_by(
         ["rule", "criterion"], as_dict=True, maintain_order=True
     ).items():
@@ -163,7 +196,10 @@ def chosen_scores(
             known=pl.col("value").null_count() == 0
         )
         counted = (
-            values.filter("known").group_by("task", maintain_order=True).len().filter(pl.col("len") == 2 * len(there))
+            values.filter("known")
+            .group_by("task", maintain_order=True)
+            .len()
+            .filter(pl.col("len") == 2 * len(there))
         )
         averaged = counted["task"].to_list()
         n_tasks = plain.filter(pl.col("task") != AVERAGE, criterion=criterion)["task"].n_unique()
@@ -172,17 +208,25 @@ def chosen_scores(
                 pl.col("value").mean(), sd=pl.col("value").std(ddof=1)
             )  # fmt: skip
             # a method of one's own is in no table; it comes last
-            methods = sorted(there, key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS))
+            methods = sorted(
+                there,
+                key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS),
+            )
             cells = {(task, method): (value, sd) for task, method, value, sd in means.rows()}
             tasks = list(dict.fromkeys(means["task"].to_list()))
             rows: list[list[Any]] = [
-                [task, *(_mean_sd(cells.get((task, method))) for method in methods)] for task in tasks
+                [task, *(_mean_sd(cells.get((task, method))) for method in methods)]
+                for task in tasks
             ]
             averages = [[cells[task, m][0] for task in averaged] for m in methods]
             means_of = (_mean_sd((float(np.mean(a)), None)) if averaged else "–" for a in averages)
             rows.append([average_label([len(averaged)], n_tasks), *means_of])
             found.append(
-                (f"AUC on {subset} {criterion} images ({split}), settings chosen by {rule}", ["task", *methods], rows)
+                (
+                    f"AUC on {subset} {criterion} images ({split}), settings chosen by {rule}",
+                    ["task", *methods],
+                    rows,
+                )
             )
     return found
 
@@ -190,7 +234,11 @@ def chosen_scores(
 def _setting_of(run: pl.Expr) -> pl.Expr:
     """The part of a run's name between method and seed."""
     parts = run.str.split("/")
-    return pl.when(parts.list.len() == 3).then(parts.list.get(1, null_on_oob=True)).otherwise(pl.lit(""))
+    return (
+        pl.when(parts.list.len() == 3)
+        .then(parts.list.get(1, null_on_oob=True))
+        .otherwise(pl.lit(""))
+    )
 
 
 def _mean_sd(cell: tuple[float | None, float | None] | None) -> str:

@@ -44,7 +44,9 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
     check_one_of("setting", name, known, owner="these runs")
     values = [_in_words(each[name]) for each in found]
     if len(set(values)) < len(values):
-        raise ParameterError(f"{name} is {', '.join(values)}", where="over", allowed="folders that all differ in it")
+        raise ParameterError(
+            f"{name} is {', '.join(values)}", where="over", allowed="folders that all differ in it"
+        )
     return values
 
 
@@ -58,20 +60,31 @@ def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
     folders = [RunsFolder.open(source) for source in sources]
     recorded = [_recorded(runs) for runs in folders]
     # the block is of no effect; hashes say nothing
-    names = sorted(set.intersection(*(set(each) for each in recorded)) - {name, "block", "features"})
+    names = sorted(
+        set.intersection(*(set(each) for each in recorded)) - {name, "block", "features"}
+    )
     values = {each: [_in_words(of[each]) for of in recorded] for each in names}
-    found = [f"{each} ({', '.join(listed)})" for each, listed in values.items() if len(set(listed)) > 1]
+    found = [
+        f"{each} ({', '.join(listed)})" for each, listed in values.items() if len(set(listed)) > 1
+    ]
     parts = {
-        part: [runs.header.data.get(part) for runs in folders] for part in ("suite", "features", "pixels", "backbone")
+        part: [runs.header.data.get(part) for runs in folders]
+        for part in ("suite", "features", "pixels", "backbone")
     }
     grids = [list(runs.header.jobs.values()) for runs in folders]
     parts |= {
         "tasks": [{job.task for job in jobs} for jobs in grids],
-        "methods or their settings": [{(job.method, job.setting) for job in jobs} for jobs in grids],
+        "methods or their settings": [
+            {(job.method, job.setting) for job in jobs} for jobs in grids
+        ],
         "seeds": [{(job.seed, job.order) for job in jobs} for jobs in grids],
     }
     found += [part for part, listed in parts.items() if any(each != listed[0] for each in listed)]
-    return [f"these folders differ not only in {name}, but also in {', '.join(found)}"] if found else []
+    return (
+        [f"these folders differ not only in {name}, but also in {', '.join(found)}"]
+        if found
+        else []
+    )
 
 
 def _recorded(runs: RunsFolder) -> dict[str, Any]:
@@ -101,7 +114,9 @@ def tables_over(
     notes: list[str] = []
     for value, found in results.items():
         about = f"{setting} = {value}"
-        mine, said = like(Results(found.cells, found.notes, f"{found.about}; {about}"), names, **options)
+        mine, said = like(
+            Results(found.cells, found.notes, f"{found.about}; {about}"), names, **options
+        )
         column = pl.lit(value).alias(setting)
         tables += [replace(table, rows=table.rows.with_columns(column)) for table in mine]
         notes += [f"{about}: {text}" for text in said]

@@ -43,7 +43,8 @@ def lead(numbers: Numbers, criterion: str) -> list[Check]:
     if why := numbers.lacking(criterion, "auc", "hard", PAPER):
         return [unknown(first, why)]
     inside, outside = (
-        numbers.best(numbers.averages(criterion, "auc", "hard", group), "auc") for group in (ENVIRONMENT, OTHERS)
+        numbers.best(numbers.averages(criterion, "auc", "hard", group), "auc")
+        for group in (ENVIRONMENT, OTHERS)
     )
     gaps = []
     for task in numbers.tasks(criterion):
@@ -59,7 +60,9 @@ def _more(what: str, gaps: Sequence[float]) -> Check:
     up, down = (sum(sign * gap > _TIED for gap in gaps) for sign in (1, -1))
     verdict = HOLDS if up > down else FAILS if down > up else OPEN
     return Check(
-        what, verdict, f"on {up} of {len(gaps)} tasks, the other way on {down}, equal on {len(gaps) - up - down}"
+        what,
+        verdict,
+        f"on {up} of {len(gaps)} tasks, the other way on {down}, equal on {len(gaps) - up - down}",
     )
 
 
@@ -71,10 +74,15 @@ def harder(numbers: Numbers) -> list[Check]:
     checks = []
     for method in PAPER:
         ce, gist = _pair(numbers, method)
-        checks.append(above(ce, gist, f"{method}: AUC on hard is lower under gist than under ce{over}"))
+        checks.append(
+            above(ce, gist, f"{method}: AUC on hard is lower under gist than under ce{over}")
+        )
     means = ([_task_mean(numbers, c, task) for c in ("ce", "gist")] for task in numbers.tasks("ce"))
     gaps = [ce - gist for ce, gist in means if ce is not None and gist is not None]
-    return [*checks, _more("the mean over methods is lower under gist on more tasks than not", gaps)]
+    return [
+        *checks,
+        _more("the mean over methods is lower under gist on more tasks than not", gaps),
+    ]
 
 
 def _pair(numbers: Numbers, method: str) -> tuple[Number, Number]:
@@ -97,7 +105,9 @@ def _lacking_both(numbers: Numbers, metric: str, subset: str, methods: Sequence[
 def _lead_over_erm(numbers: Numbers, criterion: str) -> Number:
     """Mean of the four environment methods minus ERM, AUC on hard."""
     inside = mean_of(numbers.averages(criterion, "auc", "hard", ENVIRONMENT), "environment methods")
-    return inside.minus(numbers.averages(criterion, "auc", "hard", ["erm"])[0], f"lead under {criterion}")
+    return inside.minus(
+        numbers.averages(criterion, "auc", "hard", ["erm"])[0], f"lead under {criterion}"
+    )
 
 
 def shrinks(numbers: Numbers) -> list[Check]:
@@ -128,8 +138,12 @@ def trade(numbers: Numbers, criterion: str, metric: str) -> list[Check]:
     sides = ("hard_positive", "hard_negative")
     methods = [m for m in PAPER if all(numbers.get(criterion, metric, side, m) for side in sides)]
     if len(methods) < 5:
-        return [unknown(what, f"{len(methods)} methods have both averages; 5 at least are compared")]
-    first, second = ([n.mean for n in numbers.averages(criterion, metric, side, methods)] for side in sides)
+        return [
+            unknown(what, f"{len(methods)} methods have both averages; 5 at least are compared")
+        ]
+    first, second = (
+        [n.mean for n in numbers.averages(criterion, metric, side, methods)] for side in sides
+    )
     rho = rank_correlation(first, second)
     verdict = HOLDS if rho <= CLEAR else FAILS if rho >= 0 else OPEN
     return [Check(what, verdict, f"rank correlation {rho:+.2f} over {len(methods)} methods")]
@@ -141,25 +155,35 @@ def erm_best(numbers: Numbers, criterion: str, metric: str, subset: str) -> list
     if why := numbers.lacking(criterion, metric, subset, PAPER):
         return [unknown(what, why)]
     (erm,) = numbers.averages(criterion, metric, subset, ["erm"])
-    rival = numbers.best(numbers.averages(criterion, metric, subset, [m for m in PAPER if m != "erm"]), metric)
+    rival = numbers.best(
+        numbers.averages(criterion, metric, subset, [m for m in PAPER if m != "erm"]), metric
+    )
     return [above(rival, erm, what)]
 
 
-def focal(numbers: Numbers, criterion: str, metric: str, subset: str, like_erm: bool) -> list[Check]:
+def focal(
+    numbers: Numbers, criterion: str, metric: str, subset: str, like_erm: bool
+) -> list[Check]:
     """Focal between ERM and the mean of the environment methods: nearer to which."""
     side = "ERM" if like_erm else "the mean of the environment methods"
     what = f"{criterion}: focal is nearer to {side}, {metric} on {subset}"
     if why := numbers.lacking(criterion, metric, subset, ("focal", "erm", *ENVIRONMENT)):
         return [unknown(what, why)]
     focal, erm = numbers.averages(criterion, metric, subset, ("focal", "erm"))
-    inside = mean_of(numbers.averages(criterion, metric, subset, ENVIRONMENT), "environment methods")
+    inside = mean_of(
+        numbers.averages(criterion, metric, subset, ENVIRONMENT), "environment methods"
+    )
     return [nearer(focal, erm, inside, what) if like_erm else nearer(focal, inside, erm, what)]
 
 
 def _ece(numbers: Numbers, criterion: str) -> tuple[str, str]:
     """Which ECE is compared, and how it is called: the paper's where it is known."""
     known = numbers.has(criterion, "ece_paper")
-    return ("ece_paper", "the paper's ECE (ece_paper)") if known else ("ece", "ECE of the positive probability (ece)")
+    return (
+        ("ece_paper", "the paper's ECE (ece_paper)")
+        if known
+        else ("ece", "ECE of the positive probability (ece)")
+    )
 
 
 def calibrated(numbers: Numbers, criterion: str, subset: str) -> list[Check]:
@@ -197,5 +221,7 @@ def waterbirds(numbers: Numbers) -> list[Check]:
             continue
         lead = _lead_over_erm(numbers, criterion)
         far = birds.mean > 0 and birds.mean >= FAR * lead.mean
-        checks.append(Check(what, HOLDS if far else FAILS, f"{birds.mean:+.3f} and {lead.mean:+.3f}"))
+        checks.append(
+            Check(what, HOLDS if far else FAILS, f"{birds.mean:+.3f} and {lead.mean:+.3f}")
+        )
     return checks

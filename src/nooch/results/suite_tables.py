@@ -58,23 +58,35 @@ def set_tables(
         spec = SET_TABLES[name]
         of = spec.split if spec.of_thresholds else split
         for kind in spec.criteria:
-            rows = _rows(suite, spec, called.get(kind, kind), of, suite.tasks if tasks is None else tasks)
+            rows = _rows(
+                suite, spec, called.get(kind, kind), of, suite.tasks if tasks is None else tasks
+            )
             notes += _gaps(name, kind, rows)
             notes += [_HARD_ONLY] if suite.header.hard_only and not spec.of_thresholds else []
             if rows["reason"].null_count() == 0:
                 continue
             if compare and of != spec.split:
-                notes.append(f"{name}: nothing is compared, because the paper's is of split {spec.split}")
+                notes.append(
+                    f"{name}: nothing is compared, because the paper's is of split {spec.split}"
+                )
             elif compare:
                 rows = _beside_paper(rows, spec)
                 notes += [_ROUNDED] if spec.of_thresholds else []
-            if spec.of_thresholds and rows.select(pl.any_horizontal("tied_positive", "tied_negative").any()).item():
+            if (
+                spec.of_thresholds
+                and rows.select(pl.any_horizontal("tied_positive", "tied_negative").any()).item()
+            ):
                 notes.append(_TIED)
             rows = rows.select(
-                pl.lit(source).alias("source"), pl.lit(kind).alias("criterion"), pl.lit(of).alias("split"), pl.all()
+                pl.lit(source).alias("source"),
+                pl.lit(kind).alias("criterion"),
+                pl.lit(of).alias("split"),
+                pl.all(),
             )
             title = f"Table {spec.number}: {spec.shows}, {kind} ({source}, {of} images)"
-            tables.append(SetsShown(name, title, spec.columns, rows, _DECIMALS if spec.of_thresholds else 0))
+            tables.append(
+                SetsShown(name, title, spec.columns, rows, _DECIMALS if spec.of_thresholds else 0)
+            )
     if not tables:
         raise UndefinedError(
             f"the suite has no sets for {', '.join(names)}", where=source,
@@ -106,11 +118,15 @@ def paper_set_tables(names: Sequence[str], tasks: Sequence[str] | None = None) -
         rows = rows.select(*(pl.lit(value).alias(key) for key, value in about.items()), pl.all())
         rows = rows.with_columns(reason=pl.lit(None, pl.String))
         title = f"Table {spec.number}: {spec.shows}, {criteria} (the paper's, {spec.split} images)"
-        tables.append(SetsShown(name, title, spec.columns, rows, _PAPER_DECIMALS if spec.of_thresholds else 0))
+        tables.append(
+            SetsShown(name, title, spec.columns, rows, _PAPER_DECIMALS if spec.of_thresholds else 0)
+        )
     return tables
 
 
-def _rows(suite: Suite, spec: SetTable, criterion: str, split: str, tasks: Sequence[str]) -> pl.DataFrame:
+def _rows(
+    suite: Suite, spec: SetTable, criterion: str, split: str, tasks: Sequence[str]
+) -> pl.DataFrame:
     reasons = {s.task: s.reason for s in suite.header.skipped if s.criterion == criterion}
     ties = ["tied_positive", "tied_negative"] if spec.of_thresholds else []
     rows: list[dict[str, object]] = []
@@ -121,12 +137,29 @@ def _rows(suite: Suite, spec: SetTable, criterion: str, split: str, tasks: Seque
             if suite.header.hard_only and "positives" in values:
                 # the set's positives are the hard ones
                 values["positives"] = None
-            gone = None if any(value is not None for value in values.values()) else "its set has no threshold"
-            rows.append({"task": task, **values, **{tie: getattr(record, tie) for tie in ties}, "reason": gone})
+            gone = (
+                None
+                if any(value is not None for value in values.values())
+                else "its set has no threshold"
+            )
+            rows.append(
+                {
+                    "task": task,
+                    **values,
+                    **{tie: getattr(record, tie) for tie in ties},
+                    "reason": gone,
+                }
+            )
         else:
-            rows.append({"task": task, "reason": reasons.get(task, f"no {criterion} set of split {split}")})
+            rows.append(
+                {"task": task, "reason": reasons.get(task, f"no {criterion} set of split {split}")}
+            )
     number = pl.Float64 if spec.of_thresholds else pl.Int64
-    schema = {"task": pl.String, **dict.fromkeys(spec.columns, number), **dict.fromkeys(ties, pl.Boolean)}
+    schema = {
+        "task": pl.String,
+        **dict.fromkeys(spec.columns, number),
+        **dict.fromkeys(ties, pl.Boolean),
+    }
     return pl.DataFrame(rows, schema | {"reason": pl.String})
 
 
@@ -134,7 +167,9 @@ def _value(record: SetRecord, column: str) -> float | None:
     """A number of a set. Positives without a verdict are positives of the split all the same."""
     if column == "positives":
         return record.positives + record.excluded_positives
-    found: float | None = getattr(record, column if column.startswith("hard") else f"threshold_{column}")
+    found: float | None = getattr(
+        record, column if column.startswith("hard") else f"threshold_{column}"
+    )
     return found
 
 
@@ -142,11 +177,15 @@ def _beside_paper(rows: pl.DataFrame, spec: SetTable) -> pl.DataFrame:
     paper = paper_rows(spec.name).rename({column: f"paper_{column}" for column in spec.columns})
     joined = rows.join(paper, on="task", how="left", maintain_order="left")
     return joined.with_columns(
-        (pl.col(column) - pl.col(f"paper_{column}")).alias(f"difference_{column}") for column in spec.columns
+        (pl.col(column) - pl.col(f"paper_{column}")).alias(f"difference_{column}")
+        for column in spec.columns
     )
 
 
 def _gaps(name: str, kind: str, rows: pl.DataFrame) -> list[str]:
     """Tasks without a set, by reason."""
     missing = rows.drop_nulls("reason").group_by("reason", maintain_order=True).agg("task")
-    return [f"{name}, {kind}: no numbers for {some_of(tasks)}: {reason}" for reason, tasks in missing.rows()]
+    return [
+        f"{name}, {kind}: no numbers for {some_of(tasks)}: {reason}"
+        for reason, tasks in missing.rows()
+    ]

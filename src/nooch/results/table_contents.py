@@ -39,9 +39,13 @@ def table_names(texts: Sequence[str]) -> list[str]:
     for text in texts:
         for part in filter(None, (piece.strip() for piece in text.split(","))):
             name = f"table{part}" if part.isdigit() else part
-            names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
+            names += (
+                PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
+            )
     if not names:
-        raise ParameterError("no table is named", where="`like`", allowed=f"all, or some of {', '.join(known)}")
+        raise ParameterError(
+            "no table is named", where="`like`", allowed=f"all, or some of {', '.join(known)}"
+        )
     return list(dict.fromkeys(names))
 
 
@@ -69,7 +73,9 @@ def like(
     for name in names:
         spec = PAPER_TABLES[name]
         blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
-        without = dict.fromkeys((panel.criterion, panel.metric) for panel, rows in blocks if not rows.height)
+        without = dict.fromkeys(
+            (panel.criterion, panel.metric) for panel, rows in blocks if not rows.height
+        )
         notes += dict.fromkeys(f"{name}: {_absent(results, *of)}" for of in without)
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
         groups = [blocks] if spec.stacked else [[block] for block in blocks]
@@ -77,7 +83,9 @@ def like(
     if not tables:
         known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
         why = "; ".join(notes[len(results.notes) + len(results.averages) :])
-        raise UndefinedError(f"no table can be made: {why}", where=results.about, allowed=f"tables of {known}")
+        raise UndefinedError(
+            f"no table can be made: {why}", where=results.about, allowed=f"tables of {known}"
+        )
     return tables, notes + _worse(tables) + _gaps(tables)
 
 
@@ -103,14 +111,20 @@ def _block(cells: pl.DataFrame, panel: Panel) -> pl.DataFrame:
     """A panel's cells, methods in the paper's order, the average last."""
     rows = cells.filter(criterion=panel.criterion, metric=panel.metric, subset=panel.subset)
     order = {method: place for place, method in enumerate(in_order(rows["method"]))}
-    tasks = {task: place for place, task in enumerate(rows["task"].unique(maintain_order=True)) if task != AVERAGE}
+    tasks = {
+        task: place
+        for place, task in enumerate(rows["task"].unique(maintain_order=True))
+        if task != AVERAGE
+    }
     text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
     if len(tasks) == 1:
         # the average of one task says nothing new
         rows = rows.filter(pl.col("task") != AVERAGE)
     return rows.with_columns(pl.lit(text).alias("block")).sort(
         pl.col("task").replace_strict(tasks, default=len(tasks), return_dtype=pl.Int64),
-        pl.col("method").replace_strict(order, return_dtype=pl.Int64) if order else pl.col("method"),
+        pl.col("method").replace_strict(order, return_dtype=pl.Int64)
+        if order
+        else pl.col("method"),
     )
 
 
@@ -120,7 +134,11 @@ def _table(
     criteria = ", ".join(dict.fromkeys(panel.criterion for panel, _ in blocks))
     title = f"Table {spec.number}: {spec.shows}, {criteria} ({results.about})"
     return ResultTable(
-        spec.name, title, "metric" if spec.stacked else None, pl.concat([rows for _, rows in blocks]), by_sight
+        spec.name,
+        title,
+        "metric" if spec.stacked else None,
+        pl.concat([rows for _, rows in blocks]),
+        by_sight,
     )
 
 
@@ -128,7 +146,9 @@ def _worse(tables: Sequence[ResultTable]) -> list[str]:
     """What the mark of runs that are worse than a constant means, where a table has it."""
     if not any((table.rows["n_worse"] > 0).any() for table in tables):
         return []
-    return [f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best constant answer"]
+    return [
+        f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best constant answer"
+    ]
 
 
 def _gaps(tables: Sequence[ResultTable]) -> list[str]:

@@ -20,7 +20,12 @@ __all__ = ["chosen_suite", "losses_by_class"]
 
 
 def losses_by_class(
-    suite: Suite, source: Any, *, split: str = LOSS_SPLIT, method: str = "erm", scale: str | None = None
+    suite: Suite,
+    source: Any,
+    *,
+    split: str = LOSS_SPLIT,
+    method: str = "erm",
+    scale: str | None = None,
 ) -> pl.DataFrame:
     """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
 
@@ -42,7 +47,12 @@ def losses_by_class(
 
 
 def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
-    check_one_of("method", method, sorted({job.method for job in runs.header.jobs.values()}), owner=str(runs.path))
+    check_one_of(
+        "method",
+        method,
+        sorted({job.method for job in runs.header.jobs.values()}),
+        owner=str(runs.path),
+    )
     mine = {name: job for name, job in runs.header.jobs.items() if job.method == method}
     settings = sorted({job.setting for job in mine.values()})
     if len(settings) > 1:
@@ -78,9 +88,17 @@ def chosen_suite(
     """
     cues = {
         task: {cue: max(strength or 0.0, 0.0) for cue, strength in found}
-        for task, found in suite.header.criteria[check_one_of("criterion", criterion, suite.criteria)].cues.items()
+        for task, found in suite.header.criteria[
+            check_one_of("criterion", criterion, suite.criteria)
+        ].cues.items()
     }
     ranking = select_tasks(
-        losses, criterion=criterion, n=n, min_hard=min_hard, similar=similar, cues=cues, overlap=overlap
+        losses,
+        criterion=criterion,
+        n=n,
+        min_hard=min_hard,
+        similar=similar,
+        cues=cues,
+        overlap=overlap,
     )
     return suite.only(ranking.filter(pl.col("chosen"))["task"].to_list()), ranking

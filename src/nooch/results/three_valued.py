@@ -51,7 +51,11 @@ class Number:
 def mean_of(numbers: Sequence[Number], what: str) -> Number:
     """The mean, with deviation sqrt(sum of squared deviations) / n."""
     root = _root([number.std for number in numbers])
-    return Number(what, sum(n.mean for n in numbers) / len(numbers), None if root is None else root / len(numbers))
+    return Number(
+        what,
+        sum(n.mean for n in numbers) / len(numbers),
+        None if root is None else root / len(numbers),
+    )
 
 
 def _root(deviations: Iterable[float | None]) -> float | None:
@@ -95,7 +99,11 @@ def above(high: Number, low: Number, what: str) -> Check:
         return unknown(what, f"{high}; {low}: a deviation is unknown")
     reach = high.std + low.std + _ROUNDING
     verdict = HOLDS if difference > reach else FAILS if -difference > reach else OPEN
-    return Check(what, verdict, f"{high}; {low}: {difference:+.3f}, deviations together {high.std + low.std:.3f}")
+    return Check(
+        what,
+        verdict,
+        f"{high}; {low}: {difference:+.3f}, deviations together {high.std + low.std:.3f}",
+    )
 
 
 def nearer(number: Number, near: Number, far: Number, what: str) -> Check:
@@ -137,28 +145,43 @@ class Numbers:
         rows = self._cells.filter(
             pl.col("criterion").is_in(list(criteria)) & pl.col("mean").is_not_null(), task=AVERAGE
         )
-        lists = rows.filter(metric="auc", subset="hard")["averaged_tasks"].unique(maintain_order=True).drop_nulls()
+        lists = (
+            rows.filter(metric="auc", subset="hard")["averaged_tasks"]
+            .unique(maintain_order=True)
+            .drop_nulls()
+        )
         if len(lists) < 2:
             return self, ""
         known = dict.fromkeys(task for criterion in criteria for task in self.tasks(criterion))
         common = [task for task in known if all(f", {task}, " in f", {over}, " for over in lists)]
-        kept = self._cells.filter(pl.col("task").is_in(common) & pl.col("criterion").is_in(list(criteria)))
+        kept = self._cells.filter(
+            pl.col("task").is_in(common) & pl.col("criterion").is_in(list(criteria))
+        )
         over = f" (over {', '.join(common)})" if common else " (no task is averaged under both)"
         return Numbers(with_averages(kept)), over
 
     def has(self, criterion: str, metric: str) -> bool:
         """Whether there is any value of a metric under a criterion."""
-        return bool(self._cells.filter(pl.col("mean").is_not_null(), criterion=criterion, metric=metric).height)
+        return bool(
+            self._cells.filter(
+                pl.col("mean").is_not_null(), criterion=criterion, metric=metric
+            ).height
+        )
 
     @cached_property
     def _of(self) -> Mapping[tuple[str, ...], tuple[float, float | None]]:
         keys = ["criterion", "metric", "subset", "task", "method"]
         known = self._cells.filter(pl.col("mean").is_not_null() & pl.col("mean").is_not_nan())
-        return {tuple(row[:5]): (row[5], row[6]) for row in known.select(*keys, "mean", "std").iter_rows()}
+        return {
+            tuple(row[:5]): (row[5], row[6])
+            for row in known.select(*keys, "mean", "std").iter_rows()
+        }
 
     def methods(self, criterion: str) -> list[str]:
         """Methods with results under a criterion."""
-        found: list[str] = self._cells.filter(criterion=criterion)["method"].unique(maintain_order=True).to_list()
+        found: list[str] = (
+            self._cells.filter(criterion=criterion)["method"].unique(maintain_order=True).to_list()
+        )
         return found
 
     def tasks(self, criterion: str) -> list[str]:
@@ -167,21 +190,29 @@ class Numbers:
         found: list[str] = rows["task"].unique(maintain_order=True).to_list()
         return found
 
-    def get(self, criterion: str, metric: str, subset: str, method: str, task: str = AVERAGE) -> Number | None:
+    def get(
+        self, criterion: str, metric: str, subset: str, method: str, task: str = AVERAGE
+    ) -> Number | None:
         """A number, or None where there is none."""
         found = self._of.get((criterion, metric, subset, task, method))
         where = f"{method}" if task == AVERAGE else f"{method} on {task}"
         return None if found is None else Number(where, *found)
 
-    def lacking(self, criterion: str, metric: str, subset: str, methods: Iterable[str]) -> str | None:
+    def lacking(
+        self, criterion: str, metric: str, subset: str, methods: Iterable[str]
+    ) -> str | None:
         """Which averages are missing, in words; None where all are there."""
         if not self.methods(criterion):
             return f"no results under {criterion}"
-        missing = [method for method in methods if self.get(criterion, metric, subset, method) is None]
+        missing = [
+            method for method in methods if self.get(criterion, metric, subset, method) is None
+        ]
         where = f"{metric} on {subset}, {criterion}"
         return f"no average of {', '.join(missing)} ({where})" if missing else None
 
-    def averages(self, criterion: str, metric: str, subset: str, methods: Iterable[str]) -> list[Number]:
+    def averages(
+        self, criterion: str, metric: str, subset: str, methods: Iterable[str]
+    ) -> list[Number]:
         """Averages over tasks of those methods that have one."""
         found = (self.get(criterion, metric, subset, method) for method in methods)
         return [number for number in found if number is not None]

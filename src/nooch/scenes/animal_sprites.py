@@ -34,7 +34,9 @@ def _figure(pen: Pen, random: Random, *, step: float, lift: float) -> str:
         foot = x + way * step
         pen.line(((x, 0.54), (foot, 0.96)), trousers, 0.19)
         pen.box(foot - 0.12, 0.945, foot + 0.13, 1.0, (40, 34, 32), 0.03)
-    pen.line(((0.32, 0.24), (0.14, 0.42 - lift), (0.12, 0.55 - 1.6 * lift)), darker(shirt, 0.82), 0.12)
+    pen.line(
+        ((0.32, 0.24), (0.14, 0.42 - lift), (0.12, 0.55 - 1.6 * lift)), darker(shirt, 0.82), 0.12
+    )
     pen.line(((0.68, 0.24), (0.84, 0.4), (0.86, 0.54)), darker(shirt, 0.82), 0.12)
     pen.box(0.28, 0.19, 0.72, 0.58, shirt, 0.12)
     pen.box(0.43, 0.14, 0.57, 0.22, darker(skin, 0.88))
@@ -50,7 +52,16 @@ def bust(long: int, random: Random) -> Drawn:
     jacket = darker(jacket, 0.72)
     pen = Pen(round(long * 0.86), long)
     pen.polygon(
-        ((0.0, 1.0), (0.03, 0.68), (0.14, 0.56), (0.38, 0.48), (0.62, 0.48), (0.86, 0.56), (0.97, 0.68), (1.0, 1.0)),
+        (
+            (0.0, 1.0),
+            (0.03, 0.68),
+            (0.14, 0.56),
+            (0.38, 0.48),
+            (0.62, 0.48),
+            (0.86, 0.56),
+            (0.97, 0.68),
+            (1.0, 1.0),
+        ),
         jacket,
     )
     pen.polygon(((0.36, 0.49), (0.64, 0.49), (0.5, 0.98)), (236, 238, 242))
@@ -100,7 +111,11 @@ def cow(long: int, random: Random) -> Drawn:
         pen.box(x, 0.55, x + 0.075, 0.97, darker(coat, 0.82))
         pen.box(x, 0.92, x + 0.075, 1.0, (52, 44, 40))
     pen.box(0.08, 0.18, 0.78, 0.7, coat, 0.11)
-    for left, top, right, bottom in ((0.14, 0.18, 0.34, 0.5), (0.42, 0.3, 0.62, 0.66), (0.62, 0.16, 0.77, 0.4)):
+    for left, top, right, bottom in (
+        (0.14, 0.18, 0.34, 0.5),
+        (0.42, 0.3, 0.62, 0.66),
+        (0.62, 0.16, 0.77, 0.4),
+    ):
         dx, dy = random.uniform(-0.04, 0.04, 2).tolist()
         pen.ellipse(left + dx, max(top + dy, 0.19), min(right + dx, 0.77), bottom + dy, spots)
     pen.ellipse(0.5, 0.64, 0.6, 0.78, (232, 168, 160))
@@ -111,7 +126,9 @@ def cow(long: int, random: Random) -> Drawn:
     pen.box(0.86, 0.2 + head, 1.0, 0.4 + head, (236, 186, 176), 0.04)
     pen.polygon(((0.74, 0.06 + head), (0.82, 0.12 + head), (0.76, 0.17 + head)), darker(spots, 0.9))
     pen.line(((0.82, 0.08 + head), (0.84, 0.0 + head)), (226, 214, 180), 0.025)
-    pen.ellipse(0.865, 0.13 + head, 0.895, 0.18 + head, (250, 250, 250) if name != "brown" else (30, 24, 20))
+    pen.ellipse(
+        0.865, 0.13 + head, 0.895, 0.18 + head, (250, 250, 250) if name != "brown" else (30, 24, 20)
+    )
     return pen.sprite(random, flip=random.random() < 0.5), name
 
 
@@ -139,13 +156,28 @@ def flock(long: int, random: Random) -> Drawn:
     return _several(sheep, long, 0.4, random), ""
 
 
-def _several(draw: Callable[[int, Random], Drawn], long: int, share: float, random: Random) -> Sprite:
-    members = [draw(max(8, round(long * share)), random)[0] for _ in range(int(random.integers(4, 7)))]
-    tall, wide = round(1.25 * max(m.height for m in members)), max(long, *(m.width for m in members))
-    paint, cover = np.zeros((tall, wide, 3), dtype=np.float32), np.zeros((tall, wide), dtype=np.float32)
-    places = np.clip(np.linspace(0, 1, len(members)) + random.uniform(-0.05, 0.05, len(members)), 0, 1)
+def _several(
+    draw: Callable[[int, Random], Drawn], long: int, share: float, random: Random
+) -> Sprite:
+    members = [
+        draw(max(8, round(long * share)), random)[0] for _ in range(int(random.integers(4, 7)))
+    ]
+    tall, wide = (
+        round(1.25 * max(m.height for m in members)),
+        max(long, *(m.width for m in members)),
+    )
+    paint, cover = (
+        np.zeros((tall, wide, 3), dtype=np.float32),
+        np.zeros((tall, wide), dtype=np.float32),
+    )
+    places = np.clip(
+        np.linspace(0, 1, len(members)) + random.uniform(-0.05, 0.05, len(members)), 0, 1
+    )
     for member, place in zip(members, places.tolist(), strict=True):
-        left, top = round(place * (wide - member.width)), int(random.integers(tall - member.height + 1))
+        left, top = (
+            round(place * (wide - member.width)),
+            int(random.integers(tall - member.height + 1)),
+        )
         rows, columns = slice(top, top + member.height), slice(left, left + member.width)
         paint[rows, columns] = paint[rows, columns] * (1 - member.cover)[:, :, None] + member.paint
         cover[rows, columns] = np.maximum(cover[rows, columns], member.cover)

@@ -41,7 +41,9 @@ class Canvas:
         self.paint = np.zeros((self.size, self.size, 3), dtype=np.float32)
         self.owner = np.full((self.size, self.size), -1, dtype=np.int16)
 
-    def band(self, name: str, texture: NDArray[np.float32], edge: NDArray[np.float32], top: int) -> None:
+    def band(
+        self, name: str, texture: NDArray[np.float32], edge: NDArray[np.float32], top: int
+    ) -> None:
         """Lay a stretch of stuff from its upper edge to the bottom.
 
         Args:
@@ -54,7 +56,9 @@ class Canvas:
         cover = np.clip(rows + np.float32(0.5) - edge[None, :], 0, 1)
         known = [number for number, item in enumerate(self.items) if item.name == name]
         number = known[0] if known else self._add(Item(name))
-        self._lay(number, texture * cover[:, :, None], cover, slice(top, self.size), slice(0, self.size))
+        self._lay(
+            number, texture * cover[:, :, None], cover, slice(top, self.size), slice(0, self.size)
+        )
 
     def put(self, item: Item, sprite: Sprite, left: int, top: int) -> None:
         """Lay an object; what lies outside of the picture is cut off."""
@@ -63,7 +67,9 @@ class Canvas:
         bottom, right = min(top + sprite.height, self.size), min(left + sprite.width, self.size)
         if bottom > y and right > x:
             inner = (slice(y - top, bottom - top), slice(x - left, right - left))
-            self._lay(number, sprite.paint[inner], sprite.cover[inner], slice(y, bottom), slice(x, right))
+            self._lay(
+                number, sprite.paint[inner], sprite.cover[inner], slice(y, bottom), slice(x, right)
+            )
 
     def shade(self, x: float, y: float, wide: float, tall: float) -> None:
         """A soft shadow on the ground around (x, y), half axes in pixels. It changes colours, not owners."""
@@ -80,7 +86,12 @@ class Canvas:
         return len(self.items) - 1
 
     def _lay(
-        self, number: int, paint: NDArray[np.float32], cover: NDArray[np.float32], rows: slice, columns: slice
+        self,
+        number: int,
+        paint: NDArray[np.float32],
+        cover: NDArray[np.float32],
+        rows: slice,
+        columns: slice,
     ) -> None:
         self.paint[rows, columns] *= (1 - cover)[:, :, None]
         self.paint[rows, columns] += paint

@@ -33,5 +33,10 @@ HAIR: tuple[Color, ...] = ((40, 30, 26), (88, 56, 34), (196, 156, 90), (150, 150
 def pick(random: np.random.Generator, names: Sequence[str]) -> tuple[str, Color]:
     """A name and its colour, which varies a little."""
     name = names[int(random.integers(len(names)))]
-    r, g, b = np.clip(np.asarray(PAINTS[name]) + random.normal(0, 12, 3), 0, 255).round().astype(int).tolist()
+    r, g, b = (
+        np.clip(np.asarray(PAINTS[name]) + random.normal(0, 12, 3), 0, 255)
+        .round()
+        .astype(int)
+        .tolist()
+    )
     return name, (r, g, b)

@@ -26,7 +26,11 @@ def bowl(long: int, random: Random) -> Drawn:
     pen.pie(0.0, -0.46, 1.0, 0.96, 0, 180, paint)
     pen.pie(0.1, -0.2, 0.9, 0.96, 20, 90, darker(paint, 0.84))
     pen.ellipse(0.0, 0.0, 1.0, 0.5, mixed(paint, _WHITE, 0.35))
-    food = pick(random, ("orange", "green", "yellow", "brown"))[1] if random.random() < 0.65 else darker(paint, 0.68)
+    food = (
+        pick(random, ("orange", "green", "yellow", "brown"))[1]
+        if random.random() < 0.65
+        else darker(paint, 0.68)
+    )
     pen.ellipse(0.08, 0.05, 0.92, 0.44, food)
     return pen.sprite(random), name
 
@@ -62,9 +66,13 @@ def bottle(long: int, random: Random) -> Drawn:
 def dining_table(long: int, random: Random) -> Drawn:
     """The top of a large table in perspective, of wood or under a cloth, without anything on it."""
     cloth = random.random() < 0.4
-    name, paint = pick(random, ("white", "red", "blue", "green")) if cloth else ("wooden", (150, 96, 56))
+    name, paint = (
+        pick(random, ("white", "red", "blue", "green")) if cloth else ("wooden", (150, 96, 56))
+    )
     paint = (
-        mixed(paint, (245, 240, 230), random.uniform(0.25, 0.45)) if cloth else darker(paint, random.uniform(0.8, 1.15))
+        mixed(paint, (245, 240, 230), random.uniform(0.25, 0.45))
+        if cloth
+        else darker(paint, random.uniform(0.8, 1.15))
     )
     tall = round(long * 0.8)
     pen = Pen(long, tall)
@@ -114,7 +122,15 @@ def kite(long: int, random: Random) -> Drawn:
     pen.line((left, right), (70, 60, 60), 0.03)
     pen.line(((0.5, 0.66), (0.62, 0.76), (0.4, 0.86), (0.56, 1.0)), (60, 56, 60), 0.05)
     for x, y in ((0.6, 0.76), (0.42, 0.86), (0.54, 0.96)):
-        pen.polygon(((x - 0.16, y - 0.035), (x + 0.16, y + 0.035), (x + 0.16, y - 0.035), (x - 0.16, y + 0.035)), first)
+        pen.polygon(
+            (
+                (x - 0.16, y - 0.035),
+                (x + 0.16, y + 0.035),
+                (x + 0.16, y - 0.035),
+                (x - 0.16, y + 0.035),
+            ),
+            first,
+        )
     return pen.sprite(random, turn=random.uniform(-50, 50)), name
 
 

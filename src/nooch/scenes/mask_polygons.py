@@ -58,7 +58,11 @@ def _loop(after: dict[Corner, list[int]]) -> list[Corner]:
     while not corners or (x, y) != start:
         options = after[x, y]
         # where two parts touch, the sharpest turn to the right stays on this one
-        step = options[0] if len(options) == 1 or direction < 0 else min(options, key=lambda d: (d - direction - 1) % 4)
+        step = (
+            options[0]
+            if len(options) == 1 or direction < 0
+            else min(options, key=lambda d: (d - direction - 1) % 4)
+        )
         if step != direction:
             corners.append((x, y))
         options.remove(step)

@@ -50,12 +50,17 @@ def visible(picture: Picture) -> list[Visible]:
         mask = picture.owner == number
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         if len(rows):
-            box = slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+            box = (
+                slice(int(rows[0]), int(rows[-1]) + 1),
+                slice(int(columns[0]), int(columns[-1]) + 1),
+            )
             found.append(Visible(item, int(mask.sum()), box, mask[box]))
     return found
 
 
-def annotated(seen: list[Visible], size: int, image: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def annotated(
+    seen: list[Visible], size: int, image: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """COCO's records of things and of stuff.
 
     ``area`` is the number of pixels of the mask. Things have polygons along the borders of pixels, which enclose just these;
@@ -71,7 +76,12 @@ def annotated(seen: list[Visible], size: int, image: int) -> tuple[list[dict[str
             "category_id": COCOSTUFF_IDS[one.item.name],
             "segmentation": _compressed(one, size) if one.is_stuff else _segmentation(one, size),
             "area": one.pixels,
-            "bbox": [columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start],
+            "bbox": [
+                columns.start,
+                rows.start,
+                columns.stop - columns.start,
+                rows.stop - rows.start,
+            ],
             "iscrowd": int(one.item.crowd),
         }
         (stuff if one.is_stuff else things).append(record)
@@ -83,7 +93,10 @@ def _segmentation(one: Visible, size: int) -> Any:
     if polygons is None:
         return {"counts": _runs(_whole(one, size)), "size": [size, size]}
     rows, columns = one.box
-    return [[v + (rows.start if i % 2 else columns.start) for i, v in enumerate(polygon)] for polygon in polygons]
+    return [
+        [v + (rows.start if i % 2 else columns.start) for i, v in enumerate(polygon)]
+        for polygon in polygons
+    ]
 
 
 def _whole(one: Visible, size: int) -> NDArray[np.uint8]:

@@ -52,14 +52,23 @@ _STUFF = {
     "tree": ("some trees", "green trees"),
     "wall-other": ("a plain wall", "a light wall"),
 }
-_WORDS = {"sports_ball": "ball", "fire_hydrant": "hydrant", "airplane": "plane", "dining_table": "table"}
+_WORDS = {
+    "sports_ball": "ball",
+    "fire_hydrant": "hydrant",
+    "airplane": "plane",
+    "dining_table": "table",
+}
 _MANY = {"person": "people", "sheep": "sheep", "bus": "buses"}
 _CROWD = {"person": "a group of people", "sheep": "a flock of sheep"}
 _NUMBERS = ("", "a", "two", "three", "four", "five", "six")
 
 
 def describe(
-    scene: Sequence[str], things: Sequence[Item], stuff: Sequence[str], random: np.random.Generator, many: int = 5
+    scene: Sequence[str],
+    things: Sequence[Item],
+    stuff: Sequence[str],
+    random: np.random.Generator,
+    many: int = 5,
 ) -> list[str]:
     """Sentences of different forms.
 
@@ -86,7 +95,9 @@ def describe(
     ]
 
 
-def _sentence(form: str, scene: str, said: list[tuple[str, str]], lots: list[int], around: list[str]) -> str:
+def _sentence(
+    form: str, scene: str, said: list[tuple[str, str]], lots: list[int], around: list[str]
+) -> str:
     # people name what is largest more often
     first = min(lots[0] % len(said), lots[0] // 7 % len(said)) if said else 0
     second = (first + 1) % max(len(said), 1)
@@ -111,7 +122,9 @@ def _objects(things: Sequence[Item]) -> list[tuple[str, str]]:
             said.append((_CROWD[name], _CROWD[name]))
         elif len(items) > 1:
             number = _NUMBERS[min(len(items), len(_NUMBERS) - 1)]
-            said.append((f"{number} {_MANY.get(name, word + 's')}", f"some {_MANY.get(name, word + 's')}"))
+            said.append(
+                (f"{number} {_MANY.get(name, word + 's')}", f"some {_MANY.get(name, word + 's')}")
+            )
         else:
             color = "" if name == "person" else items[0].color
             said.append((_with_article(word), _with_article(f"{color} {word}".strip())))

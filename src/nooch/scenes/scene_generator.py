@@ -70,7 +70,9 @@ class ScenesPlan:
         ):
             value = getattr(self, name)
             if not low <= value <= high:
-                raise ParameterError(f"{name} is {value}", where="scenes", allowed=f"{low} to {high}")
+                raise ParameterError(
+                    f"{name} is {value}", where="scenes", allowed=f"{low} to {high}"
+                )
 
     def settings(self) -> dict[str, Any]:
         """Everything that the bytes of the collection depend on, besides the world."""
@@ -128,7 +130,9 @@ def generate(
         text = yaml.safe_dump(msgspec.to_builtins(plan.world), sort_keys=False, width=120)
         (folder / "world.yaml").write_text(text, encoding="utf-8")
         header = {"format": "nooch-scenes", "version": 1, **plan.settings()}
-        (folder / SCENES_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n")
+        (folder / SCENES_MARKER).write_bytes(
+            msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+        )
     return Path(out)
 
 
@@ -163,7 +167,9 @@ def draw_block(job: _Job) -> _Block:
         records["stuff"] += stuff
         records["captions"] += _captions(plan, picture.scene, seen, image)
         _add_truth(truth, plan.world, picture.scene, {one.item.name for one in seen}, image)
-    return _Block({kind: msgspec.json.encode(found)[1:-1] for kind, found in records.items()}, truth)
+    return _Block(
+        {kind: msgspec.json.encode(found)[1:-1] for kind, found in records.items()}, truth
+    )
 
 
 def _captions(plan: ScenesPlan, name: str, seen: list[Visible], image: int) -> list[dict[str, Any]]:
@@ -173,17 +179,24 @@ def _captions(plan: ScenesPlan, name: str, seen: list[Visible], image: int) -> l
     largest = sorted(seen, key=lambda one: -one.pixels)
     about = scene.front.thing if scene.front else None
     things = [one.item for one in largest if not one.is_stuff and one.item.name != about]
-    sentences = describe(scene.captions, things, [one.item.name for one in largest if one.is_stuff], random)
+    sentences = describe(
+        scene.captions, things, [one.item.name for one in largest if one.is_stuff], random
+    )
     return [
-        {"id": ID_STEP * image + number, "image_id": image, "caption": text} for number, text in enumerate(sentences, 1)
+        {"id": ID_STEP * image + number, "image_id": image, "caption": text}
+        for number, text in enumerate(sentences, 1)
     ]
 
 
-def _add_truth(truth: dict[str, list[Any]], world: World, scene: str, shown: set[str], image: int) -> None:
+def _add_truth(
+    truth: dict[str, list[Any]], world: World, scene: str, shown: set[str], image: int
+) -> None:
     for task in world.tasks:
         present, strength = task in shown, world.strength(scene, task)
         row = (image, scene, task, present, strength, strength >= world.expected)
-        for name, value in zip(_TRUTH.names, (*row, world.against(scene, task, present=present)), strict=True):
+        for name, value in zip(
+            _TRUTH.names, (*row, world.against(scene, task, present=present)), strict=True
+        ):
             truth[name].append(value)
 
 
@@ -209,11 +222,15 @@ class _Writer:
         self._stack = ExitStack()
         self._files: dict[str, BinaryIO] = {}
         for kind in _KINDS:
-            file = self._stack.enter_context((folder / "annotations" / f"{kind}_scenes.json").open("wb"))
+            file = self._stack.enter_context(
+                (folder / "annotations" / f"{kind}_scenes.json").open("wb")
+            )
             file.writelines(_head(plan, kind))
             self._files[kind] = file
         self._separator = dict.fromkeys(_KINDS, b"\n")
-        self._truth = self._stack.enter_context(pq.ParquetWriter(folder / "truth.parquet", _TRUTH, compression="zstd"))
+        self._truth = self._stack.enter_context(
+            pq.ParquetWriter(folder / "truth.parquet", _TRUTH, compression="zstd")
+        )
         self._waiting: dict[str, list[Any]] = {name: [] for name in _TRUTH.names}
 
     def __enter__(self) -> Self:
@@ -246,20 +263,41 @@ def _head(plan: ScenesPlan, kind: str) -> Iterator[bytes]:
     """An annotation file up to its first annotation."""
     head: dict[str, Any] = {
         "info": {"description": "Scenes drawn by nooch; their context is known", **plan.settings()},
-        "licenses": [{"id": 1, "name": "CC0 1.0", "url": "https://creativecommons.org/publicdomain/zero/1.0/"}],
+        "licenses": [
+            {
+                "id": 1,
+                "name": "CC0 1.0",
+                "url": "https://creativecommons.org/publicdomain/zero/1.0/",
+            }
+        ],
     }
     if kind != "captions":
         head["categories"] = _categories(plan.world, "stuff" if kind == "stuff" else "thing")
     yield msgspec.json.encode(head)[:-1] + b',"images":['
     for image in range(1, plan.images + 1):
-        record = {"id": image, "file_name": _file_name(image), "width": plan.size, "height": plan.size, "license": 1}
+        record = {
+            "id": image,
+            "file_name": _file_name(image),
+            "width": plan.size,
+            "height": plan.size,
+            "license": 1,
+        }
         yield (b",\n" if image > 1 else b"\n") + msgspec.json.encode(record)
     yield b'\n],"annotations":['
 
 
 def _categories(world: World, kind: str) -> list[dict[str, Any]]:
     """COCO's own records of the world's classes, by id."""
-    table = resources.files("nooch.readers.coco").joinpath("cocostuff_classes.csv").read_text(encoding="utf-8")
+    table = (
+        resources.files("nooch.readers.coco")
+        .joinpath("cocostuff_classes.csv")
+        .read_text(encoding="utf-8")
+    )
     above = {row["name"]: row["supercategory"] for row in csv.DictReader(table.splitlines())}
-    names = sorted((name for name in world.classes() if COCOSTUFF[name] == kind), key=COCOSTUFF_IDS.__getitem__)
-    return [{"supercategory": above[name], "id": COCOSTUFF_IDS[name], "name": name.replace("_", " ")} for name in names]
+    names = sorted(
+        (name for name in world.classes() if COCOSTUFF[name] == kind), key=COCOSTUFF_IDS.__getitem__
+    )
+    return [
+        {"supercategory": above[name], "id": COCOSTUFF_IDS[name], "name": name.replace("_", " ")}
+        for name in names
+    ]

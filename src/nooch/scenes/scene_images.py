@@ -19,7 +19,9 @@ __all__ = ["Picture", "draw_image", "draw_presence"]
 Random = np.random.Generator
 Box = tuple[float, float, float, float]
 
-_GROUND = frozenset({"road", "pavement", "grass", "playingfield", "sand", "snow", "sea", "floor-wood", "table"})
+_GROUND = frozenset(
+    {"road", "pavement", "grass", "playingfield", "sand", "snow", "sea", "floor-wood", "table"}
+)
 _FLOATING = frozenset({"sea"})
 # (pose of the front, class) -> where the class belongs on it: middle, top or centre, and size as parts of the front's height
 _WORN = {("bust", "tie"): (0.5, 0.505, 0.40), ("back", "backpack"): (0.5, 0.2, 0.28)}
@@ -43,7 +45,9 @@ class Picture:
     items: list[Item]
 
 
-def draw_presence(world: World, context_strength: float, random: Random) -> tuple[str, dict[str, bool]]:
+def draw_presence(
+    world: World, context_strength: float, random: Random
+) -> tuple[str, dict[str, bool]]:
     """The scene, and for each task whether its object is to be there: P = s e + (1 - s) stray, independent draws."""
     names = list(world.scenes)
     scene = names[int(random.choice(len(names), p=world.weights()))]
@@ -88,7 +92,9 @@ class _Painter:
     def bands(self) -> None:
         """Stuff from the top down."""
         random = self.random
-        shown = [band for band in self.scene.bands if band.chance >= 1 or random.random() < band.chance]
+        shown = [
+            band for band in self.scene.bands if band.chance >= 1 or random.random() < band.chance
+        ]
         shares = np.array([random.uniform(*band.share) for band in shown])
         tops = np.concatenate([[0.0], np.cumsum(shares / shares.sum())[:-1]])
         chosen = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
@@ -102,7 +108,11 @@ class _Painter:
     def _band(self, name: str, top: float) -> None:
         size, fields = self.size, noise(self.size)
         ground = Ground(size, 0, top * size, fields, self.random)
-        edge = (np.float32(top) + edge_of(name, ground)) * size if top > 0 else np.full(size, -1, dtype=np.float32)
+        edge = (
+            (np.float32(top) + edge_of(name, ground)) * size
+            if top > 0
+            else np.full(size, -1, dtype=np.float32)
+        )
         first = max(0, int(edge.min()))
         vanishing = (min(self.horizon, top) - 0.12) * size
         texture = STUFF[name](Ground(size, first, vanishing, fields, self.random))
@@ -117,7 +127,12 @@ class _Painter:
         if front.pose == "top":
             sprite, color = POSES["top"](round(1.3 * self.size), self.random)
             # what is below the picture is cut off
-            self.canvas.put(Item(front.thing, color), sprite, (self.size - sprite.width) // 2, round(self.size - share))
+            self.canvas.put(
+                Item(front.thing, color),
+                sprite,
+                (self.size - sprite.width) // 2,
+                round(self.size - share),
+            )
             self.horizon, self.floor = 1 - share / self.size, "table"
             return
         sprite, color = POSES[front.pose](round(share), self.random)
@@ -128,8 +143,13 @@ class _Painter:
         for task in list(present):
             if (front.pose, task) in _WORN:
                 across, down, part = _WORN[front.pose, task]
-                worn, color = THINGS[task](round(part * share * self.random.uniform(0.9, 1.1)), self.random)
-                left, upper = x + (across - 0.5) * sprite.width - worn.width / 2, top + down * sprite.height
+                worn, color = THINGS[task](
+                    round(part * share * self.random.uniform(0.9, 1.1)), self.random
+                )
+                left, upper = (
+                    x + (across - 0.5) * sprite.width - worn.width / 2,
+                    top + down * sprite.height,
+                )
                 self.canvas.put(Item(task, color), worn, round(left), round(upper))
                 self.taken.append((left, upper, left + worn.width, upper + worn.height))
                 present.remove(task)
@@ -139,18 +159,25 @@ class _Painter:
         placed: list[tuple[float, Item, Sprite, float, float, bool]] = []
         for name in present:
             spec = self.world.objects[name]
-            placed += [self._placed(name) for _ in range(1 + int(self.random.binomial(spec.most - 1, 0.3)))]
+            placed += [
+                self._placed(name) for _ in range(1 + int(self.random.binomial(spec.most - 1, 0.3)))
+            ]
         for name, chance in self.scene.crowds.items():
             if self.random.random() < chance:
                 placed.append(self._placed(name, crowd=True))
         for _, item, sprite, left, top, standing in sorted(placed, key=lambda p: p[0]):
             if standing and self.floor not in _FLOATING:
                 self.canvas.shade(
-                    left + sprite.width / 2, top + sprite.height, 0.5 * sprite.width, 0.07 * sprite.height + 1
+                    left + sprite.width / 2,
+                    top + sprite.height,
+                    0.5 * sprite.width,
+                    0.07 * sprite.height + 1,
                 )
             self.canvas.put(item, sprite, round(left), round(top))
 
-    def _placed(self, name: str, *, crowd: bool = False) -> tuple[float, Item, Sprite, float, float, bool]:
+    def _placed(
+        self, name: str, *, crowd: bool = False
+    ) -> tuple[float, Item, Sprite, float, float, bool]:
         """(depth, item, sprite, left, top, whether it stands): of several places, the one that hides others least."""
         spec, random, size = self.world.objects[name], self.random, self.size
         aloft = spec.place == "sky" and self.horizon >= 0.4
@@ -158,14 +185,17 @@ class _Painter:
         longest = random.uniform(*spec.size) * size * (1.3 if crowd else 1)
         nearness = random.uniform(0.1, 1.0)
         base = (self.horizon + (1 - self.horizon) * (0.25 + 0.75 * nearness)) * size
-        sprite, color = (CROWDS if crowd else THINGS)[name](round(longest * (0.8 + 0.25 * nearness)), random)
+        sprite, color = (CROWDS if crowd else THINGS)[name](
+            round(longest * (0.8 + 0.25 * nearness)), random
+        )
         for _ in range(_TRIES):
             x = random.uniform(0.05, 0.95) * size
             left = min(max(x - sprite.width / 2, -0.15 * sprite.width), size - 0.85 * sprite.width)
             low = (
                 base
                 if not aloft
-                else random.uniform(0, 1) * max(self.horizon * size - sprite.height, 1) + sprite.height
+                else random.uniform(0, 1) * max(self.horizon * size - sprite.height, 1)
+                + sprite.height
             )
             top = max(min(low, size + 0.06 * sprite.height) - sprite.height, 0)
             cost = self._overlap((left, top, left + sprite.width, top + sprite.height))
@@ -194,6 +224,12 @@ class _Painter:
         gain = random.uniform(0.88, 1.1) * (1 + random.normal(0, 0.03, 3))
         middle = 124.0
         contrast = random.uniform(0.88, 1.1)
-        grain = noise(self.size).crop("fine", random)[:, :, None] * np.float32(random.uniform(1.0, 3.5))
-        shown = (paint * gain.astype(np.float32) - middle) * np.float32(contrast) + np.float32(middle) + grain
+        grain = noise(self.size).crop("fine", random)[:, :, None] * np.float32(
+            random.uniform(1.0, 3.5)
+        )
+        shown = (
+            (paint * gain.astype(np.float32) - middle) * np.float32(contrast)
+            + np.float32(middle)
+            + grain
+        )
         return np.clip(shown + 0.5, 0, 255).astype(np.uint8)

@@ -95,7 +95,9 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def classes(self) -> list[str]:
         """Every class that may appear, things before stuff, each group by name."""
         things = {*self.tasks, *(t for _, _, t in _things(self))}
-        stuff = {name for scene in self.scenes.values() for band in scene.bands for name in band.stuff}
+        stuff = {
+            name for scene in self.scenes.values() for band in scene.bands for name in band.stuff
+        }
         return [*sorted(things), *sorted(stuff)]
 
 
@@ -123,7 +125,9 @@ def load_world(path: str | Path | None = None) -> World:
         raise InputError(f"is no YAML: {' '.join(str(error).split())}", where=where) from error
     except msgspec.ValidationError as error:
         raise InputError(
-            f"is no world: {error}", where=where, remedy="start from what nooch scenes `print_config` prints"
+            f"is no world: {error}",
+            where=where,
+            remedy="start from what nooch scenes `print_config` prints",
         ) from error
     _check(world, where)
     return world
@@ -135,12 +139,18 @@ def _check(world: World, where: object) -> None:
     for place, kind, name in _things(world):
         if name not in world.objects and kind != "front":
             raise ParameterError(
-                f"{place}: {name} has no entry under objects", where=where, remedy="give its size there"
+                f"{place}: {name} has no entry under objects",
+                where=where,
+                remedy="give its size there",
             )
     for task in world.tasks:
         _known("thing", task, THINGS, where, "tasks")
         if task not in world.objects:
-            raise ParameterError(f"tasks: {task} has no entry under objects", where=where, remedy="give its size there")
+            raise ParameterError(
+                f"tasks: {task} has no entry under objects",
+                where=where,
+                remedy="give its size there",
+            )
     if len(set(world.tasks)) != len(world.tasks):
         raise ParameterError("tasks: a task is named twice", where=where, allowed="each task once")
     for name in world.objects:
@@ -164,13 +174,19 @@ def _check_scene(place: str, scene: Scene, world: World, where: object) -> None:
         for name in band.stuff:
             _known("stuff", name, STUFF, where, place)
     if scene.bands[-1].chance < 1 and all(band.chance < 1 for band in scene.bands):
-        raise ParameterError(f"{place}: every band may be missing", where=where, allowed="at least one of chance 1")
+        raise ParameterError(
+            f"{place}: every band may be missing", where=where, allowed="at least one of chance 1"
+        )
     for name in scene.things:
         _known("thing", name, THINGS, where, place)
     for name in scene.crowds:
         _known("crowd", name, CROWDS, where, place)
         if name in world.tasks:
-            raise ParameterError(f"{place}: {name} is a task, so it has no crowds", where=where, remedy="leave it out")
+            raise ParameterError(
+                f"{place}: {name} is a task, so it has no crowds",
+                where=where,
+                remedy="leave it out",
+            )
     if scene.front is not None:
         _known("thing", scene.front.thing, THINGS, where, place)
         _known("pose", scene.front.pose, POSES, where, place)

@@ -60,34 +60,70 @@ class Pen:
         """A filled ellipse in a box."""
         self._draw.ellipse(self._box(left, top, right, bottom), fill=(*fill, 255))
 
-    def pie(self, left: float, top: float, right: float, bottom: float, start: float, end: float, fill: Color) -> None:
+    def pie(
+        self,
+        left: float,
+        top: float,
+        right: float,
+        bottom: float,
+        start: float,
+        end: float,
+        fill: Color,
+    ) -> None:
         """A slice of an ellipse; degrees clockwise from the right."""
         self._draw.pieslice(self._box(left, top, right, bottom), start, end, fill=(*fill, 255))
 
     def arc(
-        self, left: float, top: float, right: float, bottom: float, start: float, end: float, fill: Color, wide: float
+        self,
+        left: float,
+        top: float,
+        right: float,
+        bottom: float,
+        start: float,
+        end: float,
+        fill: Color,
+        wide: float,
     ) -> None:
         """A part of the outline of an ellipse, ``wide`` as a part of the box's width."""
         width = max(1, round(wide * self._size[0]))
-        self._draw.arc(self._box(left, top, right, bottom), start, end, fill=(*fill, 255), width=width)
+        self._draw.arc(
+            self._box(left, top, right, bottom), start, end, fill=(*fill, 255), width=width
+        )
 
-    def box(self, left: float, top: float, right: float, bottom: float, fill: Color, round_by: float = 0.0) -> None:
+    def box(
+        self,
+        left: float,
+        top: float,
+        right: float,
+        bottom: float,
+        fill: Color,
+        round_by: float = 0.0,
+    ) -> None:
         """A filled rectangle, its corners rounded by a part of the box's width."""
-        self._draw.rounded_rectangle(self._box(left, top, right, bottom), round_by * self._size[0], fill=(*fill, 255))
+        self._draw.rounded_rectangle(
+            self._box(left, top, right, bottom), round_by * self._size[0], fill=(*fill, 255)
+        )
 
     def line(self, points: Sequence[Point], fill: Color, wide: float) -> None:
         """A line, ``wide`` as a part of the box's width."""
         w, h = self._size
         self._draw.line(
-            [(x * w, y * h) for x, y in points], fill=(*fill, 255), width=max(1, round(wide * w)), joint="curve"
+            [(x * w, y * h) for x, y in points],
+            fill=(*fill, 255),
+            width=max(1, round(wide * w)),
+            joint="curve",
         )
 
-    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+    def _box(
+        self, left: float, top: float, right: float, bottom: float
+    ) -> tuple[float, float, float, float]:
         w, h = self._size
         x, y = sorted((left * w, right * w)), sorted((top * h, bottom * h))
         return x[0], y[0], x[1], y[1]
 
-    def sprite(self, random: np.random.Generator, *, turn: float = 0.0, flip: bool = False) -> Sprite:
+    def sprite(
+        self, random: np.random.Generator, *, turn: float = 0.0, flip: bool = False
+    ) -> Sprite:
         """What was drawn, turned by degrees, mirrored, and lit from above."""
         image = self._image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else self._image
         if turn:
@@ -96,8 +132,12 @@ class Pen:
         cover = small[:, :, 3] / np.float32(255)
         height, width = cover.shape
         light = np.linspace(1.12, 0.84, height, dtype=np.float32)[:, None]
-        light = light + random.standard_normal((height, width), dtype=np.float32) * np.float32(0.035)
-        return Sprite(np.minimum(small[:, :, :3] * light[:, :, None], 255 * cover[:, :, None]), cover)
+        light = light + random.standard_normal((height, width), dtype=np.float32) * np.float32(
+            0.035
+        )
+        return Sprite(
+            np.minimum(small[:, :, :3] * light[:, :, None], 255 * cover[:, :, None]), cover
+        )
 
 
 _SMALL = 72

@@ -41,7 +41,9 @@ THINGS: MappingProxyType[str, Draw] = MappingProxyType(
     }
 )
 
-CROWDS: MappingProxyType[str, Draw] = MappingProxyType({"person": living.crowd, "sheep": living.flock})
+CROWDS: MappingProxyType[str, Draw] = MappingProxyType(
+    {"person": living.crowd, "sheep": living.flock}
+)
 """Classes that also come as crowds."""
 
 POSES: MappingProxyType[str, Draw] = MappingProxyType(

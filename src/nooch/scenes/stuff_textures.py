@@ -46,7 +46,9 @@ class Ground:
 
     def wave(self, name: str, high: float) -> Floats:
         """A line across a field of noise, ``high`` its standard deviation; float32 (size,)."""
-        return np.asarray(self.noise.crop(name, self.random, 1)[0] * np.float32(high), dtype=np.float32)
+        return np.asarray(
+            self.noise.crop(name, self.random, 1)[0] * np.float32(high), dtype=np.float32
+        )
 
     def down(self) -> Floats:
         """0 at the first row, 1 at the bottom; float32 (height, 1)."""
@@ -100,10 +102,15 @@ def _clouds(g: Ground) -> Floats:
 
 
 def _mountain(g: Ground) -> Floats:
-    rock = _tint(g, (110, 112, 122), 12) if g.random.random() < 0.6 else _tint(g, (126, 108, 90), 10)
+    rock = (
+        _tint(g, (110, 112, 122), 12) if g.random.random() < 0.6 else _tint(g, (126, 108, 90), 10)
+    )
     light = 1 + 0.16 * g.crop("blob") + 0.08 * g.crop("grain") - 0.15 * g.down()
     shown = _paint(rock, light)
-    white = np.arange(g.height)[:, None] + 0.012 * g.size * g.crop("grain") < g.uniform(-0.06, 0.1) * g.size
+    white = (
+        np.arange(g.height)[:, None] + 0.012 * g.size * g.crop("grain")
+        < g.uniform(-0.06, 0.1) * g.size
+    )
     shown[white] = shown[white] * 0.25 + _rgb(180, 184, 190)
     return shown
 
@@ -123,18 +130,30 @@ def _building(g: Ground) -> Floats:
     while left < size:
         right = min(size, left + int(g.uniform(0.2, 0.45) * size))
         wall = _tint(g, _WALLS[int(g.random.integers(len(_WALLS)))], 10)
-        wide, tall = (max(4, int(g.uniform(0.06, 0.1) * size)), max(5, int(g.uniform(0.08, 0.12) * size)))
+        wide, tall = (
+            max(4, int(g.uniform(0.06, 0.1) * size)),
+            max(5, int(g.uniform(0.08, 0.12) * size)),
+        )
         columns = np.arange(right - left)[None, :]
         window = (columns % wide >= wide * 0.35) & (rows % tall >= tall * 0.4)
         lit = g.random.random((g.height // tall + 1, (right - left) // wide + 1)) < 0.15
-        glass = np.where(lit[rows // tall, columns // wide][:, :, None], _rgb(236, 214, 140), _rgb(58, 74, 92))
+        glass = np.where(
+            lit[rows // tall, columns // wide][:, :, None], _rgb(236, 214, 140), _rgb(58, 74, 92)
+        )
         shown[:, left:right] = np.where(window[:, :, None], glass, wall)
         shown[:, left : left + 1] *= 0.6
         left = right
     return shown * (1 + 0.05 * g.crop("grain"))[:, :, None]
 
 
-_WALLS = ((168, 92, 72), (198, 180, 150), (150, 152, 158), (184, 150, 110), (122, 116, 120), (208, 200, 190))
+_WALLS = (
+    (168, 92, 72),
+    (198, 180, 150),
+    (150, 152, 158),
+    (184, 150, 110),
+    (122, 116, 120),
+    (208, 200, 190),
+)
 
 
 def _wall(g: Ground) -> Floats:
@@ -159,8 +178,12 @@ def _floor(g: Ground) -> Floats:
 
 
 def _table(g: Ground) -> Floats:
-    base = _tint(g, (206, 178, 140), 10) if g.random.random() < 0.6 else _tint(g, (226, 224, 218), 6)
-    return _paint(base, 1 + 0.045 * g.crop("ripples") + 0.02 * g.crop("waves") + 0.05 * (g.down() - 0.5))
+    base = (
+        _tint(g, (206, 178, 140), 10) if g.random.random() < 0.6 else _tint(g, (226, 224, 218), 6)
+    )
+    return _paint(
+        base, 1 + 0.045 * g.crop("ripples") + 0.02 * g.crop("waves") + 0.05 * (g.down() - 0.5)
+    )
 
 
 def _road(g: Ground) -> Floats:
@@ -199,7 +222,11 @@ def _playingfield(g: Ground) -> Floats:
     right, away = g.plane()
     clay = g.random.random() < 0.35
     base = _tint(g, (188, 104, 66), 8) if clay else _tint(g, (48, 150, 74), 8)
-    mown = np.floor(away * g.uniform(2.0, 3.0)) % 2 if g.random.random() < 0.5 else np.floor(right * 1.6) % 2
+    mown = (
+        np.floor(away * g.uniform(2.0, 3.0)) % 2
+        if g.random.random() < 0.5
+        else np.floor(right * 1.6) % 2
+    )
     light = 1 + (0.03 if clay else 0.11) * (mown - 0.5) + 0.03 * g.crop("fine")
     shown = _paint(base, np.broadcast_to(light, (g.height, g.size)).astype(np.float32))
     across, side = g.uniform(1.3, 2.6), g.uniform(-0.6, 0.6)
@@ -210,7 +237,9 @@ def _playingfield(g: Ground) -> Floats:
 
 def _sand(g: Ground) -> Floats:
     base = _tint(g, (224, 198, 150), 8)
-    return _paint(base, 0.97 + 0.06 * g.crop("ripples") + 0.035 * g.crop("fine") + 0.05 * g.crop("soft"))
+    return _paint(
+        base, 0.97 + 0.06 * g.crop("ripples") + 0.035 * g.crop("fine") + 0.05 * g.crop("soft")
+    )
 
 
 def _snow(g: Ground) -> Floats:
@@ -264,7 +293,9 @@ def _crowns(g: Ground) -> Floats:
 def _peaks(g: Ground) -> Floats:
     """Straight slopes between peaks and passes."""
     x = np.sort(g.random.random(7))
-    heights = np.where(np.arange(7) % 2, g.random.uniform(-0.14, -0.04, 7), g.random.uniform(-0.02, 0.05, 7))
+    heights = np.where(
+        np.arange(7) % 2, g.random.uniform(-0.14, -0.04, 7), g.random.uniform(-0.02, 0.05, 7)
+    )
     edge = np.interp(np.arange(g.size) / g.size, x, heights)
     return edge.astype(np.float32) + g.wave("grain", 0.006)
 
@@ -272,7 +303,9 @@ def _peaks(g: Ground) -> Floats:
 def _skyline(g: Ground) -> Floats:
     """Roofs at different heights."""
     cuts = np.sort(g.random.random(4))
-    return g.random.uniform(-0.09, 0.05, 5)[np.searchsorted(cuts, np.arange(g.size) / g.size)].astype(np.float32)
+    return g.random.uniform(-0.09, 0.05, 5)[
+        np.searchsorted(cuts, np.arange(g.size) / g.size)
+    ].astype(np.float32)
 
 
 EDGES: MappingProxyType[str, Callable[[Ground], Floats]] = MappingProxyType(

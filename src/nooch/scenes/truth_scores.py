@@ -20,7 +20,14 @@ from nooch.files import check_output_file
 from nooch.metrics import auc
 from nooch.report import write_file
 
-__all__ = ["AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores"]
+__all__ = [
+    "AVERAGE",
+    "TruthScores",
+    "check_truth_output",
+    "find_score",
+    "load_truth",
+    "save_truth_scores",
+]
 
 AVERAGE = "average"
 """The task under which the unweighted mean over tasks is listed."""
@@ -60,7 +67,11 @@ class TruthScores:
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
-        return {"scores": self.table.to_dicts(), "thresholds": self.thresholds.to_dicts(), "notes": self.notes}
+        return {
+            "scores": self.table.to_dicts(),
+            "thresholds": self.thresholds.to_dicts(),
+            "notes": self.notes,
+        }
 
 
 def load_truth(path: str | Path) -> pl.DataFrame:
@@ -73,15 +84,24 @@ def load_truth(path: str | Path) -> pl.DataFrame:
     missing = [name for name in _COLUMNS if name not in frame.columns]
     if missing:
         raise InputError(
-            f"has no column {', '.join(missing)}", where=path, allowed=f"{', '.join(_COLUMNS)}, as nooch scenes writes"
+            f"has no column {', '.join(missing)}",
+            where=path,
+            allowed=f"{', '.join(_COLUMNS)}, as nooch scenes writes",
         )
     try:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"has values of another kind: {str(error).splitlines()[0]}", where=path) from error
-    if frame.null_count().sum_horizontal().item() or frame.select("image_id", "task").is_duplicated().any():
         raise InputError(
-            "holds an empty cell, or an image twice for a task", where=path, allowed="one row for each pair"
+            f"has values of another kind: {str(error).splitlines()[0]}", where=path
+        ) from error
+    if (
+        frame.null_count().sum_horizontal().item()
+        or frame.select("image_id", "task").is_duplicated().any()
+    ):
+        raise InputError(
+            "holds an empty cell, or an image twice for a task",
+            where=path,
+            allowed="one row for each pair",
         )
     return frame
 
@@ -109,13 +129,17 @@ def find_score(
     """
     chosen = {
         "criterion": _chosen("criterion", criteria, suite.criteria),
-        "task": _chosen("task", tasks, [t for t in suite.tasks if t in set(truth["task"].unique())]),
+        "task": _chosen(
+            "task", tasks, [t for t in suite.tasks if t in set(truth["task"].unique())]
+        ),
         "split": _chosen("split", splits, suite.splits),
     }
     rows: list[tuple[Any, ...]] = []
     curve: list[tuple[Any, ...]] = []
     notes = [
-        f"{s.criterion}: {s.task} has no set: {s.reason}" for s in suite.header.skipped if s.task in chosen["task"]
+        f"{s.criterion}: {s.task} has no set: {s.reason}"
+        for s in suite.header.skipped
+        if s.task in chosen["task"]
     ]
     by_task = dict(truth.partition_by("task", as_dict=True, include_key=False))
     for criterion in chosen["criterion"]:
@@ -126,7 +150,9 @@ def find_score(
             rows += [row for one in scored for row in one.rows()]
             curve += [row for one in scored for row in one.curve()]
             rows += _averages(criterion, split, rows[len(rows) - 2 * len(scored) :])
-    return TruthScores(pl.DataFrame(rows, _TABLE, orient="row"), pl.DataFrame(curve, _CURVE, orient="row"), notes)
+    return TruthScores(
+        pl.DataFrame(rows, _TABLE, orient="row"), pl.DataFrame(curve, _CURVE, orient="row"), notes
+    )
 
 
 def _chosen(kind: str, asked: Sequence[str] | None, there: Sequence[str]) -> list[str]:
@@ -136,7 +162,9 @@ def _chosen(kind: str, asked: Sequence[str] | None, there: Sequence[str]) -> lis
             remedy="give the truth of the scenes that the suite is from",
         )
     return (
-        [check_one_of(kind, name, there, owner="the suite and the truth") for name in asked] if asked else list(there)
+        [check_one_of(kind, name, there, owner="the suite and the truth") for name in asked]
+        if asked
+        else list(there)
     )
 
 
@@ -152,16 +180,24 @@ class _Scored:
         """Line the truth up with the set's images."""
         where = f"{found.criterion}, {found.task}, {found.split}"
         if found.image_ids.dtype != pl.Int64:
-            raise InputError("image ids are text, those of the truth are integers", where=where, remedy=_REMEDY)
+            raise InputError(
+                "image ids are text, those of the truth are integers", where=where, remedy=_REMEDY
+            )
         known = pl.DataFrame({"image_id": found.image_ids}).join(
             truth, on="image_id", how="left", maintain_order="left"
         )
         lacking = known.filter(pl.col("present").is_null())["image_id"]
         if len(lacking):
-            raise InputError(f"the truth lists no image {some_of(lacking)}", where=where, remedy=_REMEDY)
+            raise InputError(
+                f"the truth lists no image {some_of(lacking)}", where=where, remedy=_REMEDY
+            )
         other = known.filter(pl.Series(found.labels) != pl.col("present"))["image_id"]
         if len(other):
-            raise InputError(f"the truth has another label for image {some_of(other)}", where=where, remedy=_REMEDY)
+            raise InputError(
+                f"the truth has another label for image {some_of(other)}",
+                where=where,
+                remedy=_REMEDY,
+            )
         return cls(found, known["against"].to_numpy())
 
     def _sides(self) -> list[tuple[str, NDArray[np.bool_], NDArray[np.float64] | None]]:
@@ -178,7 +214,12 @@ class _Scored:
         found, easy, rows = self.found, SUBSETS.index("easy"), []
         for side, mask, unusual in self._sides():
             against, hard = self.against[mask], (found.subset != easy)[mask]
-            counts = (len(against), int(against.sum()), int(hard.sum()), int((hard & against).sum()))
+            counts = (
+                len(against),
+                int(against.sum()),
+                int(hard.sum()),
+                int((hard & against).sum()),
+            )
             value, reason = _auc(against, None if unusual is None else unusual[mask])
             truly, marked, hits = counts[1:]
             rows.append((
@@ -213,7 +254,9 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _auc(against: NDArray[np.bool_], unusual: NDArray[np.float64] | None) -> tuple[float | None, str | None]:
+def _auc(
+    against: NDArray[np.bool_], unusual: NDArray[np.float64] | None
+) -> tuple[float | None, str | None]:
     if unusual is None:
         return None, "the criterion has no support to rank by"
     try:
@@ -258,13 +301,19 @@ def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Pat
     """
     path = Path(path)
     check_one_of("ending of a scores file", path.suffix, _WRITE)
-    files = [path] if path.suffix == ".json" else [path, path.with_name(f"{path.stem}-thresholds{path.suffix}")]
+    files = (
+        [path]
+        if path.suffix == ".json"
+        else [path, path.with_name(f"{path.stem}-thresholds{path.suffix}")]
+    )
     for file in files:
         check_output_file(file, overwrite=overwrite)
     return files
 
 
-def save_truth_scores(scores: TruthScores, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+def save_truth_scores(
+    scores: TruthScores, path: str | Path, *, overwrite: bool = False
+) -> list[Path]:
     """Write scores; the ending names the format. Returns the files. Raises as ``check_truth_output`` does."""
     files = check_truth_output(path, overwrite=overwrite)
     for file, content in zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True):

@@ -16,7 +16,9 @@ _KEYS = ["criterion", "task", "method"]
 def _nll(*subsets: str) -> pl.Expr:
     """The largest of the mean losses on some subsets; null where one of them is."""
     parts = [pl.col(f"nll {subset}") for subset in subsets]
-    return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(pl.max_horizontal(parts))
+    return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(
+        pl.max_horizontal(parts)
+    )
 
 
 RULES: Mapping[str, tuple[str, Callable[[], pl.Expr]]] = {
@@ -32,7 +34,9 @@ RULES: Mapping[str, tuple[str, Callable[[], pl.Expr]]] = {
 """Rule -> the split that it looks at, and what it minimises, from means over seeds."""
 
 
-def select(scores: pl.DataFrame, settings: pl.DataFrame, rules: Sequence[str] = ("worst-hard",)) -> pl.DataFrame:
+def select(
+    scores: pl.DataFrame, settings: pl.DataFrame, rules: Sequence[str] = ("worst-hard",)
+) -> pl.DataFrame:
     """The setting of each method that a rule chooses, for each criterion and task.
 
     Args:
@@ -54,10 +58,16 @@ def select(scores: pl.DataFrame, settings: pl.DataFrame, rules: Sequence[str] = 
         means = _means(scores.filter(split=split), settings)
         if not means.height:
             raise InputError(
-                f"the scores have no split {split}", where=f"rule {rule}", allowed="scores of valid and test"
+                f"the scores have no split {split}",
+                where=f"rule {rule}",
+                allowed="scores of valid and test",
             )
-        ranked = means.with_columns(value=value()).filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
-        best = ranked.sort("value", maintain_order=True).unique(_KEYS, keep="first", maintain_order=True)
+        ranked = means.with_columns(value=value()).filter(
+            pl.col("value").is_not_nan() & pl.col("value").is_not_null()
+        )
+        best = ranked.sort("value", maintain_order=True).unique(
+            _KEYS, keep="first", maintain_order=True
+        )
         n = means.group_by(_KEYS).agg(n_settings=pl.len())
         found.append(
             best.join(n, on=_KEYS)
@@ -78,7 +88,9 @@ def select(scores: pl.DataFrame, settings: pl.DataFrame, rules: Sequence[str] = 
 def _means(scores: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
     """Means over seeds of what rules look at, a row for each criterion, task, method and setting."""
     plain = scores.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    named = plain.select("run", "criterion", "task", "value", what=pl.col("metric") + " " + pl.col("subset"))
+    named = plain.select(
+        "run", "criterion", "task", "value", what=pl.col("metric") + " " + pl.col("subset")
+    )
     wide = named.join(settings, on=["run", "task"], how="inner").group_by(
         [*_KEYS, "setting", "what"], maintain_order=True
     ).agg(
@@ -90,8 +102,12 @@ def _means(scores: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
     if not wide.height:
         return wide
     keys = [*_KEYS, "setting"]
-    columns = wide.select(*keys, "n_seeds", "environment").unique(keys, keep="first", maintain_order=True)
+    columns = wide.select(*keys, "n_seeds", "environment").unique(
+        keys, keep="first", maintain_order=True
+    )
     table = wide.pivot("what", index=keys, values="value", maintain_order=True)
     needed = ("nll all", "nll easy", "nll hard_positive", "nll hard_negative", "auc hard")
-    table = table.with_columns(pl.lit(None, pl.Float64).alias(c) for c in needed if c not in table.columns)
+    table = table.with_columns(
+        pl.lit(None, pl.Float64).alias(c) for c in needed if c not in table.columns
+    )
     return columns.join(table, on=keys, how="left", maintain_order="left")

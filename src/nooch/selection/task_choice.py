@@ -65,7 +65,10 @@ def select_tasks(
         "task", (pl.col("hard") - pl.col("all")).alias("difference"), "hard", "all", "hard_positives", "hard_negatives"
     ).sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)  # fmt: skip
     if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
-        raise ParameterError(f"n {n}, min_hard {min_hard}, overlap {overlap}", allowed="1 and more, 0 and more, 0 to 1")
+        raise ParameterError(
+            f"n {n}, min_hard {min_hard}, overlap {overlap}",
+            allowed="1 and more, 0 and more, 0 to 1",
+        )
     if overlap is not None:
         _check_cues(ranked["task"].to_list(), cues or {}, criterion)
     groups = {task: number for number, group in enumerate(similar) for task in group}
@@ -74,7 +77,9 @@ def select_tasks(
     taken: list[str] = []
     reasons: list[str | None] = []
     for row in ranked.iter_rows(named=True):
-        reason = _unusable(row, min_hard) or _like_another(row["task"], taken, groups, cues or {}, overlap)
+        reason = _unusable(row, min_hard) or _like_another(
+            row["task"], taken, groups, cues or {}, overlap
+        )
         if reason is None and len(taken) == n:
             reason = f"beyond the first {n}"
         reasons.append(reason)
@@ -86,19 +91,27 @@ def select_tasks(
             remedy="lower min_hard, or find with other thresholds",
         )  # fmt: skip
     told = pl.Series("reason", reasons, pl.String)
-    return ranked.with_columns(told, chosen=told.is_null()).select(*ranked.columns, "chosen", "reason")
+    return ranked.with_columns(told, chosen=told.is_null()).select(
+        *ranked.columns, "chosen", "reason"
+    )
 
 
 def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """How much two tasks share their contexts, 0 to 1: sum over cues of the smaller A over that of the larger A; 0 without cues."""
     names = {*one, *other}
     total = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
-    return sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names) / total if total > 0 else 0.0
+    return (
+        sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names) / total
+        if total > 0
+        else 0.0
+    )
 
 
 def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
     """Raise a ParameterError for tasks without a cue that has A > 0: they would overlap with nothing, whatever the bound."""
-    if lacking := [task for task in tasks if not any(strength > 0 for strength in cues.get(task, {}).values())]:
+    if lacking := [
+        task for task in tasks if not any(strength > 0 for strength in cues.get(task, {}).values())
+    ]:
         raise ParameterError(
             f"a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of {some_of(lacking)}",
             where=f"criterion {criterion}",
@@ -110,7 +123,11 @@ def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
 def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
     if row["difference"] is None:
         return "no hard image with a loss"
-    short = {side: row[side] for side in ("hard_positives", "hard_negatives") if int(str(row[side])) < min_hard}
+    short = {
+        side: row[side]
+        for side in ("hard_positives", "hard_negatives")
+        if int(str(row[side])) < min_hard
+    }
     return ", ".join(f"{count} {side.replace('_', ' ')}" for side, count in short.items()) or None
 
 

@@ -15,7 +15,14 @@ from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.site.data_scripts import packed, sparse
 
-__all__ = ["MOST_CUES", "Travelling", "criterion_parts", "fitted_ce", "shown_criteria", "travelling"]
+__all__ = [
+    "MOST_CUES",
+    "Travelling",
+    "criterion_parts",
+    "fitted_ce",
+    "shown_criteria",
+    "travelling",
+]
 
 MOST_CUES = 8
 """Classes of largest A whose areas travel with the site, unless the suite's own alpha takes more."""
@@ -45,10 +52,14 @@ def travelling(fitted: FittedCE, task: str) -> Travelling:
     given = fitted.criterion.cues.get(task)
     if given is not None:
         names = fitted.cues(task)
-        return Travelling(names, tuple(_known(fitted.strength(name, task)) for name in names), 0.0, _BY_HAND)
+        return Travelling(
+            names, tuple(_known(fitted.strength(name, task)) for name in names), 0.0, _BY_HAND
+        )
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
     # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties keep the order of classes
-    ordered = sorted((name for name, value in row.items() if value > 0), key=lambda name: -row[name])
+    ordered = sorted(
+        (name for name, value in row.items() if value > 0), key=lambda name: -row[name]
+    )
     most = max(MOST_CUES, len(fitted.cues(task)))
     bound = row[ordered[most]] if len(ordered) > most else 0.0
     names = tuple(ordered[:most])
@@ -72,17 +83,28 @@ def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
     """For each criterion: name, kind, its own parameters, what it matches or combines, and whether images are explained by it."""
     found = []
     for name, record in suite.header.criteria.items():
-        own = {key: record.parameters.get(key) for key in ("alpha", "beta", "tau", "embedding", "phi")}
+        own = {
+            key: record.parameters.get(key) for key in ("alpha", "beta", "tau", "embedding", "phi")
+        }
         if isinstance(own["tau"], Mapping):
             # by task: each task's thresholds travel with its marks
             own["tau"] = None
-        about = {"name": name, "kind": record.kind, "match": record.match, "expression": record.expression}
-        explained = data is not None and record.fitted is not None and own["embedding"] in data.embeddings
+        about = {
+            "name": name,
+            "kind": record.kind,
+            "match": record.match,
+            "expression": record.expression,
+        }
+        explained = (
+            data is not None and record.fitted is not None and own["embedding"] in data.embeddings
+        )
         found.append({**about, **own, "explained": explained})
     return found
 
 
-def criterion_parts(suite: Suite, task: str, images: SplitImages) -> tuple[dict[str, Any], dict[str, Any]]:
+def criterion_parts(
+    suite: Suite, task: str, images: SplitImages
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """For each criterion what a task's page needs, and areas of classes by name.
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as the suite says, and what they follow from:
@@ -102,14 +124,18 @@ def criterion_parts(suite: Suite, task: str, images: SplitImages) -> tuple[dict[
         elif (support := _gist(suite, name, task, images)) is not None:
             part["support"] = packed(support, "f8")
         if cues is not None:
-            part["cues"] = [{"name": c, "A": a} for c, a in zip(cues.names, cues.strengths, strict=True)]
+            part["cues"] = [
+                {"name": c, "A": a} for c, a in zip(cues.names, cues.strengths, strict=True)
+            ]
             part |= {"bound": cues.bound, "fixed": cues.fixed}
             areas |= {c: _area(images, c) for c in cues.names if c not in areas}
         parts[name] = part
     return parts, areas
 
 
-def _gist(suite: Suite, criterion: str, task: str, images: SplitImages) -> NDArray[np.float64] | None:
+def _gist(
+    suite: Suite, criterion: str, task: str, images: SplitImages
+) -> NDArray[np.float64] | None:
     """Support of a task that has no set only because the criterion that it matches has none: with another alpha it has."""
     record, data = suite.header.criteria[criterion], images.data
     if (
@@ -141,7 +167,12 @@ def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> Trave
     """What travels, where the areas give exactly the support that the suite has; None otherwise."""
     fitted = fitted_ce(suite, criterion)
     data = images.data
-    if fitted is None or data is None or not data.has_areas or any(c not in data.classes for c in fitted.classes):
+    if (
+        fitted is None
+        or data is None
+        or not data.has_areas
+        or any(c not in data.classes for c in fitted.classes)
+    ):
         return None
     if data.gaps is not None:
         # areas travel without what is unknown: the supports themselves are sent

@@ -23,7 +23,9 @@ def shade_name(split: str, row: int, number: int) -> str:
     return f"pictures/{split}/{row // 1000}/{row}-cue{number}.png"
 
 
-def draw_shades(drawn: Sequence[Drawn], masks: Masks | None, folder: Path) -> dict[str, dict[int, list[str]]]:
+def draw_shades(
+    drawn: Sequence[Drawn], masks: Masks | None, folder: Path
+) -> dict[str, dict[int, list[str]]]:
     """Write the pictures of cues of those images that have one; return split -> row -> names of the classes, in order."""
     found: dict[str, dict[int, list[str]]] = {}
     for one in drawn if masks is not None else ():
@@ -33,7 +35,10 @@ def draw_shades(drawn: Sequence[Drawn], masks: Masks | None, folder: Path) -> di
         names = []
         for number, (name, mask) in enumerate(masks(split, row)[: len(COLOURS)]):
             _picture(mask, COLOURS[number]).save(
-                folder / shade_name(split, row, number), transparency=bytes([0, _FILL, _EDGE]), optimize=True, bits=2
+                folder / shade_name(split, row, number),
+                transparency=bytes([0, _FILL, _EDGE]),
+                optimize=True,
+                bits=2,
             )
             names.append(name)
         if names:
@@ -46,7 +51,9 @@ def _picture(mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Image.Ima
     small = Image.fromarray(mask.astype(np.uint8) * 255)
     small.thumbnail((_LONGEST, _LONGEST), Image.Resampling.BOX)
     inside, deep = outlined(np.asarray(small) > 127)
-    made = Image.fromarray(np.where(inside, np.where(deep, 1, 2), 0).astype(np.uint8), mode=None).convert("L")
+    made = Image.fromarray(
+        np.where(inside, np.where(deep, 1, 2), 0).astype(np.uint8), mode=None
+    ).convert("L")
     made = Image.frombytes("P", made.size, made.tobytes())
     made.putpalette([*colour, *colour, *colour])
     return made

@@ -34,11 +34,22 @@ def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> l
 
 
 def _card(view: TaskView, images: SplitImages, group: Chosen, row: int) -> Card:
-    lines = [(f"{c} support", f"{values[row]:.3g}") for c, values in view.support.items() if not np.isnan(values[row])]
-    losses = {m: v[row] for m, v in view.losses.get(group.criterion, {}).items() if not np.isnan(v[row])}
+    lines = [
+        (f"{c} support", f"{values[row]:.3g}")
+        for c, values in view.support.items()
+        if not np.isnan(values[row])
+    ]
+    losses = {
+        m: v[row] for m, v in view.losses.get(group.criterion, {}).items() if not np.isnan(v[row])
+    }
     lines += [(method, f"{value:.2f}") for method, value in losses.items()]
     image_id = images.ids[row]
-    link = {"task": view.task, "split": images.split, "criterion": group.criterion, "image": image_id}
+    link = {
+        "task": view.task,
+        "split": images.split,
+        "criterion": group.criterion,
+        "image": image_id,
+    }
     return Card(images.split, row, str(image_id), lines, urlencode(link))
 
 

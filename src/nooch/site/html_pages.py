@@ -60,7 +60,12 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
     }
     found: dict[str, str] = {}
     for page in PAGES:
-        shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing.get(page, ())}
+        shared = {
+            "page": page,
+            "site": site,
+            "suite": site.suite,
+            "missing": site.missing.get(page, ()),
+        }
         template = environment.get_template(f"{page}.html")
         if page == "examples":
             found |= {name: template.render(parts=parts, part=name, **shared) for name in parts}

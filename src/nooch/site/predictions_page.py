@@ -37,7 +37,12 @@ class PredictionScores:
 
 
 def score_predictions(
-    suite: Suite, predictions: Sequence[Predictions], *, split: str, bootstrap: int, progress: Progress
+    suite: Suite,
+    predictions: Sequence[Predictions],
+    *,
+    split: str,
+    bootstrap: int,
+    progress: Progress,
 ) -> PredictionScores:
     """Score each run that has a value for every image of the split.
 
@@ -58,7 +63,12 @@ def score_predictions(
             known.append(run)
     if not known:
         return PredictionScores(None, problems)
-    options: dict[str, Any] = {"split": split, "metrics": list(FIGURES), "bootstrap": bootstrap, "progress": progress}
+    options: dict[str, Any] = {
+        "split": split,
+        "metrics": list(FIGURES),
+        "bootstrap": bootstrap,
+        "progress": progress,
+    }
     return PredictionScores(evaluate(suite, known, ignore_unknown=True, **options), problems)
 
 
@@ -86,8 +96,16 @@ def _points(scores: Scores) -> pl.DataFrame:
     place = pl.DataFrame(wanted, schema={"metric": pl.String, "subset": pl.String}, orient="row")
     rows = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     rows = rows.join(place, on=["metric", "subset"], how="semi", maintain_order="left")
-    tasks = dict(rows.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(pl.col("task").n_unique()).rows())
-    over = [None if n is None else average_label([n], tasks[c]) for c, n in rows.select("criterion", "n_tasks").rows()]
+    tasks = dict(
+        rows.filter(pl.col("task") != AVERAGE)
+        .group_by("criterion")
+        .agg(pl.col("task").n_unique())
+        .rows()
+    )
+    over = [
+        None if n is None else average_label([n], tasks[c])
+        for c, n in rows.select("criterion", "n_tasks").rows()
+    ]
     return rows.select(
         "criterion", "metric", "subset", "task", "low", "high", "n", method="run", mean="value",
         over=pl.Series(over, dtype=pl.String),

@@ -39,13 +39,13 @@ _NO_DATA = "Without the dataset (`dataset`) areas and captions are not known: al
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
 _NO_TABLES = "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are of runs of nooch bench."
 _ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
-_ONE_CRITERION = "One criterion alone has supports: there is no image that is hard by one and easy by another."
+_ONE_CRITERION = (
+    "One criterion alone has supports: there is no image that is hard by one and easy by another."
+)
 _NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
 _NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
 _NO_EMBEDDING = "The dataset has no embedding {}: there are no Figs. 11 and 14."
-_NO_IMAGES = (
-    "No folder of images was given (`images`), and the dataset records none: images are shown by id and in words."
-)
+_NO_IMAGES = "No folder of images was given (`images`), and the dataset records none: images are shown by id and in words."
 _NO_CAPTIONS = "The dataset has no captions."
 
 
@@ -105,12 +105,16 @@ def write_report(
     index = _index(data, images)
     results, folders = _results(suite, runs, rule, split, progress)
     work = _Work(suite, data, results, ImageLosses(suite, folders, predictions), split, methods)
-    scored = score_predictions(suite, predictions, split=split, bootstrap=bootstrap, progress=progress)
+    scored = score_predictions(
+        suite, predictions, split=split, bootstrap=bootstrap, progress=progress
+    )
     if results is None:
         view = scored_view(scored, split=split, bootstrap=bootstrap)
     else:
         sources = [Path(r) for r in runs]
-        view = results_view(results, suite, sources, split=split, bootstrap=bootstrap, progress=progress)
+        view = results_view(
+            results, suite, sources, split=split, bootstrap=bootstrap, progress=progress
+        )
         view = replace(view, scored=scored.tables)
     groups, rows, views = work.examples(examples, thumbnails, progress)
     wanted, absent = pictures_wanted(work.images, index, rows)
@@ -132,18 +136,29 @@ def write_report(
         else None,
     )
     notes = write_site(site, out, overwrite=overwrite, progress=progress)
-    return Reported(Path(out), [*dict.fromkeys(text for texts in missing.values() for text in texts), *notes])
+    return Reported(
+        Path(out), [*dict.fromkeys(text for texts in missing.values() for text in texts), *notes]
+    )
 
 
 def _checked(
-    suite: Suite, data: Dataset | None, split: str | None, bootstrap: int, thumbnails: int | None, examples: int
+    suite: Suite,
+    data: Dataset | None,
+    split: str | None,
+    bootstrap: int,
+    thumbnails: int | None,
+    examples: int,
 ) -> str:
     if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
         raise ParameterError(
             "the dataset is not the one that the suite was found in",
             remedy="give the one that it was found in, or none",
         )
-    for name, value, least in (("bootstrap", bootstrap, 0), ("thumbnails", thumbnails, 0), ("examples", examples, 1)):
+    for name, value, least in (
+        ("bootstrap", bootstrap, 0),
+        ("thumbnails", thumbnails, 0),
+        ("examples", examples, 1),
+    ):
         if value is not None and value < least:
             raise ParameterError(f"{name} is {value}", allowed=f"{least} and more")
     if split is None:
@@ -155,7 +170,9 @@ def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None
     """The files that may be shown; the folder that the dataset records counts only where it is there."""
     if images is not None:
         if data is None:
-            raise ParameterError("images need the dataset, which has their file names", remedy="give `dataset` too")
+            raise ParameterError(
+                "images need the dataset, which has their file names", remedy="give `dataset` too"
+            )
         return ImageIndex(images)
     root = None if data is None else data.image_root
     try:
@@ -167,7 +184,9 @@ def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None
 def _results(
     suite: Suite, runs: Sequence[str | Path], rule: str, split: str, progress: Progress
 ) -> tuple[Results | None, list[tuple[RunsFolder, Results]]]:
-    found = [read_results(source, [suite], rule=rule, split=split, progress=progress) for source in runs]
+    found = [
+        read_results(source, [suite], rule=rule, split=split, progress=progress) for source in runs
+    ]
     folders = [
         (RunsFolder.open(source), one)
         for source, one in zip(runs, found, strict=True)
@@ -179,14 +198,18 @@ def _results(
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
     about = summary(suite)
     about["provenance"] = (
-        {} if data is None else {k: v for k, v in data.provenance.items() if k in {"reader", "sources", "split"}}
+        {}
+        if data is None
+        else {k: v for k, v in data.provenance.items() if k in {"reader", "sources", "split"}}
     )
     about["captions"] = 0 if data is None or data.captions is None else data.captions.height
     return about
 
 
 def _points(view: ResultsView | None) -> dict[str, list[Any]]:
-    return {} if view is None else {name: view.points[name].to_list() for name in view.points.columns}
+    return (
+        {} if view is None else {name: view.points[name].to_list() for name in view.points.columns}
+    )
 
 
 def _about_pictures(thumbnails: int | None, index: ImageIndex | None) -> list[str]:
@@ -211,7 +234,13 @@ class _Work:
         split: str,
         pair: Sequence[str] | None,
     ) -> None:
-        self.suite, self.data, self.results, self.losses, self.split = suite, data, results, losses, split
+        self.suite, self.data, self.results, self.losses, self.split = (
+            suite,
+            data,
+            results,
+            losses,
+            split,
+        )
         self.images = {name: SplitImages.of(suite, name, data) for name in suite.splits}
         self.pair = checked_pair(pair, losses.methods)
         self.baseline = baseline_of(losses.methods, self.pair)
@@ -228,12 +257,17 @@ class _Work:
         first: dict[str, list[int]] = {split: [] for split in self.images}
         later: dict[str, list[int]] = {split: [] for split in self.images}
         views = []
-        rivals = {c: rival_of(self.results, c, self.losses.methods, self.pair) for c in self.suite.criteria}
+        rivals = {
+            c: rival_of(self.results, c, self.losses.methods, self.pair)
+            for c in self.suite.criteria
+        }
         known = {criterion: rival for criterion, rival in rivals.items() if rival is not None}
         for done, task in enumerate(self.suite.tasks, 1):
             for split, images in self.images.items():
                 view = task_view(self.suite, task, images, self.losses)
-                later[split] += range(len(images)) if thumbnails is None else gallery_rows(view, thumbnails)
+                later[split] += (
+                    range(len(images)) if thumbnails is None else gallery_rows(view, thumbnails)
+                )
                 if split == self.split:
                     views.append(view)
                 if split == self.split:
@@ -254,7 +288,9 @@ class _Work:
             found["points"] = loss_points(views, self.baseline)
             ce = self._ce()
             if ce is not None and part is not None and part.has_areas:
-                found["by_alpha_beta"] = losses_by_thresholds(ce[1], part, views, ce[0], self.baseline)
+                found["by_alpha_beta"] = losses_by_thresholds(
+                    ce[1], part, views, ce[0], self.baseline
+                )
             if gist is not None:
                 supports = {v.task: v.support[gist[0]] for v in views if gist[0] in v.support}
                 found["by_tau"] = losses_by_support(supports, views, gist[0], self.baseline)
@@ -275,18 +311,24 @@ class _Work:
                     return name, fitted
         return None
 
-    def missing(self, index: ImageIndex | None, absent: int, scored: PredictionScores) -> dict[str, list[str]]:
+    def missing(
+        self, index: ImageIndex | None, absent: int, scored: PredictionScores
+    ) -> dict[str, list[str]]:
         """Page -> what is not there, and why."""
         runs = [] if self.losses.methods or self.results is not None else [_NO_RUNS]
         tables = [_NO_TABLES] if not runs and self.results is None else []
         data = [] if self.data is not None else [_NO_DATA]
         images = [] if index is not None else [_NO_IMAGES]
         if absent:
-            images.append(f"{absent:,} images that would be shown have no file below the folder of images.")
+            images.append(
+                f"{absent:,} images that would be shown have no file below the folder of images."
+            )
         captions = [_NO_CAPTIONS] if self.data is not None and self.data.captions is None else []
         tabled = self.results is not None and not self.losses.methods
         only = (
-            ["The results were collected: losses of single images are in the folder of runs alone."] if tabled else []
+            ["The results were collected: losses of single images are in the folder of runs alone."]
+            if tabled
+            else []
         )
         pairs = [_ONE_METHOD] if len(self.losses.methods) == 1 else []
         supports = [n for n, r in self.suite.header.criteria.items() if r.kind in {"ce", "gist"}]

@@ -116,7 +116,11 @@ def results_view(
 
 def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
     there = set(results.cells["criterion"])
-    names = [name for name, table in PAPER_TABLES.items() if there & {panel.criterion for panel in table.panels}]
+    names = [
+        name
+        for name, table in PAPER_TABLES.items()
+        if there & {panel.criterion for panel in table.panels}
+    ]
     try:
         plain, notes = like(results, names)
     except UndefinedError as error:
@@ -132,7 +136,12 @@ def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
 
 
 def _paired(
-    results: Results, suite: Suite, sources: Sequence[Path], split: str, bootstrap: int, progress: Progress
+    results: Results,
+    suite: Suite,
+    sources: Sequence[Path],
+    split: str,
+    bootstrap: int,
+    progress: Progress,
 ) -> tuple[list[Scores], str]:
     runs = [source for source in sources if (source / RUNS_MARKER).is_file()]
     methods = in_order(results.cells["method"])
@@ -184,7 +193,10 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
     )  # fmt: skip
     cells = results.cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
     tasks = dict(
-        results.cells.filter(pl.col("task") != AVERAGE).group_by("criterion").agg(pl.col("task").n_unique()).rows()
+        results.cells.filter(pl.col("task") != AVERAGE)
+        .group_by("criterion")
+        .agg(pl.col("task").n_unique())
+        .rows()
     )
     over = [
         None if n is None else average_label([n], tasks[criterion])
@@ -196,13 +208,19 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
     places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
     roles = roles_of(places, [suite], {})
     bounds = [
-        scores.table.select(pl.col("criterion").replace(roles), *keys[1:], "averaged_tasks", "low", "high")
+        scores.table.select(
+            pl.col("criterion").replace(roles), *keys[1:], "averaged_tasks", "low", "high"
+        )
         for scores in pairs
     ]
     if bounds:
         # the interval of an average is one over the same tasks
         on = [*keys, "averaged_tasks"]
         bounded = pl.concat(bounds).unique(on)
-        return cells.join(bounded, on=on, how="left", nulls_equal=True, maintain_order="left").drop("averaged_tasks")
+        return cells.join(bounded, on=on, how="left", nulls_equal=True, maintain_order="left").drop(
+            "averaged_tasks"
+        )
     reach = pl.col("std")
-    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach).drop("averaged_tasks")
+    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach).drop(
+        "averaged_tasks"
+    )

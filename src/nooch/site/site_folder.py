@@ -49,18 +49,31 @@ def write_site(
         _write_assets(folder / "assets")
         for name, text in render_pages(site, pictures).items():
             (folder / name).write_text(text, encoding="utf-8")
-        header = {"format": "nooch-report", "version": 1, "nooch": __version__, "suite": _identity(site)}
-        (folder / SITE_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n")
+        header = {
+            "format": "nooch-report",
+            "version": 1,
+            "nooch": __version__,
+            "suite": _identity(site),
+        }
+        (folder / SITE_MARKER).write_bytes(
+            msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+        )
     problems = [one.problem for one in drawn if not one.pictures]
     shown = [f"no picture of {text}" for text in problems[:_MOST_PROBLEMS]]
     return shown + (
-        [f"{len(problems) - _MOST_PROBLEMS} more pictures could not be drawn"] if problems[_MOST_PROBLEMS:] else []
+        [f"{len(problems) - _MOST_PROBLEMS} more pictures could not be drawn"]
+        if problems[_MOST_PROBLEMS:]
+        else []
     )
 
 
 def _identity(site: Site) -> dict[str, Any]:
     dataset = site.suite.header.dataset
-    return {"fingerprint": dataset.fingerprint, "tasks": list(site.suite.tasks), "criteria": list(site.suite.criteria)}
+    return {
+        "fingerprint": dataset.fingerprint,
+        "tasks": list(site.suite.tasks),
+        "criteria": list(site.suite.criteria),
+    }
 
 
 def _there(site: Site, drawn: Sequence[Drawn]) -> dict[str, NDArray[np.uint8]]:
@@ -91,7 +104,9 @@ def _write_data(
     for split, images in site.images.items():
         (folder / f"split-{split}.js").write_bytes(split_file(images, pictures[split]))
         for block in range(-(-len(images) // BLOCK)):
-            (folder / f"images-{split}-{block}.js").write_bytes(about_images(images, block, shades.get(split, {})))
+            (folder / f"images-{split}-{block}.js").write_bytes(
+                about_images(images, block, shades.get(split, {}))
+            )
         for number, task in enumerate(suite.tasks):
             content = task_file(suite, task, images, site.losses(task, split))
             (folder / f"task-{number}-{split}.js").write_bytes(content)

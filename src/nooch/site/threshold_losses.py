@@ -31,7 +31,11 @@ def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
         embedding: of the gist criterion, or None.
     """
     # what the suite was found in although it is not annotated enough is shown like it
-    options: dict[str, Any] = {"tasks": list(suite.tasks), "splits": list(suite.splits), "allow_unannotated": True}
+    options: dict[str, Any] = {
+        "tasks": list(suite.tasks),
+        "splits": list(suite.splits),
+        "allow_unannotated": True,
+    }
     if data.has_areas:
         options |= {"alpha": ALPHAS, "beta": BETAS}
     if embedding is not None and embedding in data.embeddings:

@@ -39,7 +39,9 @@ class Drawn:
     flips: NDArray[np.bool_] | None
 
 
-def draw(settings: TuneSettings, count: int, aspect: float, random: np.random.Generator) -> Drawn | None:
+def draw(
+    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
+) -> Drawn | None:
     """Changes of ``count`` images by ``settings.augment``; None where it is empty.
 
     Args:
@@ -51,7 +53,9 @@ def draw(settings: TuneSettings, count: int, aspect: float, random: np.random.Ge
     if not settings.augment:
         return None
     flips = random.random(count) < 0.5 if "flip" in settings.augment else None
-    moves = [_MOVES[name](settings, count, aspect, random) for name in settings.augment if name in _MOVES]
+    moves = [
+        _MOVES[name](settings, count, aspect, random) for name in settings.augment if name in _MOVES
+    ]
     if not moves:
         return Drawn(None, flips)
     whole = moves[0]
@@ -60,7 +64,9 @@ def draw(settings: TuneSettings, count: int, aspect: float, random: np.random.Ge
     return Drawn(np.ascontiguousarray(whole[:, :2], dtype=np.float32), flips)
 
 
-def _affine(settings: TuneSettings, count: int, aspect: float, random: np.random.Generator) -> _Matrix:
+def _affine(
+    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
+) -> _Matrix:
     """Rotated about the middle, zoomed and shifted."""
     angle = np.deg2rad(random.uniform(-settings.rotation, settings.rotation, count))
     inverse = 1 / random.uniform(1 - settings.zoom, 1 + settings.zoom, count)
@@ -70,7 +76,9 @@ def _affine(settings: TuneSettings, count: int, aspect: float, random: np.random
     return _matrices(count, [[cosine, -sine / aspect, across], [sine * aspect, cosine, down]])
 
 
-def _crop(settings: TuneSettings, count: int, aspect: float, random: np.random.Generator) -> _Matrix:
+def _crop(
+    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
+) -> _Matrix:
     """A part of the image, of its shape, enlarged to its size."""
     del aspect
     side = np.sqrt(random.uniform(settings.crop, 1, count))

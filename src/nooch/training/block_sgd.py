@@ -98,7 +98,9 @@ class HeadState:
         """The state of some heads alone."""
         import torch
 
-        both = torch.from_numpy(np.concatenate([heads, heads + self.n_heads])).to(self.biases.device)
+        both = torch.from_numpy(np.concatenate([heads, heads + self.n_heads])).to(
+            self.biases.device
+        )
         return HeadState(self.weights[:, both].contiguous(), self.biases[both].contiguous())
 
 
@@ -162,7 +164,9 @@ def run_epoch(
     n_steps = 0
     for start in range(0, len(order), batch * block):
         rows = order[start : start + batch * block]
-        x = torch.from_numpy(np.asarray(features[rows], dtype=np.float32)).to(device, state.weights.dtype)
+        x = torch.from_numpy(np.asarray(features[rows], dtype=np.float32)).to(
+            device, state.weights.dtype
+        )
         begin = torch.addmm(state.biases, x, state.weights)
         gram = _gram(x, lags, _GRAM_PARTS * batch)
         derivatives = torch.empty(len(rows), n, device=device, dtype=state.weights.dtype)
@@ -207,7 +211,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _advance(
-    state: HeadState, x: Tensor, derivatives: Tensor, coefficients: Coefficients, steps: int, batch: int
+    state: HeadState,
+    x: Tensor,
+    derivatives: Tensor,
+    coefficients: Coefficients,
+    steps: int,
+    batch: int,
 ) -> None:
     """Weights and momenta after a block."""
     import torch
@@ -225,6 +234,8 @@ def _advance(
 def _moved(change: Tensor, before: Tensor, powers: Sequence[Sequence[float]]) -> Tensor:
     """M (W, V) + change, in the memory of ``change``; (..., 2 H) each."""
     n = before.shape[-1] // 2
-    for part, (of_weights, of_momenta) in zip((change[..., :n], change[..., n:]), powers, strict=True):
+    for part, (of_weights, of_momenta) in zip(
+        (change[..., :n], change[..., n:]), powers, strict=True
+    ):
         part.add_(before[..., :n], alpha=of_weights).add_(before[..., n:], alpha=of_momenta)
     return change

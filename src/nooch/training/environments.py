@@ -38,7 +38,11 @@ class Environments:
             return None
         if self.fitted is None:
             return "its context is unknown"
-        return None if self.fitted.cues(task) else self.fitted.undefined(task) or "it has no context cue"
+        return (
+            None
+            if self.fitted.cues(task)
+            else self.fitted.undefined(task) or "it has no context cue"
+        )
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
         """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown
@@ -59,7 +63,10 @@ class Environments:
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
-            if data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(cue) is not None:
+            if (
+                data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(cue)
+                is not None
+            ):
                 raise UndefinedError(
                     f"task {task} has no environments: its cue {cue} was not annotated in all images of train and valid",
                     remedy="leave the methods out that need them, name an attribute, or train on the annotated images alone",

@@ -102,15 +102,21 @@ class Epochs:
         drawn = self._drawn(epoch, whole.size)
         at = on_device(rows, self.backbone.device)
         partners, shares = (
-            (None, None) if mixture is None else (on_device(part, self.backbone.device) for part in mixture)
+            (None, None)
+            if mixture is None
+            else (on_device(part, self.backbone.device) for part in mixture)
         )
         places, seen = parts(len(rows), self.settings.batch), 0
         listed = [whole[..., part].reshape(-1) for part in places]
-        for part, read in zip(places, read_ahead(self.pixels, listed, pin=self.backbone.device != "cpu"), strict=True):
+        for part, read in zip(
+            places, read_ahead(self.pixels, listed, pin=self.backbone.device != "cpu"), strict=True
+        ):
             inputs = self.backbone.prepare(read)
             if drawn is not None:
                 mine = slice(seen, seen + len(read))
-                inputs = augmented(inputs, *(None if changes is None else changes[mine] for changes in drawn))
+                inputs = augmented(
+                    inputs, *(None if changes is None else changes[mine] for changes in drawn)
+                )
             seen += len(read)
             if partners is None or shares is None:
                 yield Batch(inputs, at[part])
@@ -122,7 +128,9 @@ class Epochs:
     def _order(self, epoch: int) -> NDArray[np.intp]:
         train = self.train
         if self.hooks.rows is None:
-            return train[np.random.default_rng([self.hooks.order, _ROWS, epoch]).permutation(len(train))]
+            return train[
+                np.random.default_rng([self.hooks.order, _ROWS, epoch]).permutation(len(train))
+            ]
         rows = np.asarray(self.hooks.rows(epoch))
         _check_drawn(rows, train, "rows")
         return rows
@@ -133,7 +141,9 @@ class Epochs:
         _check_drawn(np.asarray(partners), self.train, "partners", count)
         shares = np.asarray(shares, dtype=np.float32)
         if shares.shape != (count,) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ParameterError("shares of a mixture are not 0 to 1", allowed=f"{count} numbers from 0 to 1")
+            raise ParameterError(
+                "shares of a mixture are not 0 to 1", allowed=f"{count} numbers from 0 to 1"
+            )
         return np.asarray(partners), shares
 
     def _drawn(self, epoch: int, count: int) -> tuple[Tensor | None, Tensor | None] | None:
@@ -143,13 +153,21 @@ class Epochs:
         if found is None:
             return None
         matrices, flips = (
-            None if each is None else on_device(each, self.backbone.device) for each in (found.matrices, found.flips)
+            None if each is None else on_device(each, self.backbone.device)
+            for each in (found.matrices, found.flips)
         )
         return matrices, flips
 
 
-def _check_drawn(rows: NDArray[Any], train: NDArray[np.intp], what: str, count: int | None = None) -> None:
-    fits = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and (count is None or len(rows) == count)
+def _check_drawn(
+    rows: NDArray[Any], train: NDArray[np.intp], what: str, count: int | None = None
+) -> None:
+    fits = (
+        rows.ndim == 1
+        and rows.dtype.kind in "iu"
+        and len(rows)
+        and (count is None or len(rows) == count)
+    )
     if not fits or not np.isin(rows, train).all():
         raise ParameterError(
             f"{what} of an epoch have shape {rows.shape}, or are no training images",

@@ -53,7 +53,9 @@ class ProbeSettings:
     def __post_init__(self) -> None:
         for name in ("batch", "epochs", "patience", "block"):
             if getattr(self, name) < 1:
-                raise ParameterError(f"{name} is {getattr(self, name)}", where="training", allowed="1 and more")
+                raise ParameterError(
+                    f"{name} is {getattr(self, name)}", where="training", allowed="1 and more"
+                )
         check_one_of("condition", self.condition, CONDITIONS, owner="training")
         object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
 
@@ -88,7 +90,11 @@ class Job:
     def shares(self) -> tuple[Any, ...]:
         """What the jobs of a pass have in common: the order of rows, and what rows are mixed with."""
         mixing = self.kind.mixing
-        mixed = () if mixing is None else (self.method, self.parameters, self.task if mixing.of_task else "")
+        mixed = (
+            ()
+            if mixing is None
+            else (self.method, self.parameters, self.task if mixing.of_task else "")
+        )
         return self.order, *mixed
 
     @property
@@ -115,7 +121,12 @@ class Job:
 
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of configuration, format of the code and data, 16 hexadecimal digits."""
-        content = {"code": CODE_FORMAT, "job": msgspec.to_builtins(self), "settings": _counted(settings), "data": data}
+        content = {
+            "code": CODE_FORMAT,
+            "job": msgspec.to_builtins(self),
+            "settings": _counted(settings),
+            "data": data,
+        }
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
@@ -131,7 +142,11 @@ def recorded(settings: Settings) -> dict[str, Any]:
     What pixels become is in the identity by the backbone's preprocessing.
     """
     content: dict[str, Any] = msgspec.to_builtins(settings)
-    return {name: value for name, value in content.items() if name not in BEFORE or value != BEFORE[name]}
+    return {
+        name: value
+        for name, value in content.items()
+        if name not in BEFORE or value != BEFORE[name]
+    }
 
 
 def _counted(settings: Settings) -> dict[str, Any]:

@@ -46,7 +46,9 @@ class Refit(ABC):
         return np.arange(n)
 
     @abstractmethod
-    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+    def __call__(
+        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.float32]:
         """Weights and bias, float32 (d + 1,)."""
 
 
@@ -56,7 +58,9 @@ class LogisticRegression(Refit):
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"C": (1e-9, 1e9)}
 
-    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+    def __call__(
+        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.float32]:
         """On standardized features."""
         del draws
         return _logistic(trained.features, trained.labels, penalty="l2", C=parameters["C"])
@@ -79,16 +83,23 @@ class DFR(Refit):
     subsets: int = 10
     strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 
-    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+    def __call__(
+        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.float32]:
         """The mean of the fits."""
         del parameters
         random, groups = draws.fixed(), trained.environments
         assert groups is not None  # noqa: S101 - checked when the grid was planned
         chosen = self._strength(trained, groups, random)
-        fits = [self._fit(trained, groups, np.arange(len(groups)), chosen, random) for _ in range(self.subsets)]
+        fits = [
+            self._fit(trained, groups, np.arange(len(groups)), chosen, random)
+            for _ in range(self.subsets)
+        ]
         return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
 
-    def _strength(self, trained: Trained, groups: NDArray[np.uint8], random: np.random.Generator) -> float:
+    def _strength(
+        self, trained: Trained, groups: NDArray[np.uint8], random: np.random.Generator
+    ) -> float:
         """C with the best worst environment; of equals the strongest regularization."""
         first, second = _halves(groups, random)
         if len(np.unique(trained.labels[first])) < 2 or not len(second):
@@ -97,7 +108,9 @@ class DFR(Refit):
         for strength in self.strengths:
             head = self._fit(trained, groups, first, strength, np.random.default_rng(0))
             right = (trained.features[second] @ head[:-1] + head[-1] > 0) == trained.labels[second]
-            found[strength] = min(right[groups[second] == group].mean() for group in np.unique(groups[second]))
+            found[strength] = min(
+                right[groups[second] == group].mean() for group in np.unique(groups[second])
+            )
         return max(found, key=lambda strength: (found[strength], -strength))
 
     def _fit(
@@ -130,7 +143,9 @@ class AFR(Refit):
         """Those that the sampler leaves."""
         return np.flatnonzero(self.kept.counts(np.zeros(n, np.uint8), {}, draws) == 0)
 
-    def __call__(self, trained: Trained, parameters: Mapping[str, float], draws: Draws) -> NDArray[np.float32]:
+    def __call__(
+        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.float32]:
         """The minimum, by L-BFGS."""
         del draws
         from scipy.optimize import minimize
@@ -150,7 +165,9 @@ class AFR(Refit):
         return np.asarray(found.x, dtype=np.float32)
 
 
-def _afr_weights(logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: float) -> NDArray[np.float64]:
+def _afr_weights(
+    logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: float
+) -> NDArray[np.float64]:
     """Weights that sum to 1; to one half for each label where both are there."""
     from scipy.special import expit
 
@@ -161,7 +178,9 @@ def _afr_weights(logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: 
     return np.asarray(weights / weights.sum())
 
 
-def _halves(groups: NDArray[np.uint8], random: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _halves(
+    groups: NDArray[np.uint8], random: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Two halves with each group on both sides, where it has two rows."""
     sides: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
     for group in np.unique(groups):

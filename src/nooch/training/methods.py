@@ -17,7 +17,15 @@ from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
 from nooch.training.mixtures import Lisa, Mixing, Mixup
 from nooch.training.samplers import Balance, Part, Redraw, Sampler
 
-__all__ = ["METHODS", "PAPER_METHODS", "SIGHTS", "Errors", "Method", "add_method", "grid_of_methods"]
+__all__ = [
+    "METHODS",
+    "PAPER_METHODS",
+    "SIGHTS",
+    "Errors",
+    "Method",
+    "add_method",
+    "grid_of_methods",
+]
 
 SIGHTS = ("labels", "environments in training", "environments in validation")
 """Information that a method may use besides a batch's images and labels."""
@@ -96,7 +104,11 @@ class Method:
     def range(self, parameter: str) -> tuple[float, float]:
         """Smallest and largest value of a hyperparameter."""
         parts = (self.objective_class, self.sampler, self.mixing, self.first, self.refit)
-        found = [part.ranges[parameter] for part in parts if part is not None and parameter in part.ranges]
+        found = [
+            part.ranges[parameter]
+            for part in parts
+            if part is not None and parameter in part.ranges
+        ]
         return found[0] if found else (0.0, float("inf"))
 
 
@@ -105,7 +117,12 @@ _LISTED = (
     Method("erm"),
     Method("label-reweight", "label-reweight", _ALPHA, sees=("labels",)),
     Method("label-undersample", "erm", _ALPHA, Redraw("labels"), sees=("labels",)),
-    Method("environment-reweight", "environment-reweight", (("alpha", (0.5, 1.0, 1.5, 2.0)),), sees=_ENVIRONMENTS),
+    Method(
+        "environment-reweight",
+        "environment-reweight",
+        (("alpha", (0.5, 1.0, 1.5, 2.0)),),
+        sees=_ENVIRONMENTS,
+    ),
     Method("environment-undersample", "erm", _ALPHA, Redraw("environments"), sees=_ENVIRONMENTS),
     Method("gdro", "gdro", (("K", (5.0, 30.0, 60.0, 240.0)),), sees=_ENVIRONMENTS),
     Method("irm", "irm", (("lambda_", (0.1, 1.0, 3.0, 10.0)),), sees=_ENVIRONMENTS),
@@ -118,13 +135,34 @@ _LISTED = (
         sees=_ENVIRONMENTS,
         source="Sagawa et al., 2020",
     ),
-    Method("vrex", "vrex", (("beta", (1.0, 10.0, 100.0)),), sees=_ENVIRONMENTS, source="Krueger et al., 2021"),
+    Method(
+        "vrex",
+        "vrex",
+        (("beta", (1.0, 10.0, 100.0)),),
+        sees=_ENVIRONMENTS,
+        source="Krueger et al., 2021",
+    ),
     Method("balanced-softmax", "balanced-softmax", sees=("labels",), source="Ren et al., 2020"),
     Method("suby", sampler=Balance("labels"), sees=("labels",), source="Idrissi et al., 2022"),
-    Method("subg", sampler=Balance("environments"), sees=_ENVIRONMENTS, source="Idrissi et al., 2022"),
+    Method(
+        "subg", sampler=Balance("environments"), sees=_ENVIRONMENTS, source="Idrissi et al., 2022"
+    ),
     Method("mixup", "erm", (("alpha", (0.2, 1.0)),), mixing=Mixup(), source="Zhang et al., 2018"),
-    Method("lisa", "erm", (("p", (0.0, 0.5, 1.0)),), mixing=Lisa(), sees=_ENVIRONMENTS[:1], source="Yao et al., 2022"),
-    Method("jtt", "erm", (("epochs", (1.0, 3.0)), ("up", (5.0, 20.0))), first=Errors(), source="Liu et al., 2021"),
+    Method(
+        "lisa",
+        "erm",
+        (("p", (0.0, 0.5, 1.0)),),
+        mixing=Lisa(),
+        sees=_ENVIRONMENTS[:1],
+        source="Yao et al., 2022",
+    ),
+    Method(
+        "jtt",
+        "erm",
+        (("epochs", (1.0, 3.0)), ("up", (5.0, 20.0))),
+        first=Errors(),
+        source="Liu et al., 2021",
+    ),
     Method("dfr", refit=DFR(), sees=_ENVIRONMENTS[1:], source="Kirichenko et al., 2023"),
     Method(
         "afr",
@@ -163,7 +201,9 @@ def add_method(name: str) -> Method:
     return method
 
 
-def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tuple[str, dict[str, float]]]:
+def grid_of_methods(
+    asked: Mapping[str, Any] | Sequence[str] | None,
+) -> list[tuple[str, dict[str, float]]]:
     """Settings: (method, hyperparameters), all combinations of the hyperparameters' values.
 
     Args:
@@ -173,7 +213,11 @@ def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tup
     Raises:
         ParameterError: an unknown method or hyperparameter, or a value that is out of range.
     """
-    named = dict.fromkeys(asked if asked is not None else PAPER_METHODS) if not isinstance(asked, Mapping) else asked
+    named = (
+        dict.fromkeys(asked if asked is not None else PAPER_METHODS)
+        if not isinstance(asked, Mapping)
+        else asked
+    )
     settings = []
     for name, given in named.items():
         method = METHODS[check_one_of("method", str(name), METHODS)]
@@ -184,12 +228,16 @@ def grid_of_methods(asked: Mapping[str, Any] | Sequence[str] | None) -> list[tup
 def _settings(method: Method, given: Any) -> list[dict[str, float]]:
     if given is not None and not isinstance(given, Mapping):
         raise ParameterError(
-            f"method {method.name} has {given!r}", allowed="hyperparameter: value, or a list of values"
+            f"method {method.name} has {given!r}",
+            allowed="hyperparameter: value, or a list of values",
         )
     usual = dict(method.parameters)
     for name in given or ():
         check_one_of("hyperparameter", str(name), usual, owner=method.name)
-    listed = {name: _values(method, name, (given or {}).get(name, values)) for name, values in usual.items()}
+    listed = {
+        name: _values(method, name, (given or {}).get(name, values))
+        for name, values in usual.items()
+    }
     return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
 
 
@@ -197,12 +245,16 @@ def _values(method: Method, name: str, given: Any) -> list[float]:
     listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     values = [_number(method, name, value) for value in listed]
     if not values or len(set(values)) != len(values):
-        raise ParameterError(f"{name} has {listed}", where=method.name, allowed="different numbers, one at least")
+        raise ParameterError(
+            f"{name} has {listed}", where=method.name, allowed="different numbers, one at least"
+        )
     return values
 
 
 def _number(method: Method, name: str, value: Any) -> float:
     low, high = method.range(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ParameterError(f"{name} is {value!r}", where=method.name, allowed=f"a number, {low:g} to {high:g}")
+        raise ParameterError(
+            f"{name} is {value!r}", where=method.name, allowed=f"a number, {low:g} to {high:g}"
+        )
     return float(value)

@@ -100,7 +100,9 @@ class TuneSettings:
                 raise ParameterError(f"{name} is {value!r}", where="training", allowed=allowed)
         if self.normalize is not None and not isinstance(self.normalize, bool):
             raise ParameterError(
-                f"normalize is {self.normalize!r}", where="training", allowed="true, false, or nothing"
+                f"normalize is {self.normalize!r}",
+                where="training",
+                allowed="true, false, or nothing",
             )
         _ = self.descent, self.network
 
@@ -162,7 +164,9 @@ def _adam(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: boo
     from torch.optim import Adam
 
     betas = (settings.momentum, 0.999)
-    return Adam(parameters, lr=settings.lr, betas=betas, weight_decay=settings.weight_decay, fused=fused)
+    return Adam(
+        parameters, lr=settings.lr, betas=betas, weight_decay=settings.weight_decay, fused=fused
+    )
 
 
 OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"sgd": _sgd, "adam": _adam}

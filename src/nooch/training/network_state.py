@@ -53,7 +53,10 @@ class OwnRandom:
     def _now(self) -> list[Tensor]:
         import torch
 
-        return [torch.get_rng_state(), *([] if self.device == "cpu" else [torch.cuda.get_rng_state(self.device)])]
+        return [
+            torch.get_rng_state(),
+            *([] if self.device == "cpu" else [torch.cuda.get_rng_state(self.device)]),
+        ]
 
     def _set(self, states: list[Tensor]) -> None:
         import torch
@@ -67,7 +70,9 @@ def array_of(value: Tensor) -> NDArray[Any]:
     """A copy; numpy has no bfloat16, and float32 holds all of its values."""
     import torch
 
-    whole = value.detach().to("cpu", torch.float32 if value.dtype == torch.bfloat16 else value.dtype)
+    whole = value.detach().to(
+        "cpu", torch.float32 if value.dtype == torch.bfloat16 else value.dtype
+    )
     return np.array(whole.numpy())
 
 
@@ -88,4 +93,6 @@ def restore(tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]) -
 def part_of(arrays: Mapping[str, NDArray[Any]], kind: str) -> Arrays:
     """The arrays whose names start with ``kind.``, without that."""
     start = f"{kind}."
-    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+    return {
+        name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)
+    }

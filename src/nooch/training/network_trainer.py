@@ -65,16 +65,26 @@ class NetworkTrainer:
 
         device = backbone.device
         network = build_network(
-            backbone, settings.network, target.n_outputs, auxiliary=target.n_auxiliary, seed=target.seed
+            backbone,
+            settings.network,
+            target.n_outputs,
+            auxiliary=target.n_auxiliary,
+            seed=target.seed,
         )
 
         def table(values: NDArray[Any] | None) -> Tensor | None:
             return (
-                None if values is None else torch.from_numpy(np.asarray(values, dtype=np.float32)).to(device)[:, None]
+                None
+                if values is None
+                else torch.from_numpy(np.asarray(values, dtype=np.float32)).to(device)[:, None]
             )
 
         labels = [part for part in (target.labels, target.auxiliary) if part is not None]
-        environments = np.zeros(target.labels.shape, np.uint8) if target.environments is None else target.environments
+        environments = (
+            np.zeros(target.labels.shape, np.uint8)
+            if target.environments is None
+            else target.environments
+        )
         # made last: everything above may draw
         return cls(
             target,
@@ -92,9 +102,15 @@ class NetworkTrainer:
 
     @staticmethod
     def _optimiser(network: Network, settings: TuneSettings) -> Optimizer:
-        learnt = [*network.backbone.module.parameters(), *network.affine.values(), *network.head.parameters()]
+        learnt = [
+            *network.backbone.module.parameters(),
+            *network.affine.values(),
+            *network.head.parameters(),
+        ]
         moving = [parameter for parameter in learnt if parameter.requires_grad]
-        return OPTIMISERS[settings.optimiser](moving, settings, fused=network.backbone.device != "cpu")
+        return OPTIMISERS[settings.optimiser](
+            moving, settings, fused=network.backbone.device != "cpu"
+        )
 
     def step(self, batch: Batch, lr: float) -> Tensor:
         """One step of the optimiser; the loss of the main outputs, a number on the device."""
@@ -122,7 +138,9 @@ class NetworkTrainer:
             values = self.objective(logits[:, :k], labels[:, :k], environments)
         else:
             assert isinstance(self.objective, ERM)  # noqa: S101 - checked before
-            weights = self.objective.weights(labels[:, :k], environments) * self.row_weights[batch.rows]
+            weights = (
+                self.objective.weights(labels[:, :k], environments) * self.row_weights[batch.rows]
+            )
             values = (weights * losses(logits[:, :k], labels[:, :k])).mean(dim=0)
         own = (self.output_weights * values).sum()
         if logits.shape[1] == k:
@@ -145,7 +163,9 @@ class NetworkTrainer:
                 self.valid_weights,
                 settings.batch,
             )
-            found = [float((self.output_weights * each).sum()) for each in (values, plain.mean(dim=0))]
+            found = [
+                float((self.output_weights * each).sum()) for each in (values, plain.mean(dim=0))
+            ]
         return found[0], found[1]
 
     def keep_best(self) -> None:
@@ -166,8 +186,14 @@ class NetworkTrainer:
             return arrays
         arrays |= {f"now.{name}": array_of(value) for name, value in self.network.moving().items()}
         for number, state in self.optimiser.state_dict()["state"].items():
-            arrays |= {f"optimiser.{number}.{n}": array_of(value) for n, value in state.items() if value is not None}
-        arrays |= {f"random.{number}": array_of(state) for number, state in enumerate(self.random.states)}
+            arrays |= {
+                f"optimiser.{number}.{n}": array_of(value)
+                for n, value in state.items()
+                if value is not None
+            }
+        arrays |= {
+            f"random.{number}": array_of(state) for number, state in enumerate(self.random.states)
+        }
         if hasattr(self.objective, "q"):
             arrays["q"] = array_of(self.objective.q)
         return arrays
@@ -179,7 +205,9 @@ class NetworkTrainer:
         """
         parts = {kind: part_of(arrays, kind) for kind in ("best", "now", "optimiser", "random")}
         names = set(self.network.moving())
-        if set(parts["best"]) not in {frozenset(), frozenset(names)} or not (stopped or set(parts["now"]) == names):
+        if set(parts["best"]) not in {frozenset(), frozenset(names)} or not (
+            stopped or set(parts["now"]) == names
+        ):
             raise FormatError(
                 "the saved state is that of another network",
                 where=self.target.name,
@@ -191,7 +219,9 @@ class NetworkTrainer:
             return
         restore(self.network.moving(), parts["now"])
         self._load_optimiser(parts["optimiser"])
-        self.random.states = [tensor_of(parts["random"][str(number)]) for number in range(len(self.random.states))]
+        self.random.states = [
+            tensor_of(parts["random"][str(number)]) for number in range(len(self.random.states))
+        ]
         if "q" in arrays:
             self.objective.q = tensor_of(arrays["q"]).to(self.labels.device)  # type: ignore[attr-defined]
 
@@ -207,6 +237,10 @@ class NetworkTrainer:
             # a fused optimiser walks through weights and momenta side by side: both need one order
             # in memory
             state.setdefault(int(number), {})[name] = (
-                found if found.shape != like.shape else torch.empty_like(like, dtype=found.dtype).copy_(found)
+                found
+                if found.shape != like.shape
+                else torch.empty_like(like, dtype=found.dtype).copy_(found)
             )
-        self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        self.optimiser.load_state_dict(
+            {"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]}
+        )

@@ -30,7 +30,15 @@ from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
 from nooch.work_folder import locked
 
-__all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "arrays_as_bytes", "passes_of"]
+__all__ = [
+    "RUNS_MARKER",
+    "SCALING",
+    "JobRecord",
+    "RunsFolder",
+    "RunsHeader",
+    "arrays_as_bytes",
+    "passes_of",
+]
 
 RUNS_MARKER = "runs.json"
 SCALING = "scaling.npz"
@@ -83,7 +91,9 @@ class JobRecord(msgspec.Struct, frozen=True):
     @property
     def worse_than_constant(self) -> bool | None:
         """Whether the validation loss is above the best constant's; None where it is not known."""
-        return None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
+        return (
+            None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
+        )
 
 
 def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -152,7 +162,9 @@ class RunsFolder:
                 header.settings,
                 set(header.jobs),
             ):
-                other = _differing(found.header.data, header.data) + _differing(found.header.settings, header.settings)
+                other = _differing(found.header.data, header.data) + _differing(
+                    found.header.settings, header.settings
+                )
                 raise OutputError(
                     "holds runs of another configuration, dataset, suite or features"
                     + (f": {'; '.join(other)}" if other else ""),
@@ -162,7 +174,9 @@ class RunsFolder:
             return found
         try:
             if path.exists() and any(path.iterdir()):
-                raise OutputError(f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder")
+                raise OutputError(
+                    f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder"
+                )
             (path / "jobs").mkdir(parents=True, exist_ok=True)
             (path / "passes").mkdir(exist_ok=True)
         except OSError as error:
@@ -190,10 +204,14 @@ class RunsFolder:
         weights: Callable[[Path], None] = lambda _folder: None,
     ) -> None:
         """Write a job's folder, whole; ``weights`` writes what was learned into its argument."""
-        with atomic_folder(self.path / "jobs" / record.id, overwrite=True, marker="config.json") as partial:
+        with atomic_folder(
+            self.path / "jobs" / record.id, overwrite=True, marker="config.json"
+        ) as partial:
             (partial / "config.json").write_bytes(encode_header(record))
             lines = [json.dumps(line, separators=(",", ":")) for line in history]
-            (partial / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            (partial / "metrics.jsonl").write_text(
+                "".join(f"{line}\n" for line in lines), encoding="utf-8"
+            )
             if predictions is not None:
                 predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
             weights(partial / "weights")
@@ -206,13 +224,17 @@ class RunsFolder:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, msgspec.MsgspecError) as error:
             raise FormatError(
-                f"cannot be read: {error}", where=file, remedy="delete the job's folder; it is made again"
+                f"cannot be read: {error}",
+                where=file,
+                remedy="delete the job's folder; it is made again",
             ) from error
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
         file = self.path / "jobs" / job / "predictions.parquet"
-        frame = check_columns(read_table(file), _PREDICTIONS, file, "delete the job's folder; it is made again")
+        frame = check_columns(
+            read_table(file), _PREDICTIONS, file, "delete the job's folder; it is made again"
+        )
         return frame.select(list(_PREDICTIONS))
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
@@ -303,7 +325,9 @@ def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False) -> list[list[str]]:
+def passes_of(
+    jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
+) -> list[list[str]]:
     """Jobs that can train together, in passes of at most ``most``.
 
     Args:
@@ -317,4 +341,8 @@ def passes_of(jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_t
     for name, job in jobs.items():
         alike = job.shares if weighted else job.takes
         shared.setdefault((alike, job.task if by_task else None), []).append(name)
-    return [names[start : start + most] for names in shared.values() for start in range(0, len(names), most)]
+    return [
+        names[start : start + most]
+        for names in shared.values()
+        for start in range(0, len(names), most)
+    ]

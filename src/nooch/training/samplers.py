@@ -53,7 +53,9 @@ class Sampler(ABC):
     """Hyperparameter -> smallest and largest value; any number from 0 on by default."""
 
     @abstractmethod
-    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+    def counts(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.int64]:
         """How often each row is taken, int64 (n,); ``groups`` (n,) are labels or environments."""
 
     def expected(
@@ -75,7 +77,9 @@ class Redraw(Sampler):
 
     by: str  # type: ignore[misc]
 
-    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+    def counts(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.int64]:
         """Of a multinomial draw, another one in each epoch."""
         random = draws.of_epoch()
         drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
@@ -83,7 +87,9 @@ class Redraw(Sampler):
         for group, number in enumerate(drawn):
             rows = np.flatnonzero(groups == group)
             if number:
-                counts[rows] = np.bincount(random.integers(0, len(rows), number), minlength=len(rows))
+                counts[rows] = np.bincount(
+                    random.integers(0, len(rows), number), minlength=len(rows)
+                )
         return counts
 
     def expected(
@@ -103,12 +109,16 @@ class Balance(Sampler):
 
     by: str  # type: ignore[misc]
 
-    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+    def counts(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.int64]:
         """1 for rows that are kept, else 0."""
         del parameters
         random, present = draws.fixed(), np.unique(groups)
         least = min(int((groups == group).sum()) for group in present)
-        kept = np.concatenate([random.permutation(np.flatnonzero(groups == group))[:least] for group in present])
+        kept = np.concatenate(
+            [random.permutation(np.flatnonzero(groups == group))[:least] for group in present]
+        )
         return np.bincount(kept, minlength=len(groups))
 
     def expected(
@@ -129,7 +139,9 @@ class Part(Sampler):
 
     share: float = 0.8
 
-    def counts(self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws) -> NDArray[np.int64]:
+    def counts(
+        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+    ) -> NDArray[np.int64]:
         """1 for rows that are taken, else 0."""
         del parameters
         taken = draws.fixed().permutation(len(groups))[: max(1, round(self.share * len(groups)))]
@@ -155,7 +167,9 @@ def _chances(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
     return np.asarray(mass / mass.sum())
 
 
-def _expected(groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]) -> NDArray[np.float32]:
+def _expected(
+    groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]
+) -> NDArray[np.float32]:
     counts = np.bincount(groups, minlength=int(of.max(initial=0)) + 1)
     chance = np.zeros(len(counts))
     found = _chances(groups, alpha)

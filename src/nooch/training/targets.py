@@ -77,11 +77,17 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
                 remedy="import the dataset with `split` 70/10/20",
             )
         if found.min() < 0 or found.max() >= n_images:
-            raise InputError(f"rows of {split} reach {found.min()} and {found.max()}", allowed=f"0 to {n_images - 1}")
+            raise InputError(
+                f"rows of {split} reach {found.min()} and {found.max()}",
+                allowed=f"0 to {n_images - 1}",
+            )
 
 
 def check_targets(
-    targets: Sequence[Target], rows: Mapping[str, NDArray[np.intp]], n_images: int, settings: TuneSettings
+    targets: Sequence[Target],
+    rows: Mapping[str, NDArray[np.intp]],
+    n_images: int,
+    settings: TuneSettings,
 ) -> None:
     """Raise what is wrong with networks to train, before the first of them is made.
 
@@ -97,13 +103,17 @@ def check_targets(
     for target in targets:
         for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
             if shape != wanted:
-                raise ParameterError(f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}")
+                raise ParameterError(
+                    f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}"
+                )
         _check_labels(target, rows["train"])
         _check_weights(target, settings)
         _check_environments(target)
 
 
-def _shapes(target: Target, n_images: int, n_valid: int) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+def _shapes(
+    target: Target, n_images: int, n_valid: int
+) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """What has which shape, and which it should have."""
     k = target.n_outputs if target.labels.ndim == 2 else 1
     wanted = {
@@ -163,5 +173,7 @@ def _check_environments(target: Target) -> None:
         largest = int(target.environments.max())
         if largest >= known:
             raise ParameterError(
-                f"environment {largest} with counts of {known}", where=target.name, allowed=f"0 to {known - 1}"
+                f"environment {largest} with counts of {known}",
+                where=target.name,
+                allowed=f"0 to {known - 1}",
             )

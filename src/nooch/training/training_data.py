@@ -19,7 +19,15 @@ from nooch.training.samplers import row_weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Outputs", "TrainingData", "counts_of", "expected_of", "mixture_of", "objective_of", "refitted"]
+__all__ = [
+    "Outputs",
+    "TrainingData",
+    "counts_of",
+    "expected_of",
+    "mixture_of",
+    "objective_of",
+    "refitted",
+]
 
 Outputs = Mapping[str, NDArray[np.floating[Any]]]
 """Split -> logits of its images, float (m,)."""
@@ -44,7 +52,9 @@ class TrainingData:
     @cached_property
     def n_environments(self) -> int:
         """C."""
-        return max((int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1)
+        return max(
+            (int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1
+        )
 
     def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
         """Labels or environments of a split's images, uint8 (m,); zeros where it is by nothing, or
@@ -57,7 +67,9 @@ class TrainingData:
         return np.asarray(values[rows], dtype=np.uint8)
 
 
-def counts_of(data: TrainingData, job: Job, epoch: int, first: Outputs | None = None) -> NDArray[np.int64] | None:
+def counts_of(
+    data: TrainingData, job: Job, epoch: int, first: Outputs | None = None
+) -> NDArray[np.int64] | None:
     """How often each training row is taken in an epoch, int64 (n_train,), or None for once each.
 
     Args:
@@ -69,20 +81,30 @@ def counts_of(data: TrainingData, job: Job, epoch: int, first: Outputs | None = 
     kind, parameters = job.kind, dict(job.parameters)
     if kind.first is not None:
         assert first is not None  # noqa: S101 - the first stage comes before
-        return kind.first.counts(data.groups(job.task, "labels", "train") > 0, first["train"], parameters)
+        return kind.first.counts(
+            data.groups(job.task, "labels", "train") > 0, first["train"], parameters
+        )
     if kind.sampler is None:
         return None
-    return kind.sampler.counts(data.groups(job.task, kind.sampler.by, "train"), parameters, job.draws(epoch))
+    return kind.sampler.counts(
+        data.groups(job.task, kind.sampler.by, "train"), parameters, job.draws(epoch)
+    )
 
 
-def expected_of(data: TrainingData, job: Job, first: Outputs | None = None) -> NDArray[np.float32] | None:
+def expected_of(
+    data: TrainingData, job: Job, first: Outputs | None = None
+) -> NDArray[np.float32] | None:
     """How often validation images would be taken on average, float32 (n_valid,) with the mean row
     of training at 1, or None.
     """
     kind, parameters = job.kind, dict(job.parameters)
     if kind.first is not None:
         assert first is not None  # noqa: S101 - as above
-        return row_weights(kind.first.counts(data.groups(job.task, "labels", "valid") > 0, first["valid"], parameters))
+        return row_weights(
+            kind.first.counts(
+                data.groups(job.task, "labels", "valid") > 0, first["valid"], parameters
+            )
+        )
     if kind.sampler is None:
         return None
     train, valid = (data.groups(job.task, kind.sampler.by, split) for split in ("train", "valid"))
@@ -108,7 +130,9 @@ def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
     )
 
 
-def objective_of(data: TrainingData, jobs: Sequence[Job], variant: str, device: str = "cpu") -> Objective:
+def objective_of(
+    data: TrainingData, jobs: Sequence[Job], variant: str, device: str = "cpu"
+) -> Objective:
     """The objective of jobs whose methods minimize the same, a head for each."""
     import torch
 
@@ -125,7 +149,9 @@ def objective_of(data: TrainingData, jobs: Sequence[Job], variant: str, device: 
         if name in given[0]
     }
     return kind(
-        TrainingCounts(counts("labels", 2), counts("environments", data.n_environments)), variant=variant, **values
+        TrainingCounts(counts("labels", 2), counts("environments", data.n_environments)),
+        variant=variant,
+        **values,
     )
 
 
@@ -156,6 +182,9 @@ def refitted(
     rows = data.rows[refit.split][places]
     environments = data.environments.get(job.task)
     trained = Trained(
-        features(rows), data.labels[job.task][rows], None if environments is None else environments[rows], head
+        features(rows),
+        data.labels[job.task][rows],
+        None if environments is None else environments[rows],
+        head,
     )
     return refit(trained, dict(job.parameters), job.draws())

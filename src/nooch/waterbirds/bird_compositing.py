@@ -53,7 +53,8 @@ def compose(bird: Image.Image, mask: Image.Image, background: Image.Image) -> Im
     weights = mask.convert("L")
     if weights.getextrema()[1] in {0, 1}:
         raise InputError(
-            f"the largest value of the mask is {weights.getextrema()[1]}", allowed="0 (background) to 255 (bird)"
+            f"the largest value of the mask is {weights.getextrema()[1]}",
+            allowed="0 (background) to 255 (bird)",
         )
     fitted = ImageOps.fit(background.convert("RGB"), bird.size, Image.Resampling.LANCZOS)
     return Image.composite(bird.convert("RGB"), fitted, weights)

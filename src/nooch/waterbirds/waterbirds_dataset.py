@@ -53,23 +53,36 @@ def read_waterbirds(folder: str | Path) -> Dataset:
     """
     path = Path(folder) / METADATA
     if not path.is_file():
-        raise InputError("no such file", where=path, allowed=f"a folder with {METADATA} and the images that it names")
+        raise InputError(
+            "no such file",
+            where=path,
+            allowed=f"a folder with {METADATA} and the images that it names",
+        )
     columns = Columns("img_id", "img_filename", "split", SPLIT_VALUES)
     data = read_table_of_images(path, columns, ["y"], images=folder)
     check_one_of("column", "place", data.attributes, owner=str(path))
     if data.classes != ("y",):
         raise InputError(
-            f"y has the values {some_of(data.classes)}", where=path, allowed="0 (land bird) and 1 (water bird)"
+            f"y has the values {some_of(data.classes)}",
+            where=path,
+            allowed="0 (land bird) and 1 (water bird)",
         )
     places = data.images["place"]
     if not places.dtype.is_integer() or not places.is_in([0, 1]).fill_null(value=False).all():
         raise InputError(
-            f"place has the values {some_of(places.unique().sort())}", where=path, allowed="0 (land) and 1 (water)"
+            f"place has the values {some_of(places.unique().sort())}",
+            where=path,
+            allowed="0 (land) and 1 (water)",
         )
     birds = data.labels("y").astype(int).tolist()
-    names = [f"{_BIRDS[bird]} on {_PLACES[place]}" for bird, place in zip(birds, places.to_list(), strict=True)]
+    names = [
+        f"{_BIRDS[bird]} on {_PLACES[place]}"
+        for bird, place in zip(birds, places.to_list(), strict=True)
+    ]
     images = data.images.drop("img_filename").with_columns(pl.Series(_GROUP, names))
-    return replace(data, images=images, classes=(TASK,), provenance={**data.provenance, "reader": "waterbirds"})
+    return replace(
+        data, images=images, classes=(TASK,), provenance={**data.provenance, "reader": "waterbirds"}
+    )
 
 
 def group_shares(data: Dataset, split: str = "train", name: str | None = None) -> Distribution:
@@ -86,7 +99,13 @@ def group_shares(data: Dataset, split: str = "train", name: str | None = None) -
 
 
 def score_waterbirds(
-    suite: Suite, predictions: Source, data: Dataset, *, split: str = "test", bootstrap: int = 0, seed: int = 0
+    suite: Suite,
+    predictions: Source,
+    data: Dataset,
+    *,
+    split: str = "test",
+    bootstrap: int = 0,
+    seed: int = 0,
 ) -> Scores:
     """Scores with everything that ``waterbirds_table`` needs.
 
@@ -146,7 +165,8 @@ def waterbirds_table(scores: Scores) -> pl.DataFrame:
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{_GROUP}=").any():
         raise ParameterError(
-            f"the scores of {TASK} have no groups", remedy=f"evaluate with `by` {_GROUP}, `average` train and uniform"
+            f"the scores of {TASK} have no groups",
+            remedy=f"evaluate with `by` {_GROUP}, `average` train and uniform",
         )
     table = with_worst_hard(table.select(pl.exclude("low", "high")))
     made = table.select(_KEYS).unique(maintain_order=True)

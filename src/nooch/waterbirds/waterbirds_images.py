@@ -25,7 +25,16 @@ from nooch.version import __version__
 from nooch.waterbirds.bird_compositing import Montage, compose_all
 from nooch.waterbirds.waterbirds_dataset import METADATA
 
-__all__ = ["COLUMNS", "MARKER", "PLACES", "SPECIES", "Recipe", "draw_waterbirds", "is_water_bird", "make_waterbirds"]
+__all__ = [
+    "COLUMNS",
+    "MARKER",
+    "PLACES",
+    "SPECIES",
+    "Recipe",
+    "draw_waterbirds",
+    "is_water_bird",
+    "make_waterbirds",
+]
 
 MARKER = "waterbirds.json"
 COLUMNS = ("img_id", "img_filename", "y", "split", "place", "place_filename")
@@ -83,7 +92,9 @@ def is_water_bird(file_name: str, species: str = "released") -> bool:
     return any(SPECIES[species](kind, name) for kind in _WATER)
 
 
-def draw_waterbirds(birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]], recipe: Recipe) -> pl.DataFrame:
+def draw_waterbirds(
+    birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]], recipe: Recipe
+) -> pl.DataFrame:
     """Which bird goes on which background.
 
     Args:
@@ -98,7 +109,9 @@ def draw_waterbirds(birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]
         InputError: fewer backgrounds of a kind than birds that need one.
     """
     # a stream for each draw, so that none depends on how many numbers another one takes
-    of_split, of_place, of_file = (np.random.default_rng([recipe.seed, stream]) for stream in range(3))
+    of_split, of_place, of_file = (
+        np.random.default_rng([recipe.seed, stream]) for stream in range(3)
+    )
     birds = birds.sort("img_id")
     y = np.array([is_water_bird(name, recipe.species) for name in birds["img_filename"].to_list()])
     split = np.where(birds["training"].to_numpy(), _TRAIN, _TEST)
@@ -107,7 +120,13 @@ def draw_waterbirds(birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]
     for part in (_TRAIN, _VALID, _TEST):
         for bird in (False, True):
             own = recipe.confounder if part == _TRAIN else 0.5
-            place[_some(np.flatnonzero((split == part) & (y == bird)), own if bird else 1 - own, of_place)] = 1
+            place[
+                _some(
+                    np.flatnonzero((split == part) & (y == bird)),
+                    own if bird else 1 - own,
+                    of_place,
+                )
+            ] = 1
     files = np.empty(len(y), dtype=object)
     for kind, names in sorted(backgrounds.items()):
         rows = np.flatnonzero(place == kind)
@@ -119,7 +138,9 @@ def draw_waterbirds(birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]
             )
         files[rows] = of_file.permutation(np.array(sorted(names), dtype=object))[: len(rows)]
     drawn = {"y": y.astype(np.int64), "split": split.astype(np.int64), "place": place}
-    return birds.with_columns(**drawn, place_filename=pl.Series(files.tolist(), dtype=pl.String)).select(COLUMNS)
+    return birds.with_columns(
+        **drawn, place_filename=pl.Series(files.tolist(), dtype=pl.String)
+    ).select(COLUMNS)
 
 
 def make_waterbirds(
@@ -163,22 +184,39 @@ def make_waterbirds(
     check_output(out, overwrite=overwrite, marker=MARKER)
     if not 1 <= quality <= 95:
         raise ParameterError(f"quality {quality}", allowed="1 to 95")
-    sources = _Sources(Path(cub), Path(places), None if segmentations is None else Path(segmentations))
+    sources = _Sources(
+        Path(cub), Path(places), None if segmentations is None else Path(segmentations)
+    )
     recipe = recipe or Recipe()
     if metadata is None:
-        table = draw_waterbirds(sources.birds(), {k: sources.files(names) for k, names in enumerate(PLACES)}, recipe)
+        table = draw_waterbirds(
+            sources.birds(), {k: sources.files(names) for k, names in enumerate(PLACES)}, recipe
+        )
     else:
         table = _read_metadata(Path(metadata))
     found = sources.find(table)
-    made: dict[str, Any] = {"recipe": asdict(recipe)} if metadata is None else {"metadata": sha256_of(Path(metadata))}
+    made: dict[str, Any] = (
+        {"recipe": asdict(recipe)} if metadata is None else {"metadata": sha256_of(Path(metadata))}
+    )
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
-        montages = [Montage(*paths, partial / name) for paths, name in zip(found, table["img_filename"], strict=True)]
+        montages = [
+            Montage(*paths, partial / name)
+            for paths, name in zip(found, table["img_filename"], strict=True)
+        ]
         for folder in {montage.out.parent for montage in montages}:
             folder.mkdir(parents=True, exist_ok=True)
         compose_all(montages, quality=quality, map=map, progress=progress)
         table.write_csv(partial / METADATA)
-        header = {"format": "nooch-waterbirds", "version": 1, "nooch": __version__, **made, "quality": quality}
-        (partial / MARKER).write_bytes(encode_header({**header, METADATA: sha256_of(partial / METADATA)}))
+        header = {
+            "format": "nooch-waterbirds",
+            "version": 1,
+            "nooch": __version__,
+            **made,
+            "quality": quality,
+        }
+        (partial / MARKER).write_bytes(
+            encode_header({**header, METADATA: sha256_of(partial / METADATA)})
+        )
     return table
 
 
@@ -193,10 +231,13 @@ class _Sources:
 
     def birds(self) -> pl.DataFrame:
         """``img_id, img_filename, training`` of CUB."""
-        names, training = (_pairs(self.cub / file) for file in ("images.txt", "train_test_split.txt"))
+        names, training = (
+            _pairs(self.cub / file) for file in ("images.txt", "train_test_split.txt")
+        )
         if stray := sorted(names.keys() ^ training.keys()):
             raise InputError(
-                f"images.txt and train_test_split.txt list different images: {some_of(stray)}", where=self.cub
+                f"images.txt and train_test_split.txt list different images: {some_of(stray)}",
+                where=self.cub,
             )
         if wrong := sorted({value for value in training.values() if value not in {"0", "1"}}):
             raise InputError(
@@ -217,7 +258,12 @@ class _Sources:
     def files(self, categories: Sequence[str]) -> list[str]:
         """All images of some categories, as ``/o/ocean/00000001.jpg``."""
         folders = [f"{name[0]}/{name}" for name in categories]
-        return [f"/{folder}/{name}" for folder in folders for name in sorted(self._below(folder)) if "/" not in name]
+        return [
+            f"/{folder}/{name}"
+            for folder in folders
+            for name in sorted(self._below(folder))
+            if "/" not in name
+        ]
 
     def find(self, table: pl.DataFrame) -> list[tuple[Path, Path, Path]]:
         """Bird, mask and background of each row. Raises InputError that names those that are missing."""
@@ -238,7 +284,9 @@ class _Sources:
         relative = column.str.strip_prefix("/")
         check_file_names(relative, "place_filename")
         parts = [name.rpartition("/") for name in relative.to_list()]
-        missing = [f"{folder}/{name}" for folder, _, name in parts if name not in self._below(folder)]
+        missing = [
+            f"{folder}/{name}" for folder, _, name in parts if name not in self._below(folder)
+        ]
         if missing:
             raise InputError(
                 f"{len(missing)} of {len(parts)} backgrounds are not there: {some_of(missing)}",
@@ -259,9 +307,15 @@ def _inside(root: Path, folder: str) -> Path:
     """A folder below ``root``. Raises InputError where there is none, or a link that leads out of it."""
     path = root / folder
     if not path.is_dir():
-        raise InputError("no such folder", where=path, remedy=f"give the folder that holds {folder}")
+        raise InputError(
+            "no such folder", where=path, remedy=f"give the folder that holds {folder}"
+        )
     if not path.resolve().is_relative_to(root.resolve()):
-        raise InputError("is a link that leads out of the given folder", where=path, remedy="copy or move it there")
+        raise InputError(
+            "is a link that leads out of the given folder",
+            where=path,
+            remedy="copy or move it there",
+        )
     return path
 
 
@@ -270,13 +324,17 @@ def _pairs(file: Path) -> dict[int, str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=file, allowed="the lists of CUB-200-2011") from error
+        raise InputError(
+            f"cannot be read: {error}", where=file, allowed="the lists of CUB-200-2011"
+        ) from error
     found: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
         key, _, value = line.strip().partition(" ")
         if not key.isdecimal() or not value or int(key) in found:
             raise InputError(
-                f"line {number} is {line!r}", where=file, allowed="an image's number, each once, a space, and a value"
+                f"line {number} is {line!r}",
+                where=file,
+                allowed="an image's number, each once, a space, and a value",
             )
         found[int(key)] = value
     if not found:
@@ -293,10 +351,14 @@ def _read_metadata(path: Path) -> pl.DataFrame:
     table = read_table(path)
     for name in COLUMNS:
         check_one_of("column", name, table.columns, owner=str(path))
-    table = table.select(COLUMNS).with_columns(pl.col("img_filename", "place_filename").cast(pl.String))
+    table = table.select(COLUMNS).with_columns(
+        pl.col("img_filename", "place_filename").cast(pl.String)
+    )
     if not table.height or sum(table.null_count().row(0)):
         raise InputError(
-            f"has {table.height} rows, some without a value", where=path, allowed="a value in every column"
+            f"has {table.height} rows, some without a value",
+            where=path,
+            allowed="a value in every column",
         )
     if table["img_filename"].n_unique() != table.height:
         raise InputError("names an image twice", where=path, allowed="each img_filename once")

@@ -26,11 +26,17 @@ def register(app: typer.Typer) -> None:
 def add_attributes_command(
     dataset: Place = DatasetArgument,
     table: Path = typer.Argument(
-        ..., metavar="TABLE", help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts."
+        ...,
+        metavar="TABLE",
+        help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts.",
     ),
-    out: Path = typer.Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
+    out: Path = typer.Argument(
+        ..., metavar="OUT", help="Dataset folder to write; it must not exist."
+    ),
     id: str = typer.Option("image_id", "--id", help="Column of image ids."),
-    columns: str = typer.Option(None, "--columns", help="Columns to take, by commas; by default all others."),
+    columns: str = typer.Option(
+        None, "--columns", help="Columns to take, by commas; by default all others."
+    ),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
@@ -53,7 +59,10 @@ def add_attributes_command(
 
     with progress() as update:
         save_dataset(
-            parts(), out, overwrite=overwrite, progress=lambda done: update("writing parts", done, data.n_parts)
+            parts(),
+            out,
+            overwrite=overwrite,
+            progress=lambda done: update("writing parts", done, data.n_parts),
         )
     facts: dict[str, Any] = {
         "dataset": str(out),
@@ -68,7 +77,10 @@ def add_attributes_command(
     if listed < facts["images"]:
         note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
     if facts["rows_left_out"]:
-        note(f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they are left out")
+        note(
+            f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they are left out"
+        )
     console().print(
-        f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images", markup=False
+        f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images",
+        markup=False,
     )

@@ -18,7 +18,15 @@ from nooch.cli.option_parsing import (
     split_names,
 )
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
@@ -40,16 +48,28 @@ def register(app: typer.Typer) -> None:
 def bench_command(
     dataset: Place = DatasetArgument,
     suite: Path = SuiteArgument,
-    out: Path = typer.Option(..., "--out", help="Folder of runs; one that was begun so is gone on with."),
-    features: Path = typer.Option(None, "--features", help="Folder of nooch features: heads are trained on them."),
-    embedding: str = typer.Option(None, "--embedding", help="An embedding of the dataset, instead of features."),
-    pixels: Path = typer.Option(None, "--pixels", help="Folder of nooch pixels: whole networks are fine-tuned."),
+    out: Path = typer.Option(
+        ..., "--out", help="Folder of runs; one that was begun so is gone on with."
+    ),
+    features: Path = typer.Option(
+        None, "--features", help="Folder of nooch features: heads are trained on them."
+    ),
+    embedding: str = typer.Option(
+        None, "--embedding", help="An embedding of the dataset, instead of features."
+    ),
+    pixels: Path = typer.Option(
+        None, "--pixels", help="Folder of nooch pixels: whole networks are fine-tuned."
+    ),
     backbone: str = typer.Option(
         None, "--backbone", help="With --pixels: hub id, folder, or config:NAME from scratch."
     ),
-    config: Path = typer.Option(None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."),
+    config: Path = typer.Option(
+        None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."
+    ),
     set_: list[str] = SettingsOption,
-    method: list[str] = typer.Option([], "--method", help="A method of your own, package.module:Name; repeat."),
+    method: list[str] = typer.Option(
+        [], "--method", help="A method of your own, package.module:Name; repeat."
+    ),
     device: str = typer.Option(
         "auto",
         help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those that there are.",
@@ -64,13 +84,24 @@ def bench_command(
     from nooch.benching.bench_run import bench, planned_for, status
 
     if [features, embedding, pixels].count(None) != 2:
-        raise ParameterError("what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER")
+        raise ParameterError(
+            "what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER"
+        )
     if pixels is None and backbone is not None:
-        raise ParameterError("--backbone is for fine-tuning", remedy="give --pixels, or leave it out")
+        raise ParameterError(
+            "--backbone is for fine-tuning", remedy="give --pixels, or leave it out"
+        )
     device = _device(device, engine)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
-    sources: dict[str, Any] = {"features": features, "embedding": embedding, "pixels": pixels, "backbone": backbone}
-    make = partial(_plan_elsewhere, method, dataset.absolute(), _whole(suite), chosen, device, sources)
+    sources: dict[str, Any] = {
+        "features": features,
+        "embedding": embedding,
+        "pixels": pixels,
+        "backbone": backbone,
+    }
+    make = partial(
+        _plan_elsewhere, method, dataset.absolute(), _whole(suite), chosen, device, sources
+    )
     # a login node has no GPU, nor needs one
     here = device if engine is None else "cpu"
     plan = _plan(dataset, suite, chosen, here, **sources)
@@ -82,7 +113,11 @@ def bench_command(
     if engine is not None:
         made = _engine(engine, device, logs_of(out))
         # a GPU's work does not depend on them, and its pixels come the faster
-        places = {"map": made.map, "again": make, "threads": made.threads if device == "cpu" else None}
+        places = {
+            "map": made.map,
+            "again": make,
+            "threads": made.threads if device == "cpu" else None,
+        }
     with progress() as update:
         runs = bench(plan, out, **places, progress=update)
     if format is Format.json:
@@ -104,7 +139,8 @@ def _device(device: str, engine: str | None) -> str:
         return choose_device(device)
     if device not in {"cpu", "cuda", "auto"}:
         raise ParameterError(
-            f"--device {device} with --engine", allowed="auto, cpu, or cuda: each job has a GPU to itself"
+            f"--device {device} with --engine",
+            allowed="auto, cpu, or cuda: each job has a GPU to itself",
         )
     require_packages()
     import torch
@@ -129,7 +165,12 @@ def _whole(suite: Path) -> Path:
 
 
 def _plan_elsewhere(
-    own: list[str], dataset: Place, suite: Path, config: BenchConfig, device: str, sources: dict[str, Any]
+    own: list[str],
+    dataset: Place,
+    suite: Path,
+    config: BenchConfig,
+    device: str,
+    sources: dict[str, Any],
 ) -> Plan:
     """The plan in a worker, where methods of one's own are not known yet, and the device must be there."""
     from nooch.models.backbones import choose_device
@@ -143,7 +184,10 @@ def _plan_elsewhere(
 
 def _absolute(sources: dict[str, Any]) -> dict[str, Any]:
     """Paths as workers find them, whatever folder they run in."""
-    found = {name: value.absolute() if isinstance(value, Path) else value for name, value in sources.items()}
+    found = {
+        name: value.absolute() if isinstance(value, Path) else value
+        for name, value in sources.items()
+    }
     if sources["backbone"] is not None:
         # a hub id, a folder, or config: with a name, a folder or a file
         kind, sign, name = str(sources["backbone"]).rpartition(":")
@@ -178,23 +222,33 @@ def _plan(
         from nooch.caches.features import load_features
 
         return plan_bench(data, found, load_features(features, data), config, device=device)
-    values = data.embeddings[check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")]
-    return plan_bench(data, found, values, config, features_name=f"embedding {embedding}", device=device)
+    values = data.embeddings[
+        check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")
+    ]
+    return plan_bench(
+        data, found, values, config, features_name=f"embedding {embedding}", device=device
+    )
 
 
 def collect_command(
     runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."),
     suite: Path = SuiteArgument,
-    out: Path = typer.Option(..., "--out", help="Folder to write: scores.parquet and selected.csv."),
+    out: Path = typer.Option(
+        ..., "--out", help="Folder to write: scores.parquet and selected.csv."
+    ),
     rules: str = typer.Option(
-        "worst-hard", help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle."
+        "worst-hard",
+        help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle.",
     ),
     bootstrap: int = typer.Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Score the jobs that are done, and choose each method's hyperparameters on the validation split."""
-    files = [check_output_file(out / name, overwrite=overwrite) for name in ("scores.parquet", "selected.csv")]
+    files = [
+        check_output_file(out / name, overwrite=overwrite)
+        for name in ("scores.parquet", "selected.csv")
+    ]
     from nooch.challenge import load_suite
     from nooch.files import replace_file
     from nooch.report import save_scores
@@ -207,7 +261,11 @@ def collect_command(
         check_one_of("rule", rule, RULES)
     with progress() as update:
         scores, selected, notes = collect(
-            RunsFolder.open(runs), load_suite(suite), rules=wanted, bootstrap=bootstrap, progress=update
+            RunsFolder.open(runs),
+            load_suite(suite),
+            rules=wanted,
+            bootstrap=bootstrap,
+            progress=update,
         )
     save_scores(scores, files[0], overwrite=overwrite)
     replace_file(files[1], selected.write_csv().encode())
@@ -235,7 +293,9 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise ParameterError(f"{value!r} is no YAML", where=f"--set {name}") from error
         if not sign:
-            raise ParameterError(f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001")
+            raise ParameterError(
+                f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001"
+            )
     return content
 
 
@@ -309,4 +369,8 @@ def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
             ],
         ]
     most, epochs = duration(cost.seconds * config.settings.epochs), config.settings.epochs
-    return [*rows, ["an epoch of all jobs", duration(cost.seconds)], [f"at most {counted(epochs, 'epoch')}", most]]
+    return [
+        *rows,
+        ["an epoch of all jobs", duration(cost.seconds)],
+        [f"at most {counted(epochs, 'epoch')}", most],
+    ]

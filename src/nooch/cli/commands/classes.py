@@ -14,7 +14,15 @@ from nooch.cli.option_parsing import (
     TaskSelectionOption,
     parse_pairs,
 )
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
@@ -22,7 +30,9 @@ from nooch.plans import LOSS_SPLIT
 __all__ = ["register"]
 
 _SPLIT = typer.Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
-_METHOD = typer.Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
+_METHOD = typer.Option(
+    "erm", help="Of a folder of runs: the method whose jobs count, over all seeds."
+)
 _SCALE = typer.Option(None, help="logit or probability: what a wide table of predictions holds.")
 _SOURCE = typer.Argument(
     ...,
@@ -44,9 +54,13 @@ def classes_command(
     dataset: Place = DatasetArgument,
     pixels: Path = typer.Option(..., "--pixels", help="Folder of nooch pixels."),
     out: Path = typer.Option(..., "--out", help="Folder to write: predictions, network, metrics."),
-    backbone: str = typer.Option(None, "--backbone", help="Hub id, folder, or config:NAME from scratch."),
+    backbone: str = typer.Option(
+        None, "--backbone", help="Hub id, folder, or config:NAME from scratch."
+    ),
     tasks: str = TaskSelectionOption,
-    config: Path = typer.Option(None, "--config", help="YAML file: optimiser, lr, batch, augment, ..."),
+    config: Path = typer.Option(
+        None, "--config", help="YAML file: optimiser, lr, batch, augment, ..."
+    ),
     set_: list[str] = SettingsOption,
     seed: int = typer.Option(0, min=0, help="Of initialisation and order."),
     device: str = DeviceOption,
@@ -83,13 +97,21 @@ def classes_command(
     if format is Format.json:
         print_json({"out": str(out)})
         return
-    console().print(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet", style="dim", markup=False)
+    console().print(
+        f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet",
+        style="dim",
+        markup=False,
+    )
 
 
 def losses_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes."),
+    suite: Path = typer.Argument(
+        ..., metavar="SUITE", help="Suite folder, with sets of all classes."
+    ),
     predictions: Path = _SOURCE,
-    out: Path = typer.Option(None, "--out", help="Folder to write: losses.csv and losses.svg (the paper's Fig. 3)."),
+    out: Path = typer.Option(
+        None, "--out", help="Folder to write: losses.csv and losses.svg (the paper's Fig. 3)."
+    ),
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
@@ -98,21 +120,31 @@ def losses_command(
 ) -> None:
     """Mean loss of each class on all images, positives, negatives, and the hard ones of each."""
     names = ("losses.csv", "losses.svg")
-    files = [] if out is None else [check_output_file(out / name, overwrite=overwrite) for name in names]
+    files = (
+        []
+        if out is None
+        else [check_output_file(out / name, overwrite=overwrite) for name in names]
+    )
     from nooch.challenge import load_suite
     from nooch.files import replace_file
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
 
-    losses = losses_by_class(load_suite(suite), predictions, split=split, method=method, scale=scale)
+    losses = losses_by_class(
+        load_suite(suite), predictions, split=split, method=method, scale=scale
+    )
     if files:
         out.mkdir(parents=True, exist_ok=True)
-        for file, content in zip(files, (losses.write_csv().encode(), losses_figure(losses)), strict=True):
+        for file, content in zip(
+            files, (losses.write_csv().encode(), losses_figure(losses)), strict=True
+        ):
             replace_file(file, content)
     if format is Format.json:
         print_json({"split": split, "losses": losses.to_dicts()})
         return
-    for (criterion,), part in losses.partition_by(["criterion"], as_dict=True, maintain_order=True).items():
+    for (criterion,), part in losses.partition_by(
+        ["criterion"], as_dict=True, maintain_order=True
+    ).items():
         columns = [
             "task",
             "all",
@@ -133,11 +165,15 @@ def losses_command(
         for side in ("positive", "negative"):
             both = part.drop_nulls([side, f"hard_{side}"])
             above = int((both[f"hard_{side}"] > both[side]).sum())
-            note(f"{criterion}: hard {side}s lose more than all {side}s in {above} of {both.height} classes")
+            note(
+                f"{criterion}: hard {side}s lose more than all {side}s in {above} of {both.height} classes"
+            )
 
 
 def select_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes."),
+    suite: Path = typer.Argument(
+        ..., metavar="SUITE", help="Suite folder, with sets of all classes."
+    ),
     predictions: Path = _SOURCE,
     out: Path = typer.Option(..., "--out", help="Suite folder to write, of the chosen tasks."),
     criterion: str = typer.Option("ce", help="Criterion whose hard images count."),
@@ -146,10 +182,14 @@ def select_command(
         50, "--min-hard", min=0, help="Least hard positives, and hard negatives, of the split."
     ),
     similar: str = typer.Option(
-        None, help=f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the paper's groups."
+        None,
+        help=f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the paper's groups.",
     ),
     overlap: float = typer.Option(
-        None, min=0, max=1, help="Largest overlap of context cues with a task that is taken; of ce alone."
+        None,
+        min=0,
+        max=1,
+        help="Largest overlap of context cues with a task that is taken; of ce alone.",
     ),
     like: str = typer.Option(
         None,
@@ -168,13 +208,21 @@ def select_command(
 
     if like is not None:
         check_one_of("rule", like, [_PAPER])
-        given = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split, "overlap": overlap}
+        given = {
+            "criterion": criterion,
+            "n": n,
+            "min-hard": min_hard,
+            "split": split,
+            "overlap": overlap,
+        }
         _check_like_paper(given | {"similar": similar or _PAPERS})
         similar = _PAPERS
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
     losses = losses_by_class(whole, predictions, split=split, method=method, scale=scale)
-    groups = paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
+    groups = (
+        paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
+    )
     chosen, ranking = chosen_suite(
         whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
     )
@@ -193,13 +241,20 @@ def _check_like_paper(given: dict[str, object]) -> None:
     from nooch.selection import paper_rule
 
     rule = paper_rule([])
-    own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"], "split": LOSS_SPLIT}
+    own = {
+        "criterion": rule["criterion"],
+        "n": rule["n"],
+        "min-hard": rule["min_hard"],
+        "split": LOSS_SPLIT,
+    }
     own |= {"overlap": None, "similar": _PAPERS}
     if other := [f"--{name} {value}" for name, value in given.items() if value != own[name]]:
         raise ParameterError(
             f"{', '.join(other)} is not the paper's rule",
             where="--like paper",
-            allowed=", ".join(f"--{name} {value}" for name, value in own.items() if value is not None),
+            allowed=", ".join(
+                f"--{name} {value}" for name, value in own.items() if value is not None
+            ),
             remedy="leave --like out",
         )
 

@@ -13,21 +13,32 @@ from nooch.cli.terminal_output import Format, FormatOption, console, note, print
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Download real data; run again, it carries on where it stopped.", no_args_is_help=True, rich_markup_mode=None
+    help="Download real data; run again, it carries on where it stopped.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-Root: Any = typer.Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
+Root: Any = typer.Argument(
+    ..., metavar="ROOT", help="Folder of downloads; made where it is missing."
+)
 From: Any = typer.Option(
-    None, "--from", metavar="FOLDER", help="Folder that has some of the files, anywhere below it; it is only read."
+    None,
+    "--from",
+    metavar="FOLDER",
+    help="Folder that has some of the files, anywhere below it; it is only read.",
 )
 
 
 @app.command("coco-stuff")
 def coco_stuff(
     root: Path = Root,
-    images: bool = typer.Option(False, "--images", help="The images too: 20 GB, and as much again unpacked."),
+    images: bool = typer.Option(
+        False, "--images", help="The images too: 20 GB, and as much again unpacked."
+    ),
     source: Path = From,
-    keep_zips: bool = typer.Option(True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."),
+    keep_zips: bool = typer.Option(
+        True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."
+    ),
     format: Format = FormatOption,
 ) -> None:
     """COCO 2017 annotations, captions and COCO-Stuff, with --images the images."""
@@ -59,7 +70,9 @@ def _download(name: str, root: Path, format: Format, **options: Any) -> None:
     if format is Format.json:
         print_json(msgspec.to_builtins(result))
         return
-    ways = ", ".join(f"{count:,} {how}" for how, count in Counter(file.how for file in result.files).items())
+    ways = ", ".join(
+        f"{count:,} {how}" for how, count in Counter(file.how for file in result.files).items()
+    )
     console().print(f"{root}: {len(result.files):,} files ({ways})", markup=False)
     for licence in result.licences:
         console().print(f"licence: {licence}", markup=False)

@@ -52,37 +52,55 @@ def register(app: typer.Typer) -> None:
 def evaluate_command(
     suite: Path = SuiteArgument,
     predictions: list[Path] = typer.Argument(
-        ..., metavar="PREDICTIONS...", help="Long or wide tables (CSV, Parquet) or .npz; several are compared."
+        ...,
+        metavar="PREDICTIONS...",
+        help="Long or wide tables (CSV, Parquet) or .npz; several are compared.",
     ),
     split: str = typer.Option(None, help="Splits to score, separated by commas; test by default."),
-    out: Path = typer.Option(None, "--out", help="File of scores: .parquet, .csv, .json, .md or .tex."),
+    out: Path = typer.Option(
+        None, "--out", help="File of scores: .parquet, .csv, .json, .md or .tex."
+    ),
     bootstrap: int = typer.Option(
-        0, min=0, help="Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one: Wilson's."
+        0,
+        min=0,
+        help="Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one: Wilson's.",
     ),
     seed: int = ResamplesSeedOption,
     fail_if: list[str] = typer.Option(
-        [], "--fail-if", help='Exit code 1 if this holds or is undefined anywhere, such as "auc@hard[ce,car]<0.85".'
+        [],
+        "--fail-if",
+        help='Exit code 1 if this holds or is undefined anywhere, such as "auc@hard[ce,car]<0.85".',
     ),
     junit: Path = typer.Option(None, "--junit", help="JUnit XML of --fail-if."),
     scale: str = ScaleOption,
     criterion: list[str] = CriterionOption,
     tasks: str = TasksOption,
-    metrics: str = typer.Option(None, help="Metrics to take and show; by default all are taken, AUC and NLL shown."),
+    metrics: str = typer.Option(
+        None, help="Metrics to take and show; by default all are taken, AUC and NLL shown."
+    ),
     average: list[str] = typer.Option(
         [],
         "--average",
         help="Average over hard and easy under uniform, a split's shares, or NAME:hard_positive=0.1,...",
     ),
-    by: str = typer.Option(None, help="Attribute columns of the dataset by whose values scores are given too."),
+    by: str = typer.Option(
+        None, help="Attribute columns of the dataset by whose values scores are given too."
+    ),
     dataset: Place = DatasetOption,
-    baseline: str = typer.Option(None, help="Run that the others are compared with; the first by default."),
+    baseline: str = typer.Option(
+        None, help="Run that the others are compared with; the first by default."
+    ),
     ignore_unknown: bool = typer.Option(
         False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
     ),
     strict: bool = StrictOption,
-    threads: int = typer.Option(None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."),
+    threads: int = typer.Option(
+        None, min=1, help="Tasks scored at once; by default all processors with --bootstrap."
+    ),
     overwrite: bool = OverwriteOption,
-    format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How scores are printed."),
+    format: ScoreFormat = typer.Option(
+        ScoreFormat.text, "--format", help="How scores are printed."
+    ),
 ) -> None:
     """Score predictions on a suite: hard against easy, with counts, intervals and differences between runs."""
     for path in (out, junit):
@@ -138,7 +156,9 @@ def _check_junit(junit: Path | None, out: Path | None, fail_if: list[str]) -> No
     if junit is None:
         return
     if not fail_if:
-        raise ParameterError("there is no condition to report", where="--junit", remedy="give --fail-if")
+        raise ParameterError(
+            "there is no condition to report", where="--junit", remedy="give --fail-if"
+        )
     if out is not None and junit.absolute() == out.absolute():
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
 
@@ -150,18 +170,28 @@ def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFram
 
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     if data is None:
-        raise ParameterError("--by needs the dataset, which is not where it was", remedy="give --dataset")
+        raise ParameterError(
+            "--by needs the dataset, which is not where it was", remedy="give --dataset"
+        )
     return data.images
 
 
-def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[str, ...], format: ScoreFormat) -> None:
+def _print(
+    scores: Scores,
+    verdicts: list[Verdict],
+    metrics: list[str] | tuple[str, ...],
+    format: ScoreFormat,
+) -> None:
     from nooch.report import as_json, latex, markdown, printable, tables_of
 
     for text in scores.notes:
         note(printable(text))
     failed = [verdict for verdict in verdicts if verdict.fired]
     if format is ScoreFormat.json:
-        listed = [{"condition": v.condition.text, **_place(v), "value": v.value, "reason": v.reason} for v in failed]
+        listed = [
+            {"condition": v.condition.text, **_place(v), "value": v.value, "reason": v.reason}
+            for v in failed
+        ]
         print_json({**as_json(scores), "conditions": len(verdicts), "failed": listed})
         return
     if format is ScoreFormat.csv:
@@ -172,7 +202,14 @@ def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[s
             # nothing is cut or folded in a file
             screen.width = _WIDE
         for shown in tables_of(scores, metrics):
-            screen.print(table(shown.title, list(shown.columns), [list(row) for row in shown.rows], left=shown.left))
+            screen.print(
+                table(
+                    shown.title,
+                    list(shown.columns),
+                    [list(row) for row in shown.rows],
+                    left=shown.left,
+                )
+            )
     else:
         write = markdown if format is ScoreFormat.markdown else latex
         print(write(tables_of(scores, metrics)), end="")  # noqa: T201 - what was asked for goes to standard output
@@ -184,4 +221,9 @@ def _print(scores: Scores, verdicts: list[Verdict], metrics: list[str] | tuple[s
 
 
 def _place(verdict: Verdict) -> dict[str, str]:
-    return {"run": verdict.run, "criterion": verdict.criterion, "task": verdict.task, "split": verdict.split}
+    return {
+        "run": verdict.run,
+        "criterion": verdict.criterion,
+        "task": verdict.task,
+        "split": verdict.split,
+    }

@@ -29,35 +29,52 @@ def register(app: typer.Typer) -> None:
 
 def export_command(
     suite: Path = SuiteArgument,
-    out: str = typer.Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."),
+    out: str = typer.Argument(
+        ..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."
+    ),
     to: str = typer.Option(
-        ..., "--to", help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function."
+        ...,
+        "--to",
+        help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function.",
     ),
     dataset: Place = DatasetOption,
     criterion: list[str] = CriterionOption,
     tasks: str = TasksOption,
     splits: str = SplitsOption,
     licence: list[str] = typer.Option(
-        [], "--licence", help="A licence of the data that the annotations do not record. Repeatable."
+        [],
+        "--licence",
+        help="A licence of the data that the annotations do not record. Repeatable.",
     ),
     annotations: list[Path] = typer.Option(
-        [], "--annotations", help="coco: an annotation file that the dataset was imported from. Repeatable."
+        [],
+        "--annotations",
+        help="coco: an annotation file that the dataset was imported from. Repeatable.",
     ),
     no_annotations: bool = typer.Option(
-        False, "--no-annotations", help="coco: images and categories alone, without annotation files."
+        False,
+        "--no-annotations",
+        help="coco: images and categories alone, without annotation files.",
     ),
     subsets: str = typer.Option(
         None,
         help="coco, fiftyone: of hard_positive,hard_negative,easy,easy_positive,easy_negative; by default the hard ones.",
     ),
     id_field: str = typer.Option(
-        None, help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path."
+        None,
+        help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path.",
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
+        [],
+        "--predictions",
+        help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable.",
     ),
-    scale: str = typer.Option(None, help="table: logit or probability, what a wide table of predictions holds."),
-    images: Path = typer.Option(None, "--images", help="table: folder that is put before the image paths."),
+    scale: str = typer.Option(
+        None, help="table: logit or probability, what a wide table of predictions holds."
+    ),
+    images: Path = typer.Option(
+        None, "--images", help="table: folder that is put before the image paths."
+    ),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
@@ -96,5 +113,10 @@ def export_command(
         print_json(asdict(done))
         return
     files = f", {len(done.files)} files" if len(done.files) > 1 else ""
-    names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences) or "not recorded"
-    console().print(f"{out}: {done.sets} challenge sets as {to}{files}; licences: {names}", markup=False)
+    names = (
+        ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
+        or "not recorded"
+    )
+    console().print(
+        f"{out}: {done.sets} challenge sets as {to}{files}; licences: {names}", markup=False
+    )

@@ -47,7 +47,9 @@ def figure_command(
     names: list[str] = typer.Argument(
         ..., metavar="NAME...", help="fig1 to fig26, or all that can be drawn from what is given."
     ),
-    out: Path = typer.Option(..., "--out", help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
+    out: Path = typer.Option(
+        ..., "--out", help="Folder to write to: NAME.svg, .pdf, .png and .csv."
+    ),
     suite: Path = typer.Option(None, "--suite", help="Suite folder: fig1 to fig9, fig15 to fig26."),
     dataset: Place = typer.Option(
         None,
@@ -57,17 +59,27 @@ def figure_command(
         parser=dataset_place,
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", help="Predictions, as for nooch evaluate: all but fig10 to fig12. Repeatable."
+        [],
+        "--predictions",
+        help="Predictions, as for nooch evaluate: all but fig10 to fig12. Repeatable.",
     ),
     runs: Path = typer.Option(
-        None, "--runs", help="Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7)."
+        None,
+        "--runs",
+        help="Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7).",
     ),
-    sweep: Path = typer.Option(None, "--sweep", help="Folder of nooch sweep-thresholds: fig10 to fig12."),
+    sweep: Path = typer.Option(
+        None, "--sweep", help="Folder of nooch sweep-thresholds: fig10 to fig12."
+    ),
     paper: bool = typer.Option(
-        False, "--paper", help="fig4 to fig7: the paper's own numbers, beside yours if there are any."
+        False,
+        "--paper",
+        help="fig4 to fig7: the paper's own numbers, beside yours if there are any.",
     ),
     split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
-    tasks: str = typer.Option(None, help="Tasks, separated by commas; by default all, or the paper's (images)."),
+    tasks: str = typer.Option(
+        None, help="Tasks, separated by commas; by default all, or the paper's (images)."
+    ),
     strict: bool = typer.Option(
         False,
         "--strict",
@@ -77,14 +89,20 @@ def figure_command(
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
     rule: str = RuleOption,
-    method: str = typer.Option("erm", help="fig3, of a folder of runs: the method whose losses are shown."),
+    method: str = typer.Option(
+        "erm", help="fig3, of a folder of runs: the method whose losses are shown."
+    ),
     criteria: str = typer.Option(
         None, "--criteria", help="KIND=NAME,...: which criterion stands for ce or gist in results."
     ),
-    alpha: str = typer.Option(None, help="fig10, fig12, fig13: thresholds, as for nooch sweep-thresholds."),
+    alpha: str = typer.Option(
+        None, help="fig10, fig12, fig13: thresholds, as for nooch sweep-thresholds."
+    ),
     beta: str = typer.Option(None, help="fig12, fig13: likewise."),
     tau: str = typer.Option(None, help="fig11, fig14: likewise."),
-    embedding: str = typer.Option(None, help="fig11, fig14: embedding of the dataset; the only one by default."),
+    embedding: str = typer.Option(
+        None, help="fig11, fig14: embedding of the dataset; the only one by default."
+    ),
     scale: str = ScaleOption,
     bootstrap: int = BootstrapOption,
     seed: int = ResamplesSeedOption,
@@ -94,7 +112,10 @@ def figure_command(
     format: Format = FormatOption,
 ) -> None:
     """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep, and write their data."""
-    grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
+    grids = {
+        name: parse_grid(text, f"--{name}")
+        for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))
+    }
     roles = parse_pairs(criteria, "--criteria", "ce=mine")
     from nooch.challenge import load_suite
     from nooch.figures.paper_figures import ALL_FIGURES, Sources, save_figures
@@ -126,11 +147,17 @@ def figure_command(
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )
-        files = save_figures(names, sources, out, formats=split_names(formats), dpi=dpi, overwrite=overwrite)
+        files = save_figures(
+            names, sources, out, formats=split_names(formats), dpi=dpi, overwrite=overwrite
+        )
     drawn = list(dict.fromkeys(file.stem for file in files))
     if format is Format.json:
         print_json(
-            {"out": str(out), "figures": {n: ALL_FIGURES[n].shows for n in drawn}, "files": [f.name for f in files]}
+            {
+                "out": str(out),
+                "figures": {n: ALL_FIGURES[n].shows for n in drawn},
+                "files": [f.name for f in files],
+            }
         )
         return
     if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
@@ -155,14 +182,22 @@ def gallery_command(
     task: list[str] = typer.Option(..., "--task", help="Task to show; repeat for several."),
     dataset: Place = DatasetOption,
     split: str = typer.Option("test", help="Split whose images are shown."),
-    criterion: str = typer.Option(None, help="Criterion whose sets are shown; the suite's first by default."),
+    criterion: str = typer.Option(
+        None, help="Criterion whose sets are shown; the suite's first by default."
+    ),
     n: int = typer.Option(4, "--n", min=1, help="Images of each side."),
-    runs: Path = typer.Option(None, "--runs", help="Folder of nooch bench: the highest losses are shown."),
-    predictions: list[Path] = typer.Option([], "--predictions", help="Predictions of any model, likewise. Repeatable."),
+    runs: Path = typer.Option(
+        None, "--runs", help="Folder of nooch bench: the highest losses are shown."
+    ),
+    predictions: list[Path] = typer.Option(
+        [], "--predictions", help="Predictions of any model, likewise. Repeatable."
+    ),
     methods: str = MethodsOption,
     images: Path = ImagesOption,
     annotations: list[Path] = AnnotationsOption,
-    out: Path = typer.Option(None, "--out", help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
+    out: Path = typer.Option(
+        None, "--out", help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."
+    ),
     dpi: int = DpiOption,
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
@@ -175,7 +210,9 @@ def gallery_command(
     found = load_suite(suite)
     data = _dataset(dataset, found, suite)
     if data is None:
-        raise ParameterError("the dataset is not where it was", where=str(suite), remedy="give --dataset DATASET")
+        raise ParameterError(
+            "the dataset is not where it was", where=str(suite), remedy="give --dataset DATASET"
+        )
     sources = Sources(
         suite=found, data=data, runs=runs, predictions=predictions or None, split=split,
         methods=split_names(methods) or None, images=images, annotations=annotations,
@@ -183,7 +220,13 @@ def gallery_command(
     # names of tasks come from files: nothing of them leads out of this folder
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
     made = save_gallery(
-        task, sources, out or Path(f"gallery-{name}.png"), criterion=criterion, per_side=n, dpi=dpi, overwrite=overwrite
+        task,
+        sources,
+        out or Path(f"gallery-{name}.png"),
+        criterion=criterion,
+        per_side=n,
+        dpi=dpi,
+        overwrite=overwrite,
     )
     for text in made.notes:
         note(text)

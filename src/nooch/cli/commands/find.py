@@ -46,11 +46,18 @@ def find_command(
         "--criterion",
         help="ce, gist, attribute, scores, a combination such as 'ce & gist', or your own package.module:Name.",
     ),
-    alpha: float = typer.Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."),
-    beta: float = typer.Option(0.1, help="ce: the area of cues that tells present from absent context."),
-    cues: str = typer.Option(None, help="ce: cues given by hand, such as car=road,cup=person+dining_table."),
+    alpha: float = typer.Option(
+        0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."
+    ),
+    beta: float = typer.Option(
+        0.1, help="ce: the area of cues that tells present from absent context."
+    ),
+    cues: str = typer.Option(
+        None, help="ce: cues given by hand, such as car=road,cup=person+dining_table."
+    ),
     encoder: str = typer.Option(
-        None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
+        None,
+        help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings.",
     ),
     precision: Precision = PrecisionOption,
     tau: str = typer.Option(
@@ -60,19 +67,29 @@ def find_command(
         "positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as recorded there (default: valid).",
     ),
     match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
-    phi: str = typer.Option(None, help="attribute: expression that is true out of context, such as 'place != y'."),
-    phi_preset: str = typer.Option(
-        None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds (the paper's Table 1)."
+    phi: str = typer.Option(
+        None, help="attribute: expression that is true out of context, such as 'place != y'."
     ),
-    columns: str = typer.Option(None, help="attribute: columns of the preset, where yours have other names."),
-    values: Path = typer.Option(None, help="attribute: file of values for the preset, one in each line."),
+    phi_preset: str = typer.Option(
+        None,
+        "--preset",
+        help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds (the paper's Table 1).",
+    ),
+    columns: str = typer.Option(
+        None, help="attribute: columns of the preset, where yours have other names."
+    ),
+    values: Path = typer.Option(
+        None, help="attribute: file of values for the preset, one in each line."
+    ),
     scores: str = typer.Option(
         None,
         help="scores: attribute column of supports, larger = a more usual context; {task} in it is the task's name.",
     ),
     tasks: str = TaskSelectionOption,
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
-    fitted: Path = typer.Option(None, help="Suite whose fitted criteria are used instead of fitting anew."),
+    fitted: Path = typer.Option(
+        None, help="Suite whose fitted criteria are used instead of fitting anew."
+    ),
     allow_unannotated: bool = AllowUnannotatedOption,
     engine: str = EngineOption,
     overwrite: bool = OverwriteOption,
@@ -88,7 +105,15 @@ def find_command(
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    options = Options(alpha, beta, cues, thresholds, phi or preset_text(phi_preset, columns, values), scores, fitted)
+    options = Options(
+        alpha,
+        beta,
+        cues,
+        thresholds,
+        phi or preset_text(phi_preset, columns, values),
+        scores,
+        fitted,
+    )
     for text in getattr(thresholds, "notes", ()):
         note(text)
     # absolute, so that workers in other folders find it too
@@ -98,7 +123,9 @@ def find_command(
     with watched(logs) as update:
         if "gist" in base and fitted is None:
             # workers need an embedding that is kept
-            data, options.embedding = embedded(data, encoder, precision, update, engine, logs, optional=engine is None)
+            data, options.embedding = embedded(
+                data, encoder, precision, update, engine, logs, optional=engine is None
+            )
         suite = find(
             data,
             {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
@@ -123,7 +150,9 @@ def _tell(suite: Suite, out: Path, format: Format) -> None:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    following = f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {shlex.quote(str(out))}"
+    following = (
+        f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {shlex.quote(str(out))}"
+    )
     console().print(following, style="dim", markup=False)
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import typer
 
-from nooch.cli.import_options import ImportOptions, Out, Overwrite, print_imported, run_import, with_import_options
+from nooch.cli.import_options import (
+    ImportOptions,
+    Out,
+    Overwrite,
+    print_imported,
+    run_import,
+    with_import_options,
+)
 from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.errors import ParameterError
@@ -15,7 +22,9 @@ from nooch.files import DATASET_MARKER, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("coco")
@@ -25,8 +34,12 @@ def coco(
     out: Path = Out,
     things: list[Path] = typer.Option([], "--things", help="instances_*.json; repeat for several."),
     stuff: list[Path] = typer.Option([], "--stuff", help="stuff_*.json; repeat for several."),
-    captions: list[Path] = typer.Option([], "--captions", help="captions_*.json; repeat for several."),
-    stuff_maps: Path = typer.Option(None, "--stuff-maps", help="Folder of pixel maps to count the stuff in."),
+    captions: list[Path] = typer.Option(
+        [], "--captions", help="captions_*.json; repeat for several."
+    ),
+    stuff_maps: Path = typer.Option(
+        None, "--stuff-maps", help="Folder of pixel maps to count the stuff in."
+    ),
     stuff_map_values: str = typer.Option(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
@@ -41,7 +54,9 @@ def coco(
 @with_import_options
 def coco_stuff(
     options: ImportOptions,
-    root: Path = typer.Argument(..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."),
+    root: Path = typer.Argument(
+        ..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."
+    ),
     out: Path = Out,
 ) -> None:
     """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
@@ -49,7 +64,9 @@ def coco_stuff(
     from nooch.readers.coco.coco_layout import find_coco, find_split
 
     found = find_coco(root)
-    run_import(found.reading, out, replace(options, images=options.images or found.images), found.notes)
+    run_import(
+        found.reading, out, replace(options, images=options.images or found.images), found.notes
+    )
     if options.split is None and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 
@@ -58,13 +75,21 @@ def coco_stuff(
 @with_import_options
 def label_maps(
     options: ImportOptions,
-    maps: Path = typer.Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
+    maps: Path = typer.Argument(
+        ..., metavar="DIR", help="Folder of label maps, one for each image."
+    ),
     out: Path = Out,
     classes: str = typer.Option(
-        ..., "--classes", help="Class list ('value name' or a name in each line), cocostuff or pixelmaps."
+        ...,
+        "--classes",
+        help="Class list ('value name' or a name in each line), cocostuff or pixelmaps.",
     ),
-    void: list[int] = typer.Option([], "--void", help="Value that is no class; repeat for several."),
-    suffix: str = typer.Option("", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."),
+    void: list[int] = typer.Option(
+        [], "--void", help="Value that is no class; repeat for several."
+    ),
+    suffix: str = typer.Option(
+        "", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."
+    ),
 ) -> None:
     """Label maps: exact areas by counting pixels."""
     from nooch.readers.label_maps import MapReading
@@ -77,7 +102,9 @@ def label_maps(
 def boxes(
     options: ImportOptions,
     source: Path = typer.Argument(
-        ..., metavar="SOURCE", help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV."
+        ...,
+        metavar="SOURCE",
+        help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
     format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
@@ -86,14 +113,18 @@ def boxes(
         "--classes",
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    json: bool = typer.Option(False, "--json", help="Print JSON (--format names the format of the boxes here)."),
+    json: bool = typer.Option(
+        False, "--json", help="Print JSON (--format names the format of the boxes here)."
+    ),
 ) -> None:
     """Bounding boxes; their areas stand for those of the objects."""
     from nooch.readers.boxes import BoxReading
 
     # which images there are depends on the image files: they are part of what is read
     reading = BoxReading(source, format, classes, options.images)
-    run_import(reading, out, replace(options, images=None, format=Format.json if json else Format.text))
+    run_import(
+        reading, out, replace(options, images=None, format=Format.json if json else Format.text)
+    )
 
 
 @app.command("table")
@@ -110,10 +141,14 @@ def table(
     ),
     class_column: str = typer.Option(None, "--class", help="Long table: column of class names."),
     area_column: str = typer.Option(
-        None, "--area", help="Long table: column of areas as fractions of the image; unknown where not annotated."
+        None,
+        "--area",
+        help="Long table: column of areas as fractions of the image; unknown where not annotated.",
     ),
     attributes: list[str] = typer.Option(
-        [], "--attributes", help="Columns to keep as attributes, by commas or repeated; by default all others."
+        [],
+        "--attributes",
+        help="Columns to keep as attributes, by commas or repeated; by default all others.",
     ),
     file_name: str = typer.Option(None, "--file-name", help="Column of image paths."),
     split_column: str = typer.Option(None, "--split-column", help="Column of split names."),
@@ -121,17 +156,22 @@ def table(
     """A table of labels and attributes for each image, or a long table of image, class and area."""
     if (class_column is None) == (not label):
         raise ParameterError(
-            "a table needs --label or --class", allowed="--label for a row each image, --class for a long table"
+            "a table needs --label or --class",
+            allowed="--label for a row each image, --class for a long table",
         )
     if options.split and split_column:
         raise ParameterError("--split and --split-column exclude each other")
     if area_column is not None and class_column is None:
-        raise ParameterError("--area needs --class", allowed="both, for a long table of image, class and area")
+        raise ParameterError(
+            "--area needs --class", allowed="both, for a long table of image, class and area"
+        )
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_reader import Columns
     from nooch.readers.table_reading import TableReading
 
-    columns = Columns(id, file_name, split_column, options.values, split_names(",".join(attributes)) or None)
+    columns = Columns(
+        id, file_name, split_column, options.values, split_names(",".join(attributes)) or None
+    )
     labels = split_names(",".join(label))
     layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
     # with a column of splits, their meaning is that of its values
@@ -141,7 +181,9 @@ def table(
 
 @app.command("waterbirds")
 def waterbirds(
-    folder: Path = typer.Argument(..., metavar="DIR", help="Folder of metadata.csv and the images that it names."),
+    folder: Path = typer.Argument(
+        ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."
+    ),
     out: Path = Out,
     overwrite: bool = Overwrite,
     format: Format = FormatOption,

@@ -14,7 +14,9 @@ from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Import challenge sets as a suite folder.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Import challenge sets as a suite folder.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.callback()
@@ -24,7 +26,9 @@ def _group() -> None:
 
 @app.command("published")
 def published(
-    folder: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
+    folder: Path = typer.Argument(
+        ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
+    ),
     labels: list[Path] = typer.Option(
         [],
         "--labels",

@@ -54,18 +54,32 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
     shown["annotated"] = _annotated(facts["annotated"], len(data))
     rows = [[key.replace("_", " "), str(value)] for key, value in shown.items()]
-    rows += [["area", str(data.provenance.get("area"))], ["reader", str(data.provenance.get("reader"))]]
+    rows += [
+        ["area", str(data.provenance.get("area"))],
+        ["reader", str(data.provenance.get("reader"))],
+    ]
     console().print(table(str(dataset), ["", ""], rows, left=2))
     most = sorted(counts.items(), key=lambda item: -item[1])[:15]
-    console().print(table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], [list(m) for m in most]))
+    console().print(
+        table(
+            f"Classes: {len(counts)}, the most frequent",
+            ["class", "images"],
+            [list(m) for m in most],
+        )
+    )
 
 
 def _annotated(facts: dict[str, Any], n_images: int) -> str:
     """What was annotated, in words."""
     texts = [f"{kind} in {n} of {n_images} images" for kind, n in facts["images"].items()]
     if facts["unknown_pairs"]:
-        texts.append(f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']} verified")
-    return "; ".join(texts) or "every class counts as annotated in every image: nothing else is recorded"
+        texts.append(
+            f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']} verified"
+        )
+    return (
+        "; ".join(texts)
+        or "every class counts as annotated in every image: nothing else is recorded"
+    )
 
 
 def show_command(
@@ -74,7 +88,13 @@ def show_command(
 ) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
     from nooch.challenge import load_suite
-    from nooch.cli.terminal_tables import print_counts, print_cues, print_left_out, print_overlap, print_thresholds
+    from nooch.cli.terminal_tables import (
+        print_counts,
+        print_cues,
+        print_left_out,
+        print_overlap,
+        print_thresholds,
+    )
     from nooch.finding.suite_summary import overlaps, summary
 
     found = load_suite(suite)
@@ -104,7 +124,9 @@ def explain_command(
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     if data is None:
         lost = "is not where it was" if found.header.dataset.path else "is not named by the suite"
-        note(f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues behind them")
+        note(
+            f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues behind them"
+        )
     facts = explain(found, task, image, data)
     if format is Format.json:
         print_json(facts)
@@ -118,7 +140,9 @@ def explain_command(
 
 def verify_command(
     suite: Path = SuiteArgument,
-    published: Path = typer.Argument(..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."),
+    published: Path = typer.Argument(
+        ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
+    ),
     format: Format = FormatOption,
 ) -> None:
     """Compare a suite with the published challenge sets, on the images that both can know."""
@@ -143,12 +167,24 @@ def verify_command(
         "only published",
         "only found",
     ]
-    console().print(table("Against the published sets", columns, [_row(v) for v in verdicts], left=4))
+    console().print(
+        table("Against the published sets", columns, [_row(v) for v in verdicts], left=4)
+    )
     if any(v.mislabelled for v in verdicts):
         wrong = sum(v.mislabelled for v in verdicts)
-        note(f"{wrong} published ids have the other label in this dataset (--format json says where)")
+        note(
+            f"{wrong} published ids have the other label in this dataset (--format json says where)"
+        )
 
 
 def _row(v: Verdict) -> list[Any]:
-    counts = [v.published, v.covered, v.found, v.both, v.jaccard, len(v.only_published), len(v.only_found)]
+    counts = [
+        v.published,
+        v.covered,
+        v.found,
+        v.both,
+        v.jaccard,
+        len(v.only_published),
+        len(v.only_found),
+    ]
     return [v.criterion, v.task, v.split, v.side, *counts]

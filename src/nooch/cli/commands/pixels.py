@@ -31,8 +31,12 @@ def register(app: typer.Typer) -> None:
 
 def pixels_command(
     dataset: Place = DatasetArgument,
-    out: Path = typer.Option(..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."),
-    size: int = typer.Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
+    out: Path = typer.Option(
+        ..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."
+    ),
+    size: int = typer.Option(
+        321, min=1, help="Height and width in pixels; the aspect is not kept."
+    ),
     images: Path = ImagesOption,
     codec: str = CodecOption,
     processes: int = ProcessesOption,
@@ -46,7 +50,9 @@ def pixels_command(
     check_output(out, overwrite=overwrite, marker=PIXELS.marker)
     check_one_of("codec", codec, CODECS)
     # workers are forked from a process that has imported this already
-    LocalEngine.warm("nooch.caches.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else []))
+    LocalEngine.warm(
+        "nooch.caches.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else [])
+    )
     from nooch.data import load_dataset
 
     data = load_dataset(dataset)
@@ -72,26 +78,31 @@ def pixels_command(
     if format is Format.json:
         print_json(facts)
         return
-    text = (
-        f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
-    )
+    text = f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
     console().print(text, markup=False)
-    following = f"nooch features {dataset} --pixels {out} --backbone microsoft/resnet-50 --out FEATURES"
+    following = (
+        f"nooch features {dataset} --pixels {out} --backbone microsoft/resnet-50 --out FEATURES"
+    )
     console().print(f"next: {following}", style="dim", markup=False)
 
 
 def features_command(
     dataset: Place = DatasetArgument,
     backbone: str = typer.Option(
-        "microsoft/resnet-50", help="Hub id, folder with weights as safetensors, or config:NAME for random weights."
+        "microsoft/resnet-50",
+        help="Hub id, folder with weights as safetensors, or config:NAME for random weights.",
     ),
-    out: Path = typer.Option(..., "--out", metavar="FEATURES", help="Folder to write; it must not exist."),
+    out: Path = typer.Option(
+        ..., "--out", metavar="FEATURES", help="Folder to write; it must not exist."
+    ),
     pixels: Path = typer.Option(
         None, help="Pixel cache of the dataset; otherwise images are decoded for this pass alone."
     ),
     images: Path = ImagesOption,
     size: int = typer.Option(
-        None, min=1, help="Height and width in pixels; by default those of --pixels, else the backbone's own."
+        None,
+        min=1,
+        help="Height and width in pixels; by default those of --pixels, else the backbone's own.",
     ),
     batch: int = BatchOption,
     device: str = DeviceOption,
@@ -109,7 +120,8 @@ def features_command(
 
     if pixels is not None and images is not None:
         raise ParameterError(
-            "--pixels and --images exclude each other", allowed="one of them: the pixels are decoded already"
+            "--pixels and --images exclude each other",
+            allowed="one of them: the pixels are decoded already",
         )
     check_output(out, overwrite=overwrite, marker=FEATURES.marker)
     from nooch.data import load_dataset
@@ -125,7 +137,9 @@ def features_command(
         )
     asked = cache.size if cache else size
     # channels innermost: the order that processors and GPUs convolve fastest in
-    loaded = load_backbone(backbone, seed=seed, size=asked, device=device, bf16=bf16, channels_last=True)
+    loaded = load_backbone(
+        backbone, seed=seed, size=asked, device=device, bf16=bf16, channels_last=True
+    )
     with progress() as update:
         made = extract_features(
             data,
@@ -153,4 +167,6 @@ def features_command(
         f"{out}: {len(made):,} images x {made.n_features:,} features of {loaded.name} at {height} x {width}",
         markup=False,
     )
-    console().print(f"next: nooch bench {dataset} SUITE --features {out} --out RUNS", style="dim", markup=False)
+    console().print(
+        f"next: nooch bench {dataset} SUITE --features {out} --out RUNS", style="dim", markup=False
+    )

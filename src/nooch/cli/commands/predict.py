@@ -33,10 +33,16 @@ def register(app: typer.Typer) -> None:
 def predict_command(
     suite: Path = SuiteArgument,
     model: str = typer.Option(
-        ..., "--model", help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP."
+        ...,
+        "--model",
+        help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
-    out: Path = typer.Option(..., "--out", metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
-    images: Path = typer.Option(None, "--images", help="Folder of images, where the dataset does not record it."),
+    out: Path = typer.Option(
+        ..., "--out", metavar="PREDICTIONS", help="File to write: .parquet or .csv."
+    ),
+    images: Path = typer.Option(
+        None, "--images", help="Folder of images, where the dataset does not record it."
+    ),
     task_map: str = typer.Option(
         None,
         "--map",
@@ -45,7 +51,9 @@ def predict_command(
     dataset: Place = DatasetOption,
     tasks: str = TasksOption,
     splits: str = SplitsOption,
-    size: int = typer.Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    size: int = typer.Option(
+        None, min=1, help="Height and width in pixels; by default the model's own."
+    ),
     batch: int = BatchOption,
     device: str = DeviceOption,
     run: str = typer.Option(None, "--run", help="Name of the run; by default the model's."),
@@ -76,7 +84,9 @@ def predict_command(
     found = load_suite(suite)
     data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
     names = tasks_to_predict(found, split_names(tasks) or None)
-    ids, paths = find_images(found, names, splits=split_names(splits) or None, data=data, images=images)
+    ids, paths = find_images(
+        found, names, splits=split_names(splits) or None, data=data, images=images
+    )
     loaded = load_task_model(model, names, words, size=size, device=device)
     with progress() as update:
         made = predict(
@@ -95,7 +105,12 @@ def predict_command(
         "run": made.run,
         "images": len(ids),
         "tasks": {task: loaded.meaning[task] for task in names},
-        "model": {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity, "size": list(loaded.size)},
+        "model": {
+            "name": loaded.name,
+            "kind": loaded.kind,
+            "sha256": loaded.identity,
+            "size": list(loaded.size),
+        },
     }
     if format is Format.json:
         print_json(facts)

@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
 
 def report_command(
     suite: Path = SuiteArgument,
-    out: Path = typer.Option(..., "--out", metavar="SITE", help="Folder to write; it must not exist."),
+    out: Path = typer.Option(
+        ..., "--out", metavar="SITE", help="Folder to write; it must not exist."
+    ),
     dataset: Place = DatasetOption,
     no_dataset: bool = typer.Option(
         False, "--no-dataset", help="Leave the dataset out: no areas, captions or pictures."
@@ -40,7 +42,9 @@ def report_command(
         [], "--runs", help="Folder of nooch bench or of nooch collect; repeat for several."
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", help="File of predictions of any model, for scores and losses; repeat for several."
+        [],
+        "--predictions",
+        help="File of predictions of any model, for scores and losses; repeat for several.",
     ),
     methods: str = MethodsOption,
     images: Path = ImagesOption,
@@ -48,7 +52,9 @@ def report_command(
     rule: str = RuleOption,
     split: str = typer.Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = BootstrapOption,
-    thumbnails: int = typer.Option(200, min=0, help="Pictures for each task and split, beside those of the examples."),
+    thumbnails: int = typer.Option(
+        200, min=0, help="Pictures for each task and split, beside those of the examples."
+    ),
     all_thumbnails: bool = typer.Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
     ),
@@ -64,16 +70,29 @@ def report_command(
     from nooch.site.report_site import write_report
 
     if no_dataset and (dataset is not None or images is not None):
-        raise ParameterError("with --no-dataset there is no dataset and there are no images", allowed="one of the two")
+        raise ParameterError(
+            "with --no-dataset there is no dataset and there are no images",
+            allowed="one of the two",
+        )
     found = load_suite(suite)
-    data = None if no_dataset else load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    data = (
+        None
+        if no_dataset
+        else load_dataset(dataset)
+        if dataset is not None
+        else recorded_dataset(found, suite)
+    )
     with progress() as update:
         made = write_report(
             found,
             out,
             data=data,
             runs=runs,
-            predictions=[run for file in predictions for run in read_predictions(file, None, found.tasks, None)],
+            predictions=[
+                run
+                for file in predictions
+                for run in read_predictions(file, None, found.tasks, None)
+            ],
             methods=None if methods is None else split_names(methods),
             images=images,
             annotations=annotations,

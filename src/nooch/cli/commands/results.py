@@ -43,16 +43,22 @@ _SOURCES = typer.Argument(
     "for nooch results also suites (tables 2, 6 and 7).",
 )
 _SUITES = typer.Option(
-    [], "--suite", help="Suite that was trained for; one for each SOURCE that needs one, in any order."
+    [],
+    "--suite",
+    help="Suite that was trained for; one for each SOURCE that needs one, in any order.",
 )
 _RULE = typer.Option("worst-hard", help="Which hyperparameters: as for nooch collect.")
 _SPLIT = typer.Option("test", help="Split whose scores are taken.")
-_CRITERIA = typer.Option(None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute.")
+_CRITERIA = typer.Option(
+    None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute."
+)
 _OVER = typer.Option(
     None,
     help="A setting in which the SOURCEs, folders of nooch bench, differ, such as lr: side by side.",
 )
-_TASKS = typer.Option(None, help="Tasks, separated by commas; averages are over these. All by default.")
+_TASKS = typer.Option(
+    None, help="Tasks, separated by commas; averages are over these. All by default."
+)
 
 
 class StatementFormat(StrEnum):
@@ -72,7 +78,9 @@ def register(app: typer.Typer) -> None:
 def results_command(
     sources: list[str] = _SOURCES,
     like: list[str] = typer.Option(
-        ..., "--like", help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18."
+        ...,
+        "--like",
+        help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18.",
     ),
     suite: list[Path] = _SUITES,
     rule: str = _RULE,
@@ -84,14 +92,22 @@ def results_command(
     over: str = _OVER,
     compare: str = typer.Option(None, help="paper: put the published number beside each."),
     by_sight: bool = typer.Option(
-        False, "--by-sight", help="Group methods by what they may see; the best of each group is marked."
+        False,
+        "--by-sight",
+        help="Group methods by what they may see; the best of each group is marked.",
     ),
-    paired: str = typer.Option(None, help="Paired bootstrap against this method, or all for every pair."),
+    paired: str = typer.Option(
+        None, help="Paired bootstrap against this method, or all for every pair."
+    ),
     bootstrap: int = typer.Option(1000, min=1, help="Resamples of --paired."),
     seed: int = ResamplesSeedOption,
-    out: list[Path] = typer.Option([], "--out", help="File: .md, .tex, .csv, .parquet or .json; repeat for several."),
+    out: list[Path] = typer.Option(
+        [], "--out", help="File: .md, .tex, .csv, .parquet or .json; repeat for several."
+    ),
     overwrite: bool = OverwriteOption,
-    format: ScoreFormat = typer.Option(ScoreFormat.text, "--format", help="How tables are printed."),
+    format: ScoreFormat = typer.Option(
+        ScoreFormat.text, "--format", help="How tables are printed."
+    ),
 ) -> None:
     """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages over tasks."""
     import polars as pl
@@ -118,7 +134,13 @@ def results_command(
     of_suites = {str(path): one for path, one in zip(suite, suites, strict=True)}
     sets, notes = (
         tables_of_sets(
-            sources, of_suites, of_sets, split=split, roles=roles, tasks=asked_tasks, compare=compare is not None
+            sources,
+            of_suites,
+            of_sets,
+            split=split,
+            roles=roles,
+            tasks=asked_tasks,
+            compare=compare is not None,
         )
         if of_sets
         else ([], [])
@@ -126,7 +148,8 @@ def results_command(
     if not of_results:
         if paired is not None or methods is not None or by_sight or over is not None:
             raise ParameterError(
-                f"{', '.join(names)} have no methods", remedy="leave out --paired, --methods, --by-sight and --over"
+                f"{', '.join(names)} have no methods",
+                remedy="leave out --paired, --methods, --by-sight and --over",
             )
         _finish(Sheet([], notes, sets=sets), out, format, overwrite=overwrite)
         return
@@ -138,7 +161,9 @@ def results_command(
         )  # fmt: skip
     marks = {"compare": compare is not None, "by_sight": by_sight}
     with progress() as update:
-        read = partial(_read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update)
+        read = partial(
+            _read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update
+        )
         chosen = asked_tasks, split_names(methods) or None
         if over is not None:
             each = {value: one.select(*chosen) for value, one in _each(sources, over, read).items()}
@@ -149,10 +174,27 @@ def results_command(
             tables, more_notes = tables_like(found, of_results, **marks)
         notes += more_notes
         rows = pl.concat([one.rows for one in tables])
-        metrics, asked = (rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion"))
-        options = {"metrics": metrics, "split": split, "bootstrap": bootstrap, "seed": seed, "strict": strict}
+        metrics, asked = (
+            rows[column].unique(maintain_order=True).to_list() for column in ("metric", "criterion")
+        )
+        options = {
+            "metrics": metrics,
+            "split": split,
+            "bootstrap": bootstrap,
+            "seed": seed,
+            "strict": strict,
+        }
         pairs = (
-            paired_results(sources, suites, found, asked, baseline=paired, roles=roles, progress=update, **options)
+            paired_results(
+                sources,
+                suites,
+                found,
+                asked,
+                baseline=paired,
+                roles=roles,
+                progress=update,
+                **options,
+            )
             if paired is not None
             else []
         )
@@ -180,7 +222,9 @@ def statements_command(
     tasks: str = _TASKS,
     strict: bool = StrictOption,
     over: str = _OVER,
-    format: StatementFormat = typer.Option(StatementFormat.text, "--format", help="How verdicts are printed."),
+    format: StatementFormat = typer.Option(
+        StatementFormat.text, "--format", help="How verdicts are printed."
+    ),
 ) -> None:
     """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
     from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements
@@ -190,9 +234,14 @@ def statements_command(
     wanted = [check_one_of("statement", name, STATEMENTS) for name in split_names(only)] or None
     suites, roles = _suites(suite), parse_pairs(criteria, "--criteria", "ce=mine")
     with progress() as update:
-        read = partial(_read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update)
+        read = partial(
+            _read, suites=suites, rule=rule, split=split, roles=roles, strict=strict, update=update
+        )
         if over is not None:
-            each = {v: one.select(split_names(tasks) or None) for v, one in _each(sources, over, read).items()}
+            each = {
+                v: one.select(split_names(tasks) or None)
+                for v, one in _each(sources, over, read).items()
+            }
             for text in also_differ(sources, over):
                 note(text)
             _print_over(each, over, wanted, format)
@@ -223,7 +272,9 @@ def statements_command(
     _print_tables(tables)
 
 
-def _each(sources: Sequence[str], over: str, read: Callable[[Sequence[str]], Results]) -> dict[str, Results]:
+def _each(
+    sources: Sequence[str], over: str, read: Callable[[Sequence[str]], Results]
+) -> dict[str, Results]:
     """Value of the setting -> results of the folder that has it."""
     from nooch.results.setting_comparison import values_over
 
@@ -231,7 +282,9 @@ def _each(sources: Sequence[str], over: str, read: Callable[[Sequence[str]], Res
     return {value: read([source]) for value, source in zip(values, sources, strict=True)}
 
 
-def _print_over(each: Mapping[str, Results], over: str, wanted: Sequence[str] | None, format: StatementFormat) -> None:
+def _print_over(
+    each: Mapping[str, Results], over: str, wanted: Sequence[str] | None, format: StatementFormat
+) -> None:
     """Verdicts at each value of a setting."""
     from nooch.report import markdown
     from nooch.results.paper_statements import judge_statements
@@ -246,7 +299,9 @@ def _print_over(each: Mapping[str, Results], over: str, wanted: Sequence[str] | 
         for of_statement in zip(*findings.values(), strict=True):
             verdicts = {value: f.verdict for value, f in zip(findings, of_statement, strict=True)}
             name = of_statement[0].statement.name
-            rows.append({"name": name, "verdicts": verdicts, "survives": survives(list(verdicts.values()))})
+            rows.append(
+                {"name": name, "verdicts": verdicts, "survives": survives(list(verdicts.values()))}
+            )
         print_json({"over": over, "statements": rows})
         return
     shown = verdicts_over(findings, over)
@@ -272,7 +327,9 @@ def _read(
 
     return merge(
         [
-            paper_cells() if source == PAPER else read_results(source, suites, progress=update, **choice)
+            paper_cells()
+            if source == PAPER
+            else read_results(source, suites, progress=update, **choice)
             for source in sources
         ]
     )
@@ -309,4 +366,8 @@ def _print_tables(tables: Sequence[Shown]) -> None:
         # nothing is cut or folded in a file
         screen.width = _WIDE
     for shown in tables:
-        screen.print(table(shown.title, list(shown.columns), [list(row) for row in shown.rows], left=shown.left))
+        screen.print(
+            table(
+                shown.title, list(shown.columns), [list(row) for row in shown.rows], left=shown.left
+            )
+        )

@@ -7,7 +7,15 @@ from pathlib import Path
 import typer
 
 from nooch.cli.option_parsing import CriterionOption, OverwriteOption, TasksOption, split_names
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
 
@@ -24,13 +32,21 @@ def scenes_command(
     out: Path = typer.Argument(None, metavar="OUT", help="Folder to write; it must not exist."),
     images: int = typer.Option(6000, help="How many images."),
     size: int = typer.Option(128, help="Side of an image in pixels."),
-    seed: int = typer.Option(0, help="Another seed gives other images, the same one the same bytes."),
+    seed: int = typer.Option(
+        0, help="Another seed gives other images, the same one the same bytes."
+    ),
     context_strength: float = typer.Option(
         0.9, help="0: objects regardless of scenes, 1: only where scenes hold them."
     ),
-    config: Path = typer.Option(None, help="YAML file of another world; --print-config prints the default one."),
-    print_config: bool = typer.Option(False, "--print-config", help="Print the default world and stop."),
-    workers: int = typer.Option(None, "--workers", min=1, help="Parallel processes; all processors by default."),
+    config: Path = typer.Option(
+        None, help="YAML file of another world; --print-config prints the default one."
+    ),
+    print_config: bool = typer.Option(
+        False, "--print-config", help="Print the default world and stop."
+    ),
+    workers: int = typer.Option(
+        None, "--workers", min=1, help="Parallel processes; all processors by default."
+    ),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
@@ -41,7 +57,9 @@ def scenes_command(
         print(default_text(), end="")  # noqa: T201 - what was asked for goes to standard output
         return
     if out is None:
-        raise ParameterError("no folder was given", allowed="nooch scenes OUT, or nooch scenes --print-config")
+        raise ParameterError(
+            "no folder was given", allowed="nooch scenes OUT, or nooch scenes --print-config"
+        )
     check_output(out, overwrite=overwrite, marker=SCENES_MARKER)
     plan = ScenesPlan(images, size, seed, context_strength, load_world(config))
     from nooch.engines import LocalEngine
@@ -52,13 +70,13 @@ def scenes_command(
     if format is Format.json:
         print_json({"scenes": str(out), **plan.settings()})
         return
-    found = (
-        f"{images:,} images of {size} x {size}, {len(plan.world.tasks)} tasks, context strength {context_strength:g}"
-    )
+    found = f"{images:,} images of {size} x {size}, {len(plan.world.tasks)} tasks, context strength {context_strength:g}"
     console().print(f"{out}: {found}", markup=False)
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     console().print(
-        f"next: nooch import coco {files} --images {out}/images --split 70/10/20 DATASET", style="dim", markup=False
+        f"next: nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
+        style="dim",
+        markup=False,
     )
 
 
@@ -66,13 +84,19 @@ _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
 
 
 def find_score_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder found in generated scenes."),
+    suite: Path = typer.Argument(
+        ..., metavar="SUITE", help="Suite folder found in generated scenes."
+    ),
     truth: Path = typer.Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
     criterion: list[str] = CriterionOption,
     tasks: str = TasksOption,
-    split: str = typer.Option(None, help="Splits to score, separated by commas; all of the suite by default."),
+    split: str = typer.Option(
+        None, help="Splits to score, separated by commas; all of the suite by default."
+    ),
     out: Path = typer.Option(
-        None, "--out", help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds."
+        None,
+        "--out",
+        help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds.",
     ),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
@@ -81,7 +105,12 @@ def find_score_command(
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite
-    from nooch.scenes.truth_scores import check_truth_output, find_score, load_truth, save_truth_scores
+    from nooch.scenes.truth_scores import (
+        check_truth_output,
+        find_score,
+        load_truth,
+        save_truth_scores,
+    )
 
     if out is not None:
         check_truth_output(out, overwrite=overwrite)
@@ -101,6 +130,8 @@ def find_score_command(
         return
     for (name, part), rows in scores.table.group_by("criterion", "split", maintain_order=True):
         shown = [list(row) for row in rows.drop("criterion", "split", "reason").rows()]
-        console().print(table(f"Against the truth: {name} ({part})", list(rows.columns[2:-1]), shown, left=2))
+        console().print(
+            table(f"Against the truth: {name} ({part})", list(rows.columns[2:-1]), shown, left=2)
+        )
     if out is not None:
         console().print(f"{out}: {scores.table.height:,} rows", style="dim", markup=False)

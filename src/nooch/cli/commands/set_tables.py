@@ -35,7 +35,11 @@ def tables_of_sets(
     """
     for source in sources:
         if source != _PAPER and not is_suite(source) and not Path(source).is_dir():
-            raise InputError("no such folder", where=source, allowed="a suite, a folder of runs or of scores, or paper")
+            raise InputError(
+                "no such folder",
+                where=source,
+                allowed="a suite, a folder of runs or of scores, or paper",
+            )
     suites = {source: load_suite(source) for source in sources if is_suite(source)} | dict(given)
     if not suites and _PAPER not in sources:
         raise ParameterError(

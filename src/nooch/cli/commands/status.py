@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 def status_command(
     folder: Path = typer.Argument(
-        ..., metavar="FOLDER", help="Folder of runs, or one that import, embed or find writes with --engine."
+        ...,
+        metavar="FOLDER",
+        help="Folder of runs, or one that import, embed or find writes with --engine.",
     ),
     format: Format = FormatOption,
 ) -> None:
@@ -37,8 +39,13 @@ def status_command(
         print_json(facts)
         return
     rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
-    console().print(table(f"{facts['done']:,} of {facts['jobs']:,} jobs done", ["method", "done", "jobs"], rows))
-    listed = [[number, p["jobs"], p["done"], p["epochs"], p["stopped"]] for number, p in enumerate(facts["passes"], 1)]
+    console().print(
+        table(f"{facts['done']:,} of {facts['jobs']:,} jobs done", ["method", "done", "jobs"], rows)
+    )
+    listed = [
+        [number, p["jobs"], p["done"], p["epochs"], p["stopped"]]
+        for number, p in enumerate(facts["passes"], 1)
+    ]
     console().print(table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed))
 
 
@@ -48,7 +55,9 @@ def _print_status(told: Status, format: Format) -> None:
         print_json({**msgspec.structs.asdict(told), "state": state})
         return
     seconds = round(told.updated - told.began)
-    console().print(f"{state} on {told.host}, {seconds:,} s after it began: {told.command}", markup=False)
+    console().print(
+        f"{state} on {told.host}, {seconds:,} s after it began: {told.command}", markup=False
+    )
     rows = [[what, done, total] for what, (done, total) in told.steps.items()]
     console().print(table("Steps", ["", "done", "of"], rows))
     if told.error is not None:

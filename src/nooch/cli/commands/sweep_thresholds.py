@@ -17,7 +17,15 @@ from nooch.cli.option_parsing import (
     parse_grid,
     split_names,
 )
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
@@ -34,11 +42,14 @@ def register(app: typer.Typer) -> None:
 def sweep_command(
     dataset: Place = DatasetArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    alpha: str = typer.Option(None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."),
+    alpha: str = typer.Option(
+        None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."
+    ),
     beta: str = typer.Option(None, help="ce: likewise, such as 0.01:0.5:20."),
     tau: str = typer.Option(None, help="gist: likewise, such as 0:1:50."),
     encoder: str = typer.Option(
-        None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
+        None,
+        help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings.",
     ),
     precision: Precision = PrecisionOption,
     tasks: str = TaskSelectionOption,
@@ -49,9 +60,14 @@ def sweep_command(
 ) -> None:
     """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = {name: parse_grid(text, f"--{name}") for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))}
+    grids = {
+        name: parse_grid(text, f"--{name}")
+        for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))
+    }
     if encoder is not None and not grids["tau"]:
-        raise ParameterError("an encoder is for the gist criterion", where="--encoder", remedy="give --tau")
+        raise ParameterError(
+            "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
+        )
     import polars as pl
 
     from nooch.challenge import POOLED
@@ -77,8 +93,16 @@ def sweep_command(
             allow_unannotated=allow_unannotated,
             progress=update,
         )
-    counted = pl.concat([sweep.grid["split"], sweep.tau["split"]]).unique(maintain_order=True).to_list()
-    settings = {"dataset": data.fingerprint, **grids, "embedding": embedding, "tasks": tasks, "splits": counted}
+    counted = (
+        pl.concat([sweep.grid["split"], sweep.tau["split"]]).unique(maintain_order=True).to_list()
+    )
+    settings = {
+        "dataset": data.fingerprint,
+        **grids,
+        "embedding": embedding,
+        "tasks": tasks,
+        "splits": counted,
+    }
     save_sweep(sweep, out, settings, overwrite=overwrite)
     if format is Format.json:
         print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
@@ -92,4 +116,6 @@ def sweep_command(
         console().print(table("Where both sides are hard equally often", columns, rows, left=2))
     elif grids["alpha"]:
         note("no point of the grid has hard images on both sides")
-    console().print(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}", style="dim", markup=False)
+    console().print(
+        f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}", style="dim", markup=False
+    )

@@ -8,26 +8,46 @@ from typing import Any
 import typer
 
 from nooch.cli.option_parsing import DatasetOption, OverwriteOption, ProcessesOption
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress, table
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Waterbirds: compose its images, score as Table 5.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Waterbirds: compose its images, score as Table 5.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("make")
 def make_command(
-    out: Path = typer.Argument(..., metavar="OUT", help="Folder to write: metadata.csv and images."),
+    out: Path = typer.Argument(
+        ..., metavar="OUT", help="Folder to write: metadata.csv and images."
+    ),
     cub: Path = typer.Option(
-        ..., "--cub", help="CUB-200-2011: images.txt, train_test_split.txt, images/, segmentations/."
+        ...,
+        "--cub",
+        help="CUB-200-2011: images.txt, train_test_split.txt, images/, segmentations/.",
     ),
     places: Path = typer.Option(
-        ..., "--places", help="Places: data_large/o/ocean, l/lake/natural, b/bamboo_forest, f/forest/broadleaf."
+        ...,
+        "--places",
+        help="Places: data_large/o/ocean, l/lake/natural, b/bamboo_forest, f/forest/broadleaf.",
     ),
-    confounder: float = typer.Option(None, help="Share of training birds on their own kind of background. [0.95]"),
+    confounder: float = typer.Option(
+        None, help="Share of training birds on their own kind of background. [0.95]"
+    ),
     seed: int = typer.Option(None, help="Seed of all draws. [0]"),
     species: str = typer.Option(
         None,
@@ -37,7 +57,9 @@ def make_command(
         None, "--segmentations", help="Folder of masks, where it is not CUB/segmentations."
     ),
     metadata: Path = typer.Option(
-        None, "--metadata", help="A metadata.csv that says which bird goes where, instead of a draw."
+        None,
+        "--metadata",
+        help="A metadata.csv that says which bird goes where, instead of a draw.",
     ),
     quality: int = typer.Option(95, help="Quality of the JPEG files, 1 to 95."),
     processes: int = ProcessesOption,
@@ -46,11 +68,14 @@ def make_command(
 ) -> None:
     """Put CUB's birds, cut out along their masks, on backgrounds of Places."""
     given: dict[str, Any] = {
-        n: v for n, v in (("confounder", confounder), ("seed", seed), ("species", species)) if v is not None
+        n: v
+        for n, v in (("confounder", confounder), ("seed", seed), ("species", species))
+        if v is not None
     }
     if metadata is not None and given:
         raise ParameterError(
-            f"--metadata leaves nothing to draw, so --{next(iter(given))} has no meaning", remedy="leave it out"
+            f"--metadata leaves nothing to draw, so --{next(iter(given))} has no meaning",
+            remedy="leave it out",
         )
     from nooch.waterbirds.waterbirds_images import MARKER, Recipe, make_waterbirds
 
@@ -73,15 +98,21 @@ def make_command(
     if format is Format.json:
         print_json({"waterbirds": str(out), "images": made.height, "groups": groups.to_dicts()})
         return
-    console().print(table("", ["split", "y", "place", "images"], [list(row) for row in groups.rows()], left=3))
+    console().print(
+        table("", ["split", "y", "place", "images"], [list(row) for row in groups.rows()], left=3)
+    )
     console().print(f"{out}: {made.height:,} images", markup=False)
     console().print(f"next: nooch import waterbirds {out} DATASET", style="dim", markup=False)
 
 
 @app.command("score")
 def score_command(
-    suite: Path = typer.Argument(..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."),
-    predictions: list[Path] = typer.Argument(..., metavar="PREDICTIONS...", help="As for nooch evaluate."),
+    suite: Path = typer.Argument(
+        ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
+    ),
+    predictions: list[Path] = typer.Argument(
+        ..., metavar="PREDICTIONS...", help="As for nooch evaluate."
+    ),
     dataset: Place = DatasetOption,
     split: str = typer.Option("test", help="Split to score."),
     format: Format = FormatOption,
@@ -105,6 +136,8 @@ def score_command(
     for text in scores.notes:
         note(text)
     several = made["criterion"].n_unique() > 1
-    labels = [" ".join(row) for row in made.select("run", *(["criterion"] if several else [])).iter_rows()]
+    labels = [
+        " ".join(row) for row in made.select("run", *(["criterion"] if several else [])).iter_rows()
+    ]
     rows: list[list[Any]] = [[name, *made[name].to_list()] for name in QUANTITIES]
     console().print(table("", ["", *labels], rows))

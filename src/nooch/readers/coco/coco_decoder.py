@@ -64,7 +64,9 @@ class Document(Generic[K]):
     def __init__(self, content: Any, path: Path, kind: type[K], size: int = SLICE) -> None:
         self._content, self._path, self._kind, self._size = content, path, kind, size
         self._at = 0
-        self._decoders = {f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)}
+        self._decoders = {
+            f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)
+        }
         self.members: dict[str, bytes] = {}
 
     def arrays(self) -> Iterator[str]:
@@ -82,7 +84,9 @@ class Document(Generic[K]):
 
     def rest(self) -> K:
         """The document without elements of ``images`` and ``annotations``, at its end. Raises InputError."""
-        text = b",".join(b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items())
+        text = b",".join(
+            b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items()
+        )
         found = decode(b"{%b}" % text, self._kind, self._path)
         if self._peek():
             self._refuse_whole()
@@ -95,15 +99,24 @@ class Document(Generic[K]):
             return []
         # elements mostly begin with the same key, and objects within them with another one
         first = _FIRST_KEY.match(self._content, array.end())
-        patterns = [re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]]
+        patterns = [
+            re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]
+        ]
         cuts, behind, length = list[Cut](), array.end(), len(self._content)
         for target in range(behind + self._size, length, self._size):
-            tries = (pattern.search(self._content, max(target, behind), target + _NEAR) for pattern in patterns)
+            tries = (
+                pattern.search(self._content, max(target, behind), target + _NEAR)
+                for pattern in patterns
+            )
             if found := next(filter(None, tries), None):
                 behind = found.end()
                 cuts.append((found.start() + 1, behind))
         # where the array mostly ends: of images, which are few and flat, often before the first cut
-        if key == "images" and cuts and (found := _LAST.search(self._content, array.end(), cuts[0][0])):
+        if (
+            key == "images"
+            and cuts
+            and (found := _LAST.search(self._content, array.end(), cuts[0][0]))
+        ):
             cuts.insert(0, (found.start() + 1, found.end()))
         elif found := _LAST.search(self._content, behind):
             cuts.append((found.start() + 1, found.end()))
@@ -129,7 +142,9 @@ class Document(Generic[K]):
         def pairs(start: int, stop: int) -> list[tuple[Any, msgspec.Raw]] | None:
             text = slice_text(self._content, start, stop)
             try:
-                return [*zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)]
+                return [
+                    *zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)
+                ]
             except DECODE_ERRORS:
                 return None
 
@@ -137,7 +152,11 @@ class Document(Generic[K]):
             yield from found
 
     def elements(
-        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None], kind: type | None = None
+        self,
+        key: str,
+        cuts: Sequence[Cut],
+        attempt: Callable[[int, int], R | None],
+        kind: type | None = None,
     ) -> Iterator[tuple[int, Cut, R]]:
         """Go through the array that begins here, slice by slice, each certain to hold whole elements.
 
@@ -247,7 +266,9 @@ class Document(Generic[K]):
 
     def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
         """A decoder's error in a piece at byte ``offset``, whose first element has this number, as one of the document."""
-        text = re.sub(r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error))
+        text = re.sub(
+            r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error)
+        )
         if isinstance(error, msgspec.ValidationError):
             text = re.sub(r"(?<=`\$\[)\d+", lambda found: str(int(found[0]) + number), text)
             text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
@@ -272,7 +293,9 @@ def opened(path: Path) -> Iterator[Any]:
     with mapped as content:
         for begin, what, remedy in _NO_JSON:
             if content[: len(begin)] == begin:
-                raise InputError(f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy)
+                raise InputError(
+                    f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy
+                )
         yield content
 
 

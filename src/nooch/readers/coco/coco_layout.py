@@ -61,10 +61,14 @@ class CocoLayout:
     @property
     def reading(self) -> CocoReading:
         """How the files are read."""
-        return CocoReading(self.things, self.stuff, self.captions, self.stuff_maps, self.stuff_map_values)
+        return CocoReading(
+            self.things, self.stuff, self.captions, self.stuff_maps, self.stuff_map_values
+        )
 
 
-def read_coco_stuff(root: str | Path, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
+def read_coco_stuff(
+    root: str | Path, *, images: str | Path | None = None, map: Map = builtins.map
+) -> Dataset:
     """COCO-Stuff below ``root`` as one Dataset without splits; see ``find_coco`` and ``nooch.readers.coco.coco_reader``.
 
     Args:
@@ -93,7 +97,9 @@ def find_coco(root: str | Path) -> CocoLayout:
     """
     root = Path(root)
     if not root.is_dir():
-        raise InputError("no such folder", where=root, remedy="nooch download coco-stuff gets the files")
+        raise InputError(
+            "no such folder", where=root, remedy="nooch download coco-stuff gets the files"
+        )
     things, stuff, captions = (_files(root, role) for role in ("instances", "stuff", "captions"))
     if not things:
         raise _missing(root, [f"instances_{part}.json" for part in PARTS])
@@ -107,8 +113,16 @@ def find_coco(root: str | Path) -> CocoLayout:
         maps,
         values,
         _images(root, list(things)),
-        [f"instances_{part}.json is not there: {part} is left out" for part in PARTS if part not in things]
-        + [f"captions_{part}.json is not there" for part in things if captions and part not in captions],
+        [
+            f"instances_{part}.json is not there: {part} is left out"
+            for part in PARTS
+            if part not in things
+        ]
+        + [
+            f"captions_{part}.json is not there"
+            for part in things
+            if captions and part not in captions
+        ],
     )
 
 
@@ -125,7 +139,11 @@ def _files(root: Path, role: str) -> dict[str, Path]:
     """Part -> its file, where there is one; copies of one file count as one, the first in the order of places."""
     found = {}
     for part in PARTS:
-        places = [path for place in _places(root, _ANNOTATIONS) if (path := place / f"{role}_{part}.json").is_file()]
+        places = [
+            path
+            for place in _places(root, _ANNOTATIONS)
+            if (path := place / f"{role}_{part}.json").is_file()
+        ]
         if others := [path for path in places[1:] if not _same(places[0], path)]:
             raise InputError(
                 f"differs from {others[0]}: which of them is meant?",
@@ -144,7 +162,9 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _missing(root: Path, names: list[str], also: str = "") -> InputError:
-    places = some_of(dict.fromkeys(os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)), 20)
+    places = some_of(
+        dict.fromkeys(os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)), 20
+    )
     return InputError(
         f"neither of {', '.join(names)} is there" if len(names) > 1 else f"{names[0]} is not there",
         where=root,

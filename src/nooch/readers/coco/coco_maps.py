@@ -52,7 +52,9 @@ class StuffMaps:
         )
 
 
-def scan_stuff_maps(maps: Path, values: str, known: NDArray[np.int64], folder: Path, count: Counter) -> StuffMaps:
+def scan_stuff_maps(
+    maps: Path, values: str, known: NDArray[np.int64], folder: Path, count: Counter
+) -> StuffMaps:
     """Count the pixels of stuff in maps.
 
     Args:
@@ -73,7 +75,9 @@ def scan_stuff_maps(maps: Path, values: str, known: NDArray[np.int64], folder: P
             where=maps,
             allowed="names of maps that are image ids, such as 000000000139.png",
         )
-    stuff = {value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"}
+    stuff = {
+        value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"
+    }
     # thing pixels are left to the things files
     ignored = (set(map_values(values)) | {0, 255, OTHER}) - set(stuff)
     return StuffMaps(maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, count))

@@ -12,11 +12,17 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
     if isinstance(segmentation, list):
         from pycocotools import mask
 
-        if not segmentation or not all(isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation):
+        if not segmentation or not all(
+            isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation
+        ):
             raise ValueError("a polygon needs at least three points")
         # what is far outside would take pycocotools all the memory there is
         far = 1000 + 10 * (height + width)
-        if not all(isinstance(x, int | float) and abs(x) <= far for polygon in segmentation for x in polygon):
+        if not all(
+            isinstance(x, int | float) and abs(x) <= far
+            for polygon in segmentation
+            for x in polygon
+        ):
             raise ValueError("a coordinate is no number, or far outside the image")
         return float(mask.area(mask.merge(mask.frPyObjects(segmentation, height, width))))
     if not isinstance(segmentation, dict):

@@ -30,7 +30,9 @@ _NOTES = {
 """What is counted while files are merged, in the order in which it is told."""
 
 
-def merge(parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None) -> tuple[Dataset, dict[str, int]]:
+def merge(
+    parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None
+) -> tuple[Dataset, dict[str, int]]:
     """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that ``notes_of`` tells.
 
     Counts of parts add up to those of the whole.
@@ -58,14 +60,18 @@ def merge(parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None) ->
         schema_overrides={"file_name": pl.String},
     )
     root = None if index is None else str(index.root.resolve())
-    data = Dataset.build(frame, merged.classes, merged.areas(), texts, image_root=root, kinds=merged.kinds)
+    data = Dataset.build(
+        frame, merged.classes, merged.areas(), texts, image_root=root, kinds=merged.kinds
+    )
     return data, merged.counts
 
 
 def notes_of(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """The notes that counts make; ``images`` is the folder of image files."""
     return [
-        text.format(n=counts[what], images=n_images, root=images) for what, text in _NOTES.items() if counts.get(what)
+        text.format(n=counts[what], images=n_images, root=images)
+        for what, text in _NOTES.items()
+        if counts.get(what)
     ]
 
 
@@ -125,7 +131,9 @@ class _Merged:
         known = np.isin(maps.image_ids, self.ids)
         rows = np.searchsorted(self.ids, maps.image_ids)
         there = rows[known]
-        differ = (self.widths[there] != maps.widths[known]) | (self.heights[there] != maps.heights[known])
+        differ = (self.widths[there] != maps.widths[known]) | (
+            self.heights[there] != maps.heights[known]
+        )
         if differ.any():
             raise InputError(
                 f"maps have another size than the annotation files say: those of images {some_of(self.ids[there[differ]])}",
@@ -143,7 +151,9 @@ class _Merged:
             among = [f for r, f in files if r == role]
             if len(among) < 2:
                 continue
-            values, counts = np.unique(np.concatenate([f.image_ids for f in among]), return_counts=True)
+            values, counts = np.unique(
+                np.concatenate([f.image_ids for f in among]), return_counts=True
+            )
             if (counts > 1).any():
                 listed = [f.name for f in among]
                 raise InputError(
@@ -152,7 +162,9 @@ class _Merged:
                     allowed="each image in one of them",
                 )
 
-    def _agreed(self, what: str, rows: list[NDArray[np.int32]], values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def _agreed(
+        self, what: str, rows: list[NDArray[np.int32]], values: list[NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
         chosen = np.zeros(len(self.ids), dtype=np.int64)
         for there, given in zip(rows, values, strict=True):
             chosen[there] = given
@@ -165,7 +177,9 @@ class _Merged:
                 )
         return chosen
 
-    def _first_names(self, rows: list[NDArray[np.int32]], names: list[list[str | None]]) -> list[str | None]:
+    def _first_names(
+        self, rows: list[NDArray[np.int32]], names: list[list[str | None]]
+    ) -> list[str | None]:
         chosen = np.full(len(self.ids), None, dtype=object)
         # written from the last file to the first, so that the first name given is what stays
         for there, given in zip(reversed(rows), reversed(names), strict=True):
@@ -177,7 +191,9 @@ class _Merged:
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
-        known = [-1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()]
+        known = [
+            -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()
+        ]
         columns = np.array(known, dtype=np.int32)[file.category_index]
         keep = slice(None) if -1 not in known else np.flatnonzero(columns >= 0)
         return rows[file.image_index][keep], columns[keep], file.areas[keep]
@@ -232,7 +248,9 @@ def _add_names(names: dict[int, str], file: _Categorised) -> None:
     for number, text in file.categories.items():
         name = class_name(text, where)
         if numbers.setdefault(name, number) != number:
-            raise InputError(f"categories {numbers[name]} and {number} have the same name {name!r}", where=where)
+            raise InputError(
+                f"categories {numbers[name]} and {number} have the same name {name!r}", where=where
+            )
         if names.setdefault(number, name) != name:
             raise InputError(
                 f"category {number} is {name!r} here and {names[number]!r} in another file",
@@ -265,5 +283,7 @@ def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for entries in lists:
         for entry in entries:
-            found.setdefault(str(entry.get("name", entry)), {k: entry[k] for k in ("name", "url") if k in entry})
+            found.setdefault(
+                str(entry.get("name", entry)), {k: entry[k] for k in ("name", "url") if k in entry}
+            )
     return list(found.values())

@@ -61,7 +61,9 @@ def read_coco(
     """
     from nooch.readers.reader_contract import read
 
-    return read(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), images=images, map=map)
+    return read(
+        CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), images=images, map=map
+    )
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,24 @@ class CocoReading:
     def files(self) -> list[tuple[str, Path]]:
         """The files, and the folder of maps."""
         maps = () if self.stuff_maps is None else (self.stuff_maps,)
-        roles = (("things", self.things), ("stuff", self.stuff), ("captions", self.captions), ("maps", maps))
+        roles = (
+            ("things", self.things),
+            ("stuff", self.stuff),
+            ("captions", self.captions),
+            ("maps", maps),
+        )
         return [(role, Path(path)) for role, paths in roles for path in paths]
 
     def check(self, plan: SplitPlan | None) -> None:
         """Raises a ParameterError for parameters that do not fit, and for groups by what is no column and no pattern."""
         if not self.things and not self.stuff:
-            raise ParameterError("no annotation file was given", allowed="`things`, `stuff`, or both")
+            raise ParameterError(
+                "no annotation file was given", allowed="`things`, `stuff`, or both"
+            )
         if self.stuff and self.stuff_maps is not None:
-            raise ParameterError("`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff")
+            raise ParameterError(
+                "`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff"
+            )
         map_values(self.stuff_map_values)
         if plan is not None and plan.group is not None:
             import polars as pl
@@ -107,7 +118,9 @@ class CocoReading:
             words += [self.stuff_map_values, listed_digest(list_maps(Path(self.stuff_maps)))]
         return words
 
-    def scan(self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None) -> ScannedCoco:
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         del part_size  # rows are sorted by image id, so that those of any part are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
@@ -121,8 +134,13 @@ class CocoReading:
             from nooch.readers.coco.coco_maps import scan_stuff_maps
             from nooch.readers.reader_contract import Counter
 
-            known, count = ScannedCoco(files, classes, None).ids().to_numpy(), Counter(map, progress)
-            maps = scan_stuff_maps(Path(self.stuff_maps), self.stuff_map_values, known, folder, count)
+            known, count = (
+                ScannedCoco(files, classes, None).ids().to_numpy(),
+                Counter(map, progress),
+            )
+            maps = scan_stuff_maps(
+                Path(self.stuff_maps), self.stuff_map_values, known, folder, count
+            )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
         return ScannedCoco(files, classes, maps)
 
@@ -164,12 +182,21 @@ class ScannedCoco:
             parsed.append(("maps", self.maps.read(first, last)))
         if images is None:
             return merge(parsed, None)
-        wanted = {name.rsplit("/", 1)[-1] for _, file in parsed for name in file.file_names if name is not None}
+        wanted = {
+            name.rsplit("/", 1)[-1]
+            for _, file in parsed
+            for name in file.file_names
+            if name is not None
+        }
         return merge(parsed, images.index(lambda name: name in wanted))
 
-    def provenance(self, counts: Mapping[str, int], n_images: int, images: object) -> dict[str, Any]:
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
         """Sources, licences, and notes of what was counted."""
         from nooch.readers.coco.coco_merge import merged_provenance, notes_of
 
         notes = notes_of(counts, n_images, images)
-        return merged_provenance([file.source for file in self.files], (file.licenses for file in self.files), notes)
+        return merged_provenance(
+            [file.source for file in self.files], (file.licenses for file in self.files), notes
+        )

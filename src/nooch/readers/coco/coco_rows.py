@@ -104,7 +104,11 @@ class Slice:
         with opened(self.path) as content:
             text = slice_text(content, self.start, self.stop)
         make = (
-            self._images if self.key == "images" else self._captions if self.role == "captions" else self._annotations
+            self._images
+            if self.key == "images"
+            else self._captions
+            if self.role == "captions"
+            else self._annotations
         )
         return make(text)
 
@@ -119,11 +123,16 @@ class Slice:
         return Rows(len(ids))
 
     def _annotations(self, text: bytes) -> Rows:
-        ids, categories, areas = annotation_columns(msgspec.json.decode(text, type=list[Annotation]), self.path)
+        ids, categories, areas = annotation_columns(
+            msgspec.json.decode(text, type=list[Annotation]), self.path
+        )
         masks = None
         if (bare := np.isnan(areas)).any():
             found = msgspec.json.decode(text, type=list[_Mask])
-            masks = [bytes(mask.segmentation).decode() if b else None for mask, b in zip(found, bare, strict=True)]
+            masks = [
+                bytes(mask.segmentation).decode() if b else None
+                for mask, b in zip(found, bare, strict=True)
+            ]
         write_rows(self.stem, _ANNOTATION, (ids, _numbers(ids), categories, areas), masks)
         return Rows(len(ids))
 
@@ -211,12 +220,24 @@ class ScannedFile:
         """What the file says of the images with ``low <= id < high``. Raises InputError for ids, sizes and areas."""
         images = self._images(low, high)
         found = [self._annotations(part, images, low, high) for part in self.annotations]
-        columns = [np.concatenate(column) for column in zip(*(columns for columns, _ in found), strict=True)]
+        columns = [
+            np.concatenate(column)
+            for column in zip(*(columns for columns, _ in found), strict=True)
+        ]
         if self.role == "captions":
             ids, numbers = columns or (_NO_IDS, _NO_IDS)
-            return captions_of(self.path, images, ids, [text for _, texts in found for text in texts], numbers)
-        ids, numbers, categories, areas = columns or (_NO_IDS, _NO_IDS, _NO_IDS, _NO_IDS.astype(np.float64))
-        return instances_of(self.path, images, ids, categories, areas, self.categories, self.licenses, numbers)
+            return captions_of(
+                self.path, images, ids, [text for _, texts in found for text in texts], numbers
+            )
+        ids, numbers, categories, areas = columns or (
+            _NO_IDS,
+            _NO_IDS,
+            _NO_IDS,
+            _NO_IDS.astype(np.float64),
+        )
+        return instances_of(
+            self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
+        )
 
     def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
         parts = [read_rows(part.stem, _IMAGE, low, high) for part in self.images]
@@ -224,7 +245,12 @@ class ScannedFile:
         names = [name for _, texts in parts for name in texts]
         order = np.argsort(rows["id"], kind="stable")
         ordered = rows[order]
-        columns = (ordered["id"].copy(), ordered["width"], ordered["height"], [names[row] for row in order.tolist()])
+        columns = (
+            ordered["id"].copy(),
+            ordered["width"],
+            ordered["height"],
+            [names[row] for row in order.tolist()],
+        )
         return checked_images([columns], self.path)
 
     def _annotations(
@@ -265,7 +291,10 @@ def scan_files(
     Raises:
         InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
     """
-    scans = [_Scan(role, path, folder / f"file-{number}", slice_size) for number, (role, path) in enumerate(files)]
+    scans = [
+        _Scan(role, path, folder / f"file-{number}", slice_size)
+        for number, (role, path) in enumerate(files)
+    ]
     walks = [scan.walk() for scan in scans]
     jobs = [*(scan.source for scan in scans), *_next(walks)]
     # starting processes would take longer
@@ -316,7 +345,9 @@ class _Scan:
                 if key == "images":
                     # that annotations are found, and read with them by workers, its end is looked for here
                     self._waiting.append((key, copy(document), cuts))
-                    skipped = document.elements(key, cuts, partial(document.decoded, Nothing), Nothing)
+                    skipped = document.elements(
+                        key, cuts, partial(document.decoded, Nothing), Nothing
+                    )
                     self._waiting[-1][2][:] = [cut for _, cut, _ in skipped]
                 else:
                     self._waiting.append((key, document, cuts))
@@ -326,7 +357,11 @@ class _Scan:
 
     def _read(self) -> Iterator[list[Slice]]:
         """Have arrays read by workers, and check what came of it."""
-        jobs = [self._slice(key, *ends) for key, document, cuts in self._waiting for ends in document.slices(cuts)]
+        jobs = [
+            self._slice(key, *ends)
+            for key, document, cuts in self._waiting
+            for ends in document.slices(cuts)
+        ]
         if jobs:
             yield jobs
         for key, document, cuts in self._waiting:

@@ -104,7 +104,9 @@ def decode(content: Any, kind: type[T], path: Path) -> T:
 def refused(error: Exception, text: str, path: Path) -> InputError:
     """What is wrong with a file: a decoder's error, and its text."""
     if isinstance(error, RecursionError):
-        return InputError("holds values within values, too many to be read", where=path, allowed=STRUCTURE)
+        return InputError(
+            "holds values within values, too many to be read", where=path, allowed=STRUCTURE
+        )
     if isinstance(error, msgspec.ValidationError):
         return InputError(f"is not COCO's structure: {text}", where=path, allowed=STRUCTURE)
     remedy = "fetch or export the file again; JSON has no NaN or Infinity"
@@ -206,9 +208,14 @@ def image_columns(images: list[Image], path: Path) -> ImageColumns:
     ids = integers(map(attrgetter("id"), images), n, path)
     # numpy takes None for NaN, and float64 holds every size that fits into memory
     try:
-        width, height = (np.fromiter(map(attrgetter(side), images), np.float64, n) for side in ("width", "height"))
+        width, height = (
+            np.fromiter(map(attrgetter(side), images), np.float64, n)
+            for side in ("width", "height")
+        )
     except OverflowError as error:
-        raise InputError("a width or height is no size", where=path, allowed=f"pixels, below {_WIDEST}") from error
+        raise InputError(
+            "a width or height is no size", where=path, allowed=f"pixels, below {_WIDEST}"
+        ) from error
     names = [image.file_name for image in images]
     return ids, width, height, [_file_name(image) for image in images] if None in names else names
 
@@ -218,8 +225,14 @@ def checked_images(parts: list[ImageColumns], path: Path) -> dict[str, Any]:
     ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
     if len(set(ids.tolist())) != len(ids):
         values, counts = np.unique(ids, return_counts=True)
-        raise InputError(f"image ids occur more than once: {some_of(values[counts > 1])}", where=path)
-    if len(flat := np.flatnonzero(~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST)))):
+        raise InputError(
+            f"image ids occur more than once: {some_of(values[counts > 1])}", where=path
+        )
+    if len(
+        flat := np.flatnonzero(
+            ~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST))
+        )
+    ):
         raise InputError(
             f"images without extent: ids {some_of(ids[flat])}",
             where=path,
@@ -237,7 +250,9 @@ def annotation_columns(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Image ids, category ids and areas (NaN where there is none)."""
     n = len(records)
-    image_ids, category_ids = (integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id"))
+    image_ids, category_ids = (
+        integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id")
+    )
     # numpy takes None for NaN: no area
     return image_ids, category_ids, np.fromiter(map(attrgetter("area"), records), np.float64, n)
 
@@ -258,7 +273,9 @@ def integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
     try:
         return np.fromiter(values, np.int64, n)
     except OverflowError as error:
-        raise InputError("an id does not fit into 64 bits", where=path, allowed="integers of 64 bits") from error
+        raise InputError(
+            "an id does not fit into 64 bits", where=path, allowed="integers of 64 bits"
+        ) from error
 
 
 def _file_name(image: Image) -> str | None:
@@ -274,13 +291,18 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     if len(names) != len(categories):
         ids = [c.id for c in categories]
         raise InputError(
-            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}", where=path
+            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}",
+            where=path,
         )
     return names
 
 
 def index_of(
-    used: NDArray[np.int64], known: NDArray[np.int64], what: str, path: Path, numbers: NDArray[np.int64] | None = None
+    used: NDArray[np.int64],
+    known: NDArray[np.int64],
+    what: str,
+    path: Path,
+    numbers: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int32]:
     """Position of each used id among the file's listed ones. Raises InputError for ids that are not listed.
 

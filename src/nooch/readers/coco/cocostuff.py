@@ -14,7 +14,11 @@ OTHER = 183
 
 
 def _rows() -> list[dict[str, str]]:
-    text = resources.files("nooch.readers.coco").joinpath("cocostuff_classes.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("nooch.readers.coco")
+        .joinpath("cocostuff_classes.csv")
+        .read_text(encoding="utf-8")
+    )
     return list(csv.DictReader(text.splitlines()))
 
 
@@ -28,7 +32,9 @@ MAP_VALUES = {
     # the maps of things and stuff: value = id - 1, 255 = unlabelled
     "cocostuff": {number - 1: name for name, number in COCOSTUFF_IDS.items()},
     # the maps of stuff alone: value = id, 183 = other, 0 = unlabelled
-    "pixelmaps": {number: name for name, number in COCOSTUFF_IDS.items() if COCOSTUFF[name] == "stuff"},
+    "pixelmaps": {
+        number: name for name, number in COCOSTUFF_IDS.items() if COCOSTUFF[name] == "stuff"
+    },
 }
 
 
