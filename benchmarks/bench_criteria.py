@@ -1,9 +1,11 @@
-"""CE for all 171 tasks with its challenge sets, in memory, against dense loops over pairs of classes and SQL in DuckDB.
+"""CE for all 171 tasks with its challenge sets, in memory, against dense loops over pairs of
+classes and SQL in DuckDB.
 
-The loops hold areas as a dense array (n_images, n_classes), as one would with NumPy alone. DuckDB holds them as a table
-image, class, area, and finds cues and hard images by joins, on as many threads as there are processors. Both give the same
-hard images, which is checked. nooch gives label, support and subset of every image: a second query of DuckDB does so, too.
-Writing the suite is timed apart.
+The loops hold areas as a dense array (n_images, n_classes), as one would with NumPy alone. DuckDB
+holds them as a table image, class, area, and finds cues and hard images by joins, on as many
+threads as there are processors. Both give the same hard images, which is checked. nooch gives
+label, support and subset of every image: a second query of DuckDB does so, too. Writing the suite
+is timed apart.
 
     python benchmarks/bench_criteria.py [--images 123287] [--runs 5] [--json FILE]
 """
@@ -39,9 +41,11 @@ def dense_loops(
     for y, task in enumerate(data.classes):
         positive = there[:, y]
         strength = [
-            (areas[positive, c] - areas[positive, y]).mean()
-            if c != y and positive.any()
-            else -np.inf
+            (
+                (areas[positive, c] - areas[positive, y]).mean()
+                if c != y and positive.any()
+                else -np.inf
+            )
             for c in range(areas.shape[1])
         ]
         cues = [c for c, value in enumerate(strength) if value > alpha]
@@ -201,7 +205,8 @@ def main() -> None:
     for peer in list(seconds)[1:]:
         found[peer] = ratios(seconds[peer], seconds["nooch"])
         print(
-            f"nooch against {peer}, the same hard images of {len(same)} sets: {found[peer]} times as fast"
+            f"nooch against {peer}, the same hard images of {len(same)} sets: {found[peer]} times"
+            " as fast"
         )
     print(f"writing the suite: {written:.2f} s, {size:.1f} MB")
     figures = {

@@ -1,11 +1,12 @@
-"""How much faster captions are embedded than by ``SentenceTransformer.encode`` at its defaults, and how faithfully.
+"""How much faster captions are embedded than by ``SentenceTransformer.encode`` at its defaults, and
+how faithfully.
 
     python benchmarks/bench_embedding.py --sentences 5000 --json embedding.json
 
-Both run in this process, in turns, on the same sentences; a ratio is of two neighbouring runs. Other work on the machine
-slows the peer more (its threads wait for each other in every operation), so the ratio of the two fastest runs is given
-too: that one holds on an idle machine. The captions are COCO's
-val2017, from ``shared/data`` beside the repository; without that file, generated ones.
+Both run in this process, in turns, on the same sentences; a ratio is of two neighbouring runs.
+Other work on the machine slows the peer more (its threads wait for each other in every operation),
+so the ratio of the two fastest runs is given too: that one holds on an idle machine. The captions
+are COCO's val2017, from ``shared/data`` beside the repository; without that file, generated ones.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def compare(peer: Any, ours: SbertEncoder, sentences: list[str], runs: int) -> dict[str, Any]:
-    """Times of both, in turns, the ratios of neighbouring runs, and the cosines between their vectors."""
+    """Times of both, in turns, the ratios of neighbouring runs, and the cosines between their
+    vectors.
+    """
     times: list[tuple[float, float]] = []
     for _ in range(runs):
         expected, slow = timed(lambda: peer.encode(sentences))
@@ -96,9 +99,9 @@ def show(name: str, row: dict[str, Any]) -> None:
     ratio, fidelity = row["ratio"], row["fidelity"]
     peer, ours = min(row["peer_seconds"]), min(row["nooch_seconds"])
     print(
-        f"{name:<12} {row['sentences']:>9,} {row['distinct']:>9,} {peer:>8.2f} {ours:>8.2f} {row['ratio_of_fastest']:>8.2f}   "
-        f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})   "
-        f"{fidelity['min']:.6f} {fidelity['mean']:.6f}"
+        f"{name:<12} {row['sentences']:>9,} {row['distinct']:>9,} {peer:>8.2f} {ours:>8.2f}"
+        f" {row['ratio_of_fastest']:>8.2f}   {ratio['median']:.2f} ({ratio['min']:.2f} to"
+        f" {ratio['max']:.2f})   {fidelity['min']:.6f} {fidelity['mean']:.6f}"
     )
 
 
@@ -126,10 +129,12 @@ def main() -> None:
     for each in (peer, ours):
         each.encode(sentences[:64])
     print(
-        f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()} threads"
+        f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()}"
+        " threads"
     )
     print(
-        "captions     sentences  distinct   peer s  nooch s  fastest   ratio, median (min to max)   cosine min, mean"
+        "captions     sentences  distinct   peer s  nooch s  fastest   ratio, median (min to max)  "
+        " cosine min, mean"
     )
     results = {}
     for name, texts in (("as given", sentences), ("distinct", sorted(set(sentences)))):

@@ -1,13 +1,16 @@
-"""Tiny jobs through each engine: what one costs beyond its work, and whether the driver's memory grows with their number.
+"""Tiny jobs through each engine: what one costs beyond its work, and whether the driver's memory
+grows with their number.
 
-    python benchmarks/bench_engines.py [--jobs 200,2000] [--rounds 3] [--engines local,ray] [--json FILE]
+    python benchmarks/bench_engines.py [--jobs 200,2000] [--rounds 3] [--engines local,ray] [--json
+    FILE]
 
-A job gives its item back. The time of a job is the difference between the larger and the smaller number of jobs, divided by
-the difference of the numbers: begin and end of the machinery cancel out. Local jobs are ten times as many, they take so little.
-Peers do the same without nooch: ``map`` of a
-ProcessPoolExecutor of two processes, ``ray.get`` of plain tasks on a cluster of two processors, and a job array of sbatch
-that starts Python for each job. Peak memory is that of the driver's process, each measured in a new one. Slurm is measured
-where ``--engines slurm`` asks for it (a Slurm for tests: tests/slurm.sh start FOLDER).
+A job gives its item back. The time of a job is the difference between the larger and the smaller
+number of jobs, divided by the difference of the numbers: begin and end of the machinery cancel out.
+Local jobs are ten times as many, they take so little. Peers do the same without nooch: ``map`` of a
+ProcessPoolExecutor of two processes, ``ray.get`` of plain tasks on a cluster of two processors, and
+a job array of sbatch that starts Python for each job. Peak memory is that of the driver's process,
+each measured in a new one. Slurm is measured where ``--engines slurm`` asks for it (a Slurm for
+tests: tests/slurm.sh start FOLDER).
 """
 
 from __future__ import annotations
@@ -166,7 +169,8 @@ def main() -> None:
     for name, found in facts.items():
         times, peaks = found["ms a job"], found["peak_mb"]
         print(
-            f"{name}: {times['nooch']} ms a job; {PEERS[name][2]}: {times['peer']} ms; ratio {found['ratio']}"
+            f"{name}: {times['nooch']} ms a job; {PEERS[name][2]}: {times['peer']} ms; ratio"
+            f" {found['ratio']}"
         )
         print(
             "  peak memory of the driver: "

@@ -1,13 +1,17 @@
-"""Fine-tuning: one network and several that share batches, beside a plain PyTorch loop that decodes with Pillow as it goes.
+"""Fine-tuning: one network and several that share batches, beside a plain PyTorch loop that decodes
+with Pillow as it goes.
 
-The plain loop is what the paper's code does: float32, no cache, each JPEG opened, converted and resized in the main process whenever it
-is its turn, one network. Both train all weights of the same network (random weights from its configuration) by SGD on the same
-images; an image counts once for each network that learns from it. Before anything is timed, both take a step in float32 from
-the same start, and their weights are compared (a network with random weights makes each later step's rounding 40 times larger).
+The plain loop is what the paper's code does: float32, no cache, each JPEG opened, converted and
+resized in the main process whenever it is its turn, one network. Both train all weights of the same
+network (random weights from its configuration) by SGD on the same images; an image counts once for
+each network that learns from it. Before anything is timed, both take a step in float32 from the
+same start, and their weights are compared (a network with random weights makes each later step's
+rounding 40 times larger).
 
-On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile, and the fraction of the card's measured rate of bf16
-matrix products that the network's operations come to (forward as torch counts them, three times that for a step). On a processor a
-small size, float32, not compiled: almost all of the time is the network's own, so the ratio is close to 1 there.
+On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile, and the fraction
+of the card's measured rate of bf16 matrix products that the network's operations come to (forward
+as torch counts them, three times that for a step). On a processor a small size, float32, not
+compiled: almost all of the time is the network's own, so the ratio is close to 1 there.
 
     python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
 """
@@ -214,7 +218,9 @@ def _wait(device: str) -> None:
 
 
 def operations(setup: Setup) -> float:
-    """Floating-point operations of a training step for each image: forward, and twice that backward."""
+    """Floating-point operations of a training step for each image: forward, and twice that
+    backward.
+    """
     from torch.utils.flop_counter import FlopCounterMode
 
     backbone = setup.backbones(setup.settings(fast=False))(0)
@@ -225,7 +231,9 @@ def operations(setup: Setup) -> float:
 
 
 def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
-    """Operations in a second of large bf16 matrix products: the most that the card gives in practice."""
+    """Operations in a second of large bf16 matrix products: the most that the card gives in
+    practice.
+    """
     a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
     best = 0.0
     for _ in range(5):
@@ -272,7 +280,8 @@ def main() -> None:
         per_image = operations(setup)
     card = torch.cuda.get_device_name(device) if device != "cpu" else "processor"
     print(
-        f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card}; photographs: {setup.origin}"
+        f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card};"
+        f" photographs: {setup.origin}"
     )
     print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP an image")
     found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}

@@ -1,8 +1,10 @@
-"""Gist for all 171 tasks, in memory: prototypes, cosines and challenge sets, against NumPy one task after another.
+"""Gist for all 171 tasks, in memory: prototypes, cosines and challenge sets, against NumPy one task
+after another.
 
-The peer takes the mean of the positives' embeddings, one matrix-vector product and one division for each task, in float64, as one
-would by hand. nooch gives supports that do not depend on the order of images or their division into parts (sums and products are
-exact); they agree to 1e-12, which is checked, as are the hard images.
+The peer takes the mean of the positives' embeddings, one matrix-vector product and one division for
+each task, in float64, as one would by hand. nooch gives supports that do not depend on the order of
+images or their division into parts (sums and products are exact); they agree to 1e-12, which is
+checked, as are the hard images.
 
     python benchmarks/bench_gist.py [--images 123287] [--dimensions 768] [--runs 3] [--json FILE]
 """
@@ -26,7 +28,9 @@ TAU = 0.05
 
 
 def one_after_another(data: Dataset, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Cosines of every task with positives, for the images that are searched; NaN for training images."""
+    """Cosines of every task with positives, for the images that are searched; NaN for training
+    images.
+    """
     train = (data.images["split"] == "train").to_numpy()
     searched = values[~train]
     lengths = np.linalg.norm(searched, axis=1)
@@ -41,7 +45,9 @@ def one_after_another(data: Dataset, values: NDArray[np.float64]) -> dict[str, N
 
 
 def check(data: Dataset, suite: nooch.Suite, peer: dict[str, NDArray[np.float64]]) -> None:
-    """Stop where supports differ by more than 1e-12, or hard images where they are not within that of tau."""
+    """Stop where supports differ by more than 1e-12, or hard images where they are not within that
+    of tau.
+    """
     rows = {split: (data.images["split"] == split).to_numpy() for split in ("valid", "test")}
     for _, task, split in suite.keys:
         one, theirs = suite.set("gist", task, split), peer[task][rows[split]]
@@ -78,7 +84,8 @@ def main() -> None:
         print(f"{name}: {Spread.of(spread)} s")
     ratio = ratios(seconds["NumPy, one task after another"], seconds["nooch"])
     print(
-        f"{len(suite.keys)} sets of {arguments.dimensions} dimensions, supports within 1e-12: {ratio} times as fast"
+        f"{len(suite.keys)} sets of {arguments.dimensions} dimensions, supports within 1e-12:"
+        f" {ratio} times as fast"
     )
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 

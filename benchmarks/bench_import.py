@@ -1,7 +1,9 @@
-"""Import of things and stuff of COCO-Stuff's size against other readers and against reading the bytes, whole processes in turn.
+"""Import of things and stuff of COCO-Stuff's size against other readers and against reading the
+bytes, whole processes in turn.
 
-pycocotools and faster-coco-eval load both files with their ``COCO`` and sum areas by image and category. "The bytes" reads both
-files into memory and does nothing with them. nooch also hashes the sources, checks ids and areas, and writes the dataset folder.
+pycocotools and faster-coco-eval load both files with their ``COCO`` and sum areas by image and
+category. "The bytes" reads both files into memory and does nothing with them. nooch also hashes the
+sources, checks ids and areas, and writes the dataset folder.
 
     python benchmarks/bench_import.py [--images 123287] [--runs 3] [--json FILE]
 """
@@ -109,11 +111,13 @@ def main() -> None:
     for name, seconds in found.items():
         peak = memory[name]
         print(
-            f"{name}: {Spread.of(seconds)} s; peak {peak.total_mb:,.0f} MB in all processes, {peak.largest_mb:,.0f} MB in one"
+            f"{name}: {Spread.of(seconds)} s; peak {peak.total_mb:,.0f} MB in all processes,"
+            f" {peak.largest_mb:,.0f} MB in one"
         )
     for name in list(commands)[1:]:
         ratio = ratios(found[name], found["nooch"])
-        # of reading the bytes, nobody can be faster: there it is how much longer the whole import takes
+        # of reading the bytes, nobody can be faster: there it is how much longer the whole import
+        # takes
         if name == "the bytes":
             ratio = ratios(found["nooch"], found[name])
         print(f"nooch against {name}: {ratio} times as {'long' if name == 'the bytes' else 'fast'}")

@@ -1,11 +1,14 @@
-"""Growth of import with size: COCO files of things, stuff and captions, of 1, 10 and 80 times as many images.
+"""Growth of import with size: COCO files of things, stuff and captions, of 1, 10 and 80 times as
+many images.
 
-    python benchmarks/bench_import_scale.py [--images 40000] [--factors 1,10] [--part 20000] [--processes 2] [--keep] [--json FILE]
+    python benchmarks/bench_import_scale.py [--images 40000] [--factors 1,10] [--part 20000]
+    [--processes 2] [--keep] [--json FILE]
 
-In several parts (``--part-size``) against in one, as typed in a shell, start included; and against reading the bytes once.
-Files are made from one generated set: every copy has the ids ``factor * id + copy``, so that the images of any part lie all
-over a file. Memory is the peak over all processes, looked at every 20 ms. Files are removed after use (10 times 40,000
-images are 3.7 GB); 80 times are left to try by hand.
+In several parts (``--part-size``) against in one, as typed in a shell, start included; and against
+reading the bytes once. Files are made from one generated set: every copy has the ids ``factor * id
++ copy``, so that the images of any part lie all over a file. Memory is the peak over all processes,
+looked at every 20 ms. Files are removed after use (10 times 40,000 images are 3.7 GB); 80 times are
+left to try by hand.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ sys.path.append(str(HERE.parent / "tests"))
 from generate_annotations import generate  # noqa: E402
 
 ROLES = {"things": "instances", "stuff": "stuff", "captions": "captions"}
-READ = "import sys\nfor name in sys.argv[1:]:\n    with open(name, 'rb', 0) as f:\n        while f.read(1 << 20): pass"
+READ = (
+    "import sys\nfor name in sys.argv[1:]:\n    with open(name, 'rb', 0) as f:\n        while"
+    " f.read(1 << 20): pass"
+)
 _IMAGE, _ANNOTATED = re.compile(rb'("id": )(\d+)(\})'), re.compile(rb'("image_id": )(\d+)()')
 
 
@@ -144,15 +150,16 @@ def main() -> None:
         found["annotations"] = annotations_of(arguments.images) * factor
         figures.append(found)
         print(
-            f"{found['images']:,} images, {found['annotations'] / 1e6:.1f} million annotations, {found['gigabytes']:.2f} GB; "
-            f"reading the bytes {found['reading']:.2f} s"
+            f"{found['images']:,} images, {found['annotations'] / 1e6:.1f} million annotations,"
+            f" {found['gigabytes']:.2f} GB; reading the bytes {found['reading']:.2f} s"
         )
         for way in arguments.ways.split(","):
             seconds, memory = found[way]["seconds"], found[way]["memory"]
             print(
-                f"  {way}: {seconds:.1f} s, {1e6 * seconds / found['annotations']:.2f} s a million annotations, "
-                f"{seconds / found['reading']:.0f} times reading; peak memory {memory.total_mb:,.0f} MB of all processes, "
-                f"{memory.largest_mb:,.0f} MB of the largest",
+                f"  {way}: {seconds:.1f} s, {1e6 * seconds / found['annotations']:.2f} s a million"
+                f" annotations, {seconds / found['reading']:.0f} times reading; peak memory"
+                f" {memory.total_mb:,.0f} MB of all processes, {memory.largest_mb:,.0f} MB of the"
+                " largest",
                 flush=True,
             )
         if len({found[way]["fingerprint"] for way in arguments.ways.split(",")}) > 1:

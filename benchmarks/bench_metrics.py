@@ -1,9 +1,11 @@
-"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against loops over scikit-learn's and torchmetrics' functions.
+"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against loops over scikit-learn's and
+torchmetrics' functions.
 
-The subsets are all, hard, easy and hard by the strongest cue alone. ``roc_auc_score`` gives the same values, which is checked to
-1e-12; torchmetrics, whose results are float32, to 1e-6. Of nooch's six metrics, torchmetrics' loop takes AUC, AUPRC and ECE.
-Then the whole of ``nooch.evaluate`` (aligning, checks, counts, the table; sets and predictions in memory) against a loop over
-every AUC in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
+The subsets are all, hard, easy and hard by the strongest cue alone. ``roc_auc_score`` gives the
+same values, which is checked to 1e-12; torchmetrics, whose results are float32, to 1e-6. Of nooch's
+six metrics, torchmetrics' loop takes AUC, AUPRC and ECE. Then the whole of ``nooch.evaluate``
+(aligning, checks, counts, the table; sets and predictions in memory) against a loop over every AUC
+in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
 
     python benchmarks/bench_metrics.py [--images 123287] [--runs 5] [--json FILE]
 """
@@ -34,7 +36,9 @@ Work = list[tuple[list[NDArray[np.bool_]], Parts, NDArray[np.float64]]]
 
 
 def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
-    """CE with the cues that alpha finds, and the strongest class as the cue of tasks that have none."""
+    """CE with the cues that alpha finds, and the strongest class as the cue of tasks that have
+    none.
+    """
     fitted: FittedCE = nooch.CE(0.05, 0.1).fit(data.select("train"))
     alone = {
         task: (
@@ -124,7 +128,9 @@ def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:
 def evaluated_by_loop(
     suite: nooch.Suite, runs: list[nooch.Predictions]
 ) -> dict[tuple[Any, ...], float]:
-    """Every AUC of the table that ``nooch.evaluate`` gives: all, hard and easy, and hard and easy by each cue."""
+    """Every AUC of the table that ``nooch.evaluate`` gives: all, hard and easy, and hard and easy
+    by each cue.
+    """
     values: dict[tuple[Any, ...], float] = {}
     for row, task in enumerate(suite.tasks):
         one = suite.set("ce", task, "test")

@@ -1,12 +1,14 @@
-"""How much faster the pixel cache is built than by a plain loop with Pillow, how faithfully, and how fast it feeds batches.
+"""How much faster the pixel cache is built than by a plain loop with Pillow, how faithfully, and
+how fast it feeds batches.
 
     python benchmarks/bench_pixels.py --images 5760 --json pixels.json
 
-Both are whole processes, run in turns on the same JPEG files with the same number of workers, start included. The peer opens,
-converts and resizes with Pillow (bilinear, antialiased) and writes into a memory map; it neither checks nor hashes nor can go on
-after a kill. The photographs are COCO's from ``shared/data`` beside the repository, each copied as often as needed; without
-them, generated ones of the same size. All files lie in memory where there is a folder for that (the disk would be the same for
-both). Feeding: random batches of 32 by one thread from a cache that memory holds.
+Both are whole processes, run in turns on the same JPEG files with the same number of workers, start
+included. The peer opens, converts and resizes with Pillow (bilinear, antialiased) and writes into a
+memory map; it neither checks nor hashes nor can go on after a kill. The photographs are COCO's from
+``shared/data`` beside the repository, each copied as often as needed; without them, generated ones
+of the same size. All files lie in memory where there is a folder for that (the disk would be the
+same for both). Feeding: random batches of 32 by one thread from a cache that memory holds.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ def plain_part(part: tuple[str, int, list[str]]) -> None:
 
 
 def alone(folder: Path, codec: str, count: int = 216, runs: int = 5) -> Spread:
-    """How many times as fast images are decoded and resized, in processor time of one thread: other work hardly disturbs it."""
+    """How many times as fast images are decoded and resized, in processor time of one thread: other
+    work hardly disturbs it.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -194,12 +198,14 @@ def main() -> None:
     for who, seconds in found["seconds"].items():
         spread, memory = Spread.of(seconds), found["memory"][who]
         print(
-            f"{who:<8} {spread} s, {options.images / spread.median:,.0f} images/s, {memory.largest_mb:,.0f} MB a process"
+            f"{who:<8} {spread} s, {options.images / spread.median:,.0f} images/s,"
+            f" {memory.largest_mb:,.0f} MB a process"
         )
     print(f"built {found['ratio']} times as fast (codec {found['codec']})")
     print(f"decoded and resized {found['alone']} times as fast in one thread's processor time")
     print(
-        f"pixels differ by {found['mean_difference']:.3f} of 255 on average, by {found['most_difference']} at most"
+        f"pixels differ by {found['mean_difference']:.3f} of 255 on average, by"
+        f" {found['most_difference']} at most"
     )
     print(f"fed {found['fed']} images/s by one thread, batches of 32")
     write_json(

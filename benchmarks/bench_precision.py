@@ -1,11 +1,13 @@
-"""What bfloat16 gives and costs: seconds to embed captions, and the hard images that differ from float32's.
+"""What bfloat16 gives and costs: seconds to embed captions, and the hard images that differ from
+float32's.
 
     python benchmarks/bench_precision.py
 
-MiniLM on the captions of COCO's val2017, with the labels and the split of the published sets, all from ``shared/data``
-beside the repository. Prototypes come from the training images among the 5,000; for each of the paper's 12 tasks, split and side as many
-images are hard as CE has there. Seconds are CPU time of this process, in turns on the same captions, so that other work
-on the machine changes them little.
+MiniLM on the captions of COCO's val2017, with the labels and the split of the published sets, all
+from ``shared/data`` beside the repository. Prototypes come from the training images among the
+5,000; for each of the paper's 12 tasks, split and side as many images are hard as CE has there.
+Seconds are CPU time of this process, in turns on the same captions, so that other work on the
+machine changes them little.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def captioned() -> Dataset:
 
 
 def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
-    """(task, split) -> hard images by the gist of an embedding, as many on each side as CE has among these images."""
+    """(task, split) -> hard images by the gist of an embedding, as many on each side as CE has
+    among these images.
+    """
     fitted, official = Gist(name).fit(data.select("train"), NOOCH_TASKS), load_suite("nooch-coco")
     found = {}
     for split in ("valid", "test"):
@@ -91,10 +95,12 @@ def main() -> None:
     print(f"{data.captions.height:,} captions of {len(data):,} images")
     for precision, taken in seconds.items():
         print(
-            f"{precision}: {np.median(taken):.1f} ({min(taken):.1f} to {max(taken):.1f}) s of CPU time"
+            f"{precision}: {np.median(taken):.1f} ({min(taken):.1f} to {max(taken):.1f}) s of CPU"
+            " time"
         )
     print(
-        f"bf16 against float32: {np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) times as fast"
+        f"bf16 against float32: {np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) times"
+        " as fast"
     )
     differing = sum(len(exact[key] - half[key]) for key in exact)
     sets = sum(exact[key] != half[key] for key in exact)

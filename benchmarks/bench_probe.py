@@ -1,10 +1,13 @@
-"""384 probe jobs (8 methods x 4 values x 12 seeds of initialisation) in one pass against one job after another.
+"""384 probe jobs (8 methods x 4 values x 12 seeds of initialisation) in one pass against one job
+after another.
 
-86,302 x 2,048 made-up features, batch 32, SGD with momentum and weight decay, the same order of rows. The peer is a plain PyTorch loop:
-one Linear, autograd on the objective, ``torch.optim.SGD``; it is timed on a part of an epoch for one job of each method, which is also
-how its jobs per hour are counted. Both train the same steps: the weights after that part are compared.
+86,302 x 2,048 made-up features, batch 32, SGD with momentum and weight decay, the same order of
+rows. The peer is a plain PyTorch loop: one Linear, autograd on the objective, ``torch.optim.SGD``;
+it is timed on a part of an epoch for one job of each method, which is also how its jobs per hour
+are counted. Both train the same steps: the weights after that part are compared.
 
-    python benchmarks/bench_probe.py [--images 86302] [--features 2048] [--runs 3] [--steps 200] [--json FILE]
+    python benchmarks/bench_probe.py [--images 86302] [--features 2048] [--runs 3] [--steps 200]
+    [--json FILE]
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Growth with size: CE cues and challenge sets of 171 tasks on datasets in parts, of 1, 10 and 80 times as many images.
+"""Growth with size: CE cues and challenge sets of 171 tasks on datasets in parts, of 1, 10 and 80
+times as many images.
 
-    python benchmarks/bench_scale.py [--images 125000] [--factors 1,10] [--part 125000] [--processes 2] [--json FILE]
+    python benchmarks/bench_scale.py [--images 125000] [--factors 1,10] [--part 125000] [--processes
+    2] [--json FILE]
 
-Datasets are generated (11 classes an image on average, as in COCO-Stuff; split 70/10/20) and kept in ``benchmarks/data``.
-Each find is a process of its own, start included; memory is the peak over all its processes, looked at every 20 ms. 80
-times 125,000 are 10 million images.
+Datasets are generated (11 classes an image on average, as in COCO-Stuff; split 70/10/20) and kept
+in ``benchmarks/data``. Each find is a process of its own, start included; memory is the peak over
+all its processes, looked at every 20 ms. 80 times 125,000 are 10 million images.
 """
 
 from __future__ import annotations
@@ -44,8 +46,10 @@ def part_of(number: int, images: int) -> Dataset:
     frame = pl.DataFrame(
         {
             "image_id": np.arange(images) + number * images,
-            "split": pl.Series(["train", "valid", "test"]).gather(
-                random.choice(3, images, p=[0.7, 0.1, 0.2])
+            "split": (
+                pl.Series(["train", "valid", "test"]).gather(
+                    random.choice(3, images, p=[0.7, 0.1, 0.2])
+                )
             ),
         }
     )
@@ -144,9 +148,10 @@ def main() -> None:
             }
         )
         print(
-            f"{images:,} images in {open_dataset(folder).n_parts} parts: {seconds:.1f} s, {1e6 * seconds / images:.1f} s a million; "
-            f"peak memory {memory.total_mb:,.0f} MB of all processes, {memory.largest_mb:,.0f} MB of the largest; "
-            f"{sets} sets, {size:,.0f} MB",
+            f"{images:,} images in {open_dataset(folder).n_parts} parts: {seconds:.1f} s,"
+            f" {1e6 * seconds / images:.1f} s a million; peak memory {memory.total_mb:,.0f} MB of"
+            f" all processes, {memory.largest_mb:,.0f} MB of the largest; {sets} sets,"
+            f" {size:,.0f} MB",
             flush=True,
         )
     write_json(arguments.json, {"machine": machine(), "growth": figures})

@@ -2,9 +2,10 @@
 
     python benchmarks/bench_scenes.py [--images 4000] [--runs 3] [--json FILE]
 
-Whole processes, start included, in turns: ``nooch scenes`` at 128 pixels with one and with two workers (the peer of two is one),
-and with a quarter of the images, where the first round's peak of memory is compared. Files lie in memory where there is a folder
-for that, so that the disk is not what is measured.
+Whole processes, start included, in turns: ``nooch scenes`` at 128 pixels with one and with two
+workers (the peer of two is one), and with a quarter of the images, where the first round's peak of
+memory is compared. Files lie in memory where there is a folder for that, so that the disk is not
+what is measured.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def main() -> None:
     side = arguments.size
     for name, value in speed.items():
         print(
-            f"{name}, {cases[name][0]:,} images of {side} x {side}: {value} images/s, peak {memory[name].total_mb:.0f} MB"
+            f"{name}, {cases[name][0]:,} images of {side} x {side}: {value} images/s, peak"
+            f" {memory[name].total_mb:.0f} MB"
         )
     growth = memory["2 processes"].total_mb - memory["2 processes, a quarter"].total_mb
     print(f"two processes against one: {ratio} times as fast")

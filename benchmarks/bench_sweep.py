@@ -1,7 +1,8 @@
 """A grid of 20 x 20 values of alpha and beta for 171 tasks against finding at each point.
 
-The peer is nooch's own ``find``, which is itself much faster than loops (see the benchmark of criteria), at some of the points; the
-time of all 400 is their mean times 400. The counts are compared at these points.
+The peer is nooch's own ``find``, which is itself much faster than loops (see the benchmark of
+criteria), at some of the points; the time of all 400 is their mean times 400. The counts are
+compared at these points.
 
     python benchmarks/bench_sweep.py [--images 123287] [--runs 5] [--points 8] [--json FILE]
 """
@@ -63,7 +64,8 @@ def main() -> None:
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
     print(
-        f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio} times as fast"
+        f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio}"
+        " times as fast"
     )
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 

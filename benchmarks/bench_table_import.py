@@ -1,9 +1,12 @@
-"""Growth of the import of a long table with size: rows of (image, class, area), of 1 and 10 times as many images.
+"""Growth of the import of a long table with size: rows of (image, class, area), of 1 and 10 times
+as many images.
 
-    python benchmarks/bench_table_import.py [--rows 2000000] [--factors 1,10] [--part 50000] [--processes 2] [--kinds parquet,csv] [--json FILE]
+    python benchmarks/bench_table_import.py [--rows 2000000] [--factors 1,10] [--part 50000]
+    [--processes 2] [--kinds parquet,csv] [--json FILE]
 
-In parts (``--part-size``) against in one part, as typed in a shell, start included. There are ten rows an image, anywhere
-in the file. Memory is the peak over all processes, looked at every 20 ms. Files are removed after use.
+In parts (``--part-size``) against in one part, as typed in a shell, start included. There are ten
+rows an image, anywhere in the file. Memory is the peak over all processes, looked at every 20 ms.
+Files are removed after use.
 """
 
 from __future__ import annotations
@@ -128,8 +131,8 @@ def main() -> None:
                     continue
                 memory = found[way]["memory"]
                 print(
-                    f"  {way}: {found[way]['seconds']:.1f} s, peak memory {memory.total_mb:,.0f} MB of all processes, "
-                    f"{memory.largest_mb:,.0f} MB of the largest",
+                    f"  {way}: {found[way]['seconds']:.1f} s, peak memory {memory.total_mb:,.0f} MB"
+                    f" of all processes, {memory.largest_mb:,.0f} MB of the largest",
                     flush=True,
                 )
             if len({found[way].get("fingerprint") for way in options.ways.split(",")} - {None}) > 1:

@@ -1,11 +1,15 @@
-"""Images a second on a GPU: frozen features, and fine-tuning of ResNet-50 at 321 px, beside a plain PyTorch loop.
+"""Images a second on a GPU: frozen features, and fine-tuning of ResNet-50 at 321 px, beside a plain
+PyTorch loop.
 
-    python benchmarks/gpu.py [--seconds 60] [--steps 40] [--networks 4] [--device cuda] [--json FILE]
+    python benchmarks/gpu.py [--seconds 60] [--steps 40] [--networks 4] [--device cuda] [--json
+    FILE]
 
-The plain loop computes in float32, decodes each JPEG with Pillow in the main process when it is its turn, and trains one network (see
-``bench_finetune.py``, whose parts are used here). nooch reads a cache of pixels and computes in bf16 with channels_last; compiled, where
-torch.compile works. Weights are random, from a configuration; without photographs at hand, generated ones of 640 x 480 are taken. Each
-part gets ``--seconds``, after a warm-up: 60 keeps one call under 10 minutes. On a processor the sizes are small: a rehearsal.
+The plain loop computes in float32, decodes each JPEG with Pillow in the main process when it is its
+turn, and trains one network (see ``bench_finetune.py``, whose parts are used here). nooch reads a
+cache of pixels and computes in bf16 with channels_last; compiled, where torch.compile works.
+Weights are random, from a configuration; without photographs at hand, generated ones of 640 x 480
+are taken. Each part gets ``--seconds``, after a warm-up: 60 keeps one call under 10 minutes. On a
+processor the sizes are small: a rehearsal.
 """
 
 from __future__ import annotations
@@ -70,7 +74,9 @@ class Features:
 
 
 def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
-    """Rates of one run after another until the time is over, the first one, a warm-up, left out; one at least."""
+    """Rates of one run after another until the time is over, the first one, a warm-up, left out;
+    one at least.
+    """
     run()
     found: list[float] = []
     started = time.perf_counter()
@@ -149,7 +155,8 @@ def main() -> None:
         setup = Setup(Path(name), arguments, device)
         card = torch.cuda.get_device_name(device) if is_gpu else "processor"
         print(
-            f"{setup.source}, {setup.size} x {setup.size}, {len(setup.files)} images ({setup.origin}), {card}, torch {torch.__version__}",
+            f"{setup.source}, {setup.size} x {setup.size}, {len(setup.files)} images"
+            f" ({setup.origin}), {card}, torch {torch.__version__}",
             flush=True,
         )
         features: dict[str, Callable[[], float]] = {

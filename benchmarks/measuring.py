@@ -21,7 +21,9 @@ _TICK = 0.02
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak resident memory of a command (MB): summed over its processes, and of the largest; mapped files count."""
+    """Peak resident memory of a command (MB): summed over its processes, and of the largest; mapped
+    files count.
+    """
 
     total_mb: float
     largest_mb: float
@@ -51,8 +53,8 @@ def alternate(
 ) -> tuple[dict[str, list[float]], dict[str, Memory]]:
     """Run the commands in turn; ``before`` is run, unmeasured, ahead of a command.
 
-    The first round warms up and measures memory, by looking at all processes every 20 ms; only the rounds after it, in
-    which nobody looks, are timed.
+    The first round warms up and measures memory, by looking at all processes every 20 ms; only the
+    rounds after it, in which nobody looks, are timed.
     """
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     memory: dict[str, Memory] = {}

@@ -12,8 +12,9 @@ from measuring import machine
 
 HERE = Path(__file__).parent
 INTRODUCTION = (
-    "Each figure is a ratio taken in one run against a named peer: median (minimum to maximum). Machines are shared and "
-    "noisy: the ratios say more than the seconds. `make bench` takes them anew."
+    "Each figure is a ratio taken in one run against a named peer: median (minimum to maximum)."
+    " Machines are shared and noisy: the ratios say more than the seconds. `make bench` takes them"
+    " anew."
 )
 SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": ["bench_import.py"],
@@ -42,7 +43,9 @@ SCRIPTS = {
 
 
 def main() -> None:
-    """Run the scripts and write what they printed, each when it is done; sections of others stay as they were."""
+    """Run the scripts and write what they printed, each when it is done; sections of others stay as
+    they were.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", nargs="+", default=list(SCRIPTS), choices=list(SCRIPTS), metavar="TITLE"

@@ -1,11 +1,14 @@
-"""How much harder hard images are, by how strongly scenes hold their objects together: one network for each strength.
+"""How much harder hard images are, by how strongly scenes hold their objects together: one network
+for each strength.
 
-    python examples/context_strength.py OUT [--images 6000] [--strengths 0,0.25,0.5,0.75,0.9,0.95] [--seeds 2]
+    python examples/context_strength.py OUT [--images 6000] [--strengths 0,0.25,0.5,0.75,0.9,0.95]
+    [--seeds 2]
 
-Writes ``gaps.csv`` (a row for each strength and seed) and ``gaps.svg``. Cues are given by hand, so that tasks have challenge sets without
-any co-occurrence too; with a strength of 1 nothing is out of context, and there is no hard positive. What is compared is AUC on easy
-images less AUC on hard ones, the mean over the paper's twelve tasks: losses would change with the share of positives, which a strength
-changes too.
+Writes ``gaps.csv`` (a row for each strength and seed) and ``gaps.svg``. Cues are given by hand, so
+that tasks have challenge sets without any co-occurrence too; with a strength of 1 nothing is out of
+context, and there is no hard positive. What is compared is AUC on easy images less AUC on hard
+ones, the mean over the paper's twelve tasks: losses would change with the share of positives, which
+a strength changes too.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ def main() -> None:
 
 
 def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
-    """AUC on hard and easy test images, means over tasks, of a network trained on scenes of this strength."""
+    """AUC on hard and easy test images, means over tasks, of a network trained on scenes of this
+    strength.
+    """
     world, folder = load_world(None), out / f"{strength:g}-{seed}"
     if not folder.exists():
         generate(ScenesPlan(images, 96, seed, strength, world), folder, map=LocalEngine().map)

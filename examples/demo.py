@@ -1,8 +1,10 @@
-"""The main job end to end on generated scenes: draw, import, find, explain, train, choose, compare, show. No download of data.
+"""The main job end to end on generated scenes: draw, import, find, explain, train, choose, compare,
+show. No download of data.
 
     python examples/demo.py [--out demo-out] [--images 6000] [--full]
 
-With ``--full`` more scenes, and ERM, environment reweighting and GDRO fine-tuned on all tasks with three seeds (about an hour on 2 cores).
+With ``--full`` more scenes, and ERM, environment reweighting and GDRO fine-tuned on all tasks with
+three seeds (about an hour on 2 cores).
 """
 
 from __future__ import annotations
@@ -77,15 +79,17 @@ def challenge_sets(out: Path, images: int) -> None:
     made = f"{out}/scenes/annotations"
     say("Import: things, stuff and captions joined by image, split 70/10/20")
     run(
-        f"nooch import coco --things {made}/instances_scenes.json --stuff {made}/stuff_scenes.json "
-        f"--captions {made}/captions_scenes.json --images {out}/scenes/images --split 70/10/20 --seed 0 {out}/dataset"
+        f"nooch import coco --things {made}/instances_scenes.json --stuff {made}/stuff_scenes.json"
+        f" --captions {made}/captions_scenes.json --images {out}/scenes/images --split 70/10/20"
+        f" --seed 0 {out}/dataset"
     )
     say(
-        "Find: images without the usual context (hard positives), and with it but without the object (hard negatives)"
+        "Find: images without the usual context (hard positives), and with it but without the"
+        " object (hard negatives)"
     )
     run(
-        f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce --tasks {TASKS} "
-        f"--out {out}/suite"
+        f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce"
+        f" --tasks {TASKS} --out {out}/suite"
     )
     suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
     nooch.contact_sheet(
@@ -95,46 +99,57 @@ def challenge_sets(out: Path, images: int) -> None:
     say("Explain: why one image is hard, in words")
     for subset in ("hard_positive", "hard_negative"):
         run(
-            f"nooch explain {out}/suite --task car --image {suite.set('ce', 'car', 'test').ids(subset)[0]}"
+            f"nooch explain {out}/suite --task car --image"
+            f" {suite.set('ce', 'car', 'test').ids(subset)[0]}"
         )
     say("Do the criteria find what was drawn against its context?")
     run(
-        f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out {out}/truth-scores.csv"
+        f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out"
+        f" {out}/truth-scores.csv"
     )
 
 
 def heads(out: Path, images: int) -> None:
-    """One small network for all classes, and on its features all methods of the paper, many heads in one pass."""
+    """One small network for all classes, and on its features all methods of the paper, many heads
+    in one pass.
+    """
     say("One small network for all classes, from scratch: what does it lose on hard images?")
     run(f"nooch pixels {out}/dataset --size 64 --out {out}/pixels")
     run(
-        f"nooch classes {out}/dataset --pixels {out}/pixels --backbone config:{HERE}/small_network.json "
-        f"--set epochs=8 --set batch=32 --set channels_last=true --out {out}/classes"
+        f"nooch classes {out}/dataset --pixels {out}/pixels --backbone"
+        f" config:{HERE}/small_network.json --set epochs=8 --set batch=32 --set channels_last=true"
+        f" --out {out}/classes"
     )
     run(
-        f"nooch evaluate {out}/suite {out}/classes/predictions.parquet --ignore-unknown --criterion ce --bootstrap 200 "
-        f"--out {out}/network.parquet"
+        f"nooch evaluate {out}/suite {out}/classes/predictions.parquet --ignore-unknown --criterion"
+        f" ce --bootstrap 200 --out {out}/network.parquet"
     )
     select_tasks(out, images)
     say(
-        "The paper's nine methods with the values of its Table 8, three seeds, twelve tasks: heads on that network's features"
+        "The paper's nine methods with the values of its Table 8, three seeds, twelve tasks: heads"
+        " on that network's features"
     )
     run(
-        f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels --size 64 --out {out}/features"
+        f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels"
+        f" --size 64 --out {out}/features"
     )
     run(f"nooch bench {out}/dataset {out}/suite --features {out}/features --out {out}/runs")
     quietly(f"nooch collect {out}/runs {out}/suite --out {out}/scores")
 
 
 def select_tasks(out: Path, images: int) -> None:
-    """Losses of all classes, and the tasks that the paper's rule takes from them, with a bound for fewer images."""
+    """Losses of all classes, and the tasks that the paper's rule takes from them, with a bound for
+    fewer images.
+    """
     least = max(images // 600, 1)
     say(
-        "Which of all classes make a benchmark? Those whose hard images lose most. The paper asks for 50 hard positives "
-        f"and 50 hard negatives among 24,657 test images; here {least} and {least} among {images // 5:,}"
+        "Which of all classes make a benchmark? Those whose hard images lose most. The paper asks"
+        f" for 50 hard positives and 50 hard negatives among 24,657 test images; here {least} and"
+        f" {least} among {images // 5:,}"
     )
     run(
-        f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce --out {out}/suite-all",
+        f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce"
+        f" --out {out}/suite-all",
         shown=False,
     )
     network = f"{out}/suite-all {out}/classes/predictions.parquet"
@@ -150,9 +165,10 @@ def fine_tuning(out: Path, *, full: bool) -> None:
         tasks, seeds = f"[{TASKS}]", "[0, 1, 2]"
         methods = "{erm: , environment-reweight: {alpha: [1, 2]}, gdro: {K: [5, 30]}}"
     run(
-        f"nooch bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone {out}/classes/network --set lr=0.003 "
-        f"--set epochs=8 --set channels_last=true --set networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' "
-        f"--set 'methods={methods}' --out {out}/tuned"
+        f"nooch bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone"
+        f" {out}/classes/network --set lr=0.003 --set epochs=8 --set channels_last=true --set"
+        f" networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' --set 'methods={methods}' --out"
+        f" {out}/tuned"
     )
     quietly(f"nooch collect {out}/tuned {out}/suite --out {out}/tuned-scores")
 
@@ -161,13 +177,15 @@ def conclusions(out: Path, *, full: bool) -> None:
     """The paper's tables and conclusions, and a summary."""
     say("The paper's conclusions, on these runs")
     run(
-        f"nooch results {out}/runs --suite {out}/suite --like table2,table6,table7,all --out {out}/tables.md",
+        f"nooch results {out}/runs --suite {out}/suite --like table2,table6,table7,all --out"
+        f" {out}/tables.md",
         shown=False,
     )
     run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
     say("A site to look at it all")
     run(
-        f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out {out}/site"
+        f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out"
+        f" {out}/site"
     )
     say("Hard and easy images: the mean over tasks, settings chosen on the validation split")
     for name, folder in (

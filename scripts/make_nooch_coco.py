@@ -2,9 +2,10 @@
 
     python scripts/make_nooch_coco.py ../shared/data
 
-reads ``nooch-published`` (the authors' 96 lists of image ids and their split) and ``coco-stats`` (which of COCO 2017's
-80 thing classes are in which image) below that folder, and writes ``nooch-coco.suite`` and ``nooch-coco.NOTICE.txt``.
-The same input gives the same bytes, given the same zlib.
+reads ``nooch-published`` (the authors' 96 lists of image ids and their split) and ``coco-stats``
+(which of COCO 2017's 80 thing classes are in which image) below that folder, and writes
+``nooch-coco.suite`` and ``nooch-coco.NOTICE.txt``. The same input gives the same bytes, given the
+same zlib.
 """
 
 from __future__ import annotations

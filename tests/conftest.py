@@ -1,4 +1,6 @@
-"""Fixtures that all tests share: real data where it is there, and the command line as a user has it."""
+"""Fixtures that all tests share: real data where it is there, and the command line as a user has
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# tests run side by side, one for each processor: threads of each that wait for the others' would take most of the time
+# tests run side by side, one for each processor: threads of each that wait for the others' would
+# take most of the time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from nooch.cli import main
@@ -42,9 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data; the test is skipped, saying so, where it is not there. Read in place, never written.
+    """The folder of real data; the test is skipped, saying so, where it is not there. Read in
+    place, never written.
 
-    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data`` beside the repository.
+    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data`` beside
+    the repository.
     """
     folder = Path(os.environ.get("NOOCH_TEST_DATA") or ROOT.parent / "shared" / "data").resolve()
     if not folder.is_dir():
@@ -72,8 +77,8 @@ def run_cli(
 ) -> Callable[..., Ran]:
     """Run ``nooch ARGS`` and give its exit code, standard output and standard error.
 
-    In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a user's shell would, in the
-    folder ``cwd`` and with ``env`` added to the environment.
+    In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a
+    user's shell would, in the folder ``cwd`` and with ``env`` added to the environment.
     """
 
     def run(

@@ -26,7 +26,9 @@ Act = Callable[["Handler", "File"], None]
 
 @dataclass
 class File:
-    """What is served under a path; ``acts`` are for the first requests, ``always`` for those after them."""
+    """What is served under a path; ``acts`` are for the first requests, ``always`` for those after
+    them.
+    """
 
     body: bytes
     etag: str | None = '"v1"'
@@ -36,7 +38,9 @@ class File:
 
 
 class Server(ThreadingHTTPServer):
-    """``files`` maps paths to what is there; ``requests`` lists (path, headers), ``sent`` counts bytes of bodies."""
+    """``files`` maps paths to what is there; ``requests`` lists (path, headers), ``sent`` counts
+    bytes of bodies.
+    """
 
     daemon_threads = False
 

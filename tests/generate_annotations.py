@@ -1,7 +1,9 @@
-"""Write COCO-format annotations of made-up scenes: instances, stuff, captions and a split. Images are not drawn.
+"""Write COCO-format annotations of made-up scenes: instances, stuff, captions and a split. Images
+are not drawn.
 
-Scenes bring their stuff and things with them, so that context means something: a street has road, pavement and cars.
-The same numbers of images, annotations and captions as COCO-Stuff come out for 123,287 images (about 1.1 GB).
+Scenes bring their stuff and things with them, so that context means something: a street has road,
+pavement and cars. The same numbers of images, annotations and captions as COCO-Stuff come out for
+123,287 images (about 1.1 GB).
 
     python tests/generate_annotations.py OUT --images 3000 --seed 0
 """
@@ -26,7 +28,7 @@ POOL = (
     40  # shapes for each size, bucket and kind; drawing each annotation its own would take an hour
 )
 
-# scene: what it is called in captions; stuff as name -> (probability, area); things as name -> (probability, area)
+# a scene: its words in captions, then its stuff and its things, each with probability and area
 SCENES: dict[str, tuple[list[str], dict[str, tuple[float, float]], dict[str, tuple[float, float]]]] = {
     "street": (
         ["a busy city street", "a road in town", "an intersection downtown"],
@@ -198,13 +200,15 @@ def _annotations(
     for number, (row, column, s, b, c) in enumerate(columns, start):
         segmentation, area, box = shapes[s][b][c]
         yield (
-            f'{{"segmentation": {segmentation}, "area": {area}, "iscrowd": 0, "image_id": {row + 1}, '
-            f'"bbox": {box}, "category_id": {ids[column]}, "id": {number}}}'
+            f'{{"segmentation": {segmentation}, "area": {area}, "iscrowd": 0, "image_id":'
+            f' {row + 1}, "bbox": {box}, "category_id": {ids[column]}, "id": {number}}}'
         )
 
 
 def _polygons(random: np.random.Generator) -> list[list[list[tuple[str, float, str]]]]:
-    """Polygons around random centres by image size and area bucket: JSON text, area by the shoelace formula, box."""
+    """Polygons around random centres by image size and area bucket: JSON text, area by the shoelace
+    formula, box.
+    """
     return [
         [[_polygon(width, height, a, random) for _ in range(POOL)] for a in BUCKETS]
         for width, height in SIZES
@@ -296,7 +300,10 @@ def _captions(
                 a=_ADJECTIVES[first % len(_ADJECTIVES)] + words[there[a % len(there)]],
                 b=_ADJECTIVES[second % len(_ADJECTIVES)] + words[there[b % len(there)]],
             )
-            yield f'{{"image_id": {row + 1}, "id": {number}, "caption": {json.dumps(text[0].upper() + text[1:])}}}'
+            yield (
+                f'{{"image_id": {row + 1}, "id": {number}, "caption":'
+                f" {json.dumps(text[0].upper() + text[1:])}}}"
+            )
 
 
 def _write(

@@ -1,4 +1,6 @@
-"""A criterion of one's own that leaves a line in a file for every part of a dataset that it has measured; for counting."""
+"""A criterion of one's own that leaves a line in a file for every part of a dataset that it has
+measured; for counting.
+"""
 
 import os
 import time

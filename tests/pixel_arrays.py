@@ -30,7 +30,9 @@ class Pictures:
 
 
 def squares(count=90, size=32, seed=0):
-    """Noise; a red square where y, a green one in the cue's corner, which mostly goes with y: pictures, y, environments."""
+    """Noise; a red square where y, a green one in the cue's corner, which mostly goes with y:
+    pictures, y, environments.
+    """
     random = np.random.default_rng(seed)
     y = random.random(count) < 0.4
     cue = random.random(count) < np.where(y, 0.8, 0.2)

@@ -10,7 +10,8 @@ from nooch.errors import InputError
 
 
 def fails(act, *parts, kind=InputError, helps=True):
-    """``act()`` raises ``kind`` with all ``parts`` in its message, which tells what is allowed or how to mend it.
+    """``act()`` raises ``kind`` with all ``parts`` in its message, which tells what is allowed or
+    how to mend it.
 
     The error also survives the way from a worker process. Returns the message.
     """

@@ -18,7 +18,10 @@ from nooch.data import Dataset
 from nooch.finding.suite_builder import find
 from nooch.site.report_site import write_report
 
-HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
+HOSTILE = (
+    "<script>window.hacked = 1</script>\"'&</script><img src=x"
+    " onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
+)
 LONG = "word " * 2000
 CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
 TASKS = ["car", "cow", "lamp"]
@@ -36,9 +39,11 @@ def site_data(
     seed=0,
     fire_hydrant=False,
 ) -> Dataset:
-    """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so that many are equal to thresholds.
+    """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so
+    that many are equal to thresholds.
 
-    The first test image is large, the second is no image, the third is missing, the fourth has a hostile file name.
+    The first test image is large, the second is no image, the third is missing, the fourth has a
+    hostile file name.
     """
     random = np.random.default_rng(seed)
     car, cow, lamp, road, person, grass, tree = classes

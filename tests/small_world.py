@@ -1,4 +1,6 @@
-"""A small dataset with an embedding that tells a little of its classes, a suite of it, and a bench that is done in a second."""
+"""A small dataset with an embedding that tells a little of its classes, a suite of it, and a bench
+that is done in a second.
+"""
 
 from dataclasses import replace
 

@@ -93,8 +93,10 @@ def test_imports_point_downwards(module):
 def test_there_is_no_import_circle():
     # a package's __init__ runs before its modules: importing nooch.a.b also imports nooch.a
     edges = {
-        m: {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)}
-        & set(GRAPH)
+        m: (
+            {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)}
+            & set(GRAPH)
+        )
         for m, imported in GRAPH.items()
         if m != "nooch"
     }
@@ -152,9 +154,10 @@ def test_all_names_what_is_there(module):
     public = getattr(loaded, "__all__", None)
     if public is None:
         statements = ast.parse(Path(loaded.__file__).read_text(encoding="utf-8")).body
-        assert len(statements) == 1 or module in {"nooch.version", "nooch.encoders.attention"}, (
-            "a module lists its public names"
-        )
+        assert len(statements) == 1 or module in {
+            "nooch.version",
+            "nooch.encoders.attention",
+        }, "a module lists its public names"
         return
     for name in public:
         assert hasattr(loaded, name), name
@@ -192,7 +195,9 @@ FLAGS = {
     "path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name
 )
 def test_only_the_command_line_knows_flags(path):
-    """Messages name parameters in backticks, which the command line shows as flags; --flag=value is of other programs."""
+    """Messages name parameters in backticks, which the command line shows as flags; --flag=value is
+    of other programs.
+    """
     for text in _texts(path):
         assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
 
@@ -236,6 +241,9 @@ def test_a_missing_extra_gives_the_install_line():
 
 
 def test_importing_nooch_is_light():
-    code = "import sys, nooch, nooch.cli.main\nprint(*[m for m in ('polars', 'scipy', 'sklearn', 'sqlglot', 'pyarrow', 'numpy') if m in sys.modules])"
+    code = (
+        "import sys, nooch, nooch.cli.main\nprint(*[m for m in ('polars', 'scipy', 'sklearn',"
+        " 'sqlglot', 'pyarrow', 'numpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

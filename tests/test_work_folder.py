@@ -66,7 +66,10 @@ def test_files_stay_unless_the_input_is_refused(tmp_path):
 
 def test_another_process_is_refused(tmp_path):
     folder = tmp_path / "work"
-    code = f"from pathlib import Path\nfrom nooch.work_folder import held\nwith held(Path({str(folder)!r}), 'working'): pass"
+    code = (
+        "from pathlib import Path\nfrom nooch.work_folder import held\nwith"
+        f" held(Path({str(folder)!r}), 'working'): pass"
+    )
     with held(folder, "working"):
         fails(
             lambda: held(folder, "working").__enter__(),

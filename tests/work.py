@@ -34,7 +34,9 @@ def die(_):
 
 
 def die_once(item):
-    """Kill the worker the first time that this item is done; leave a line for every time that one was begun."""
+    """Kill the worker the first time that this item is done; leave a line for every time that one
+    was begun.
+    """
     number, folder = item
     with (folder / "begun").open("a") as file:
         file.write(f"{number}\n")
@@ -104,7 +106,9 @@ def awkward(x):
 
 
 def die_with_a_child(item):
-    """Die, the first time that item 0 is done, and leave a process that holds all that this one held."""
+    """Die, the first time that item 0 is done, and leave a process that holds all that this one
+    held.
+    """
     number, folder = item
     marker = folder / "died"
     if number == 0 and not marker.exists():

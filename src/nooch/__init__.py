@@ -6,7 +6,8 @@
     suite = nooch.find(data, {"ce": nooch.CE(alpha=0.05, beta=0.1)}, tasks=["car", "tie"])
     suite.set("ce", "car", "test").ids("hard_positive")
 
-Names are imported when they are first used, so that ``import nooch`` and the command line start at once.
+Names are imported when they are first used, so that ``import nooch`` and the command line start at
+once.
 """
 
 import importlib

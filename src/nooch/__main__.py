@@ -11,7 +11,8 @@ __all__ = ["run"]
 def run() -> None:
     """Run the command line; when all went well, end the process at once.
 
-    Everything is written by then; taking half a gigabyte of arrays and a hundred modules apart would only make the user wait.
+    Everything is written by then; taking half a gigabyte of arrays and a hundred modules apart
+    would only make the user wait.
     """
     try:
         main()

@@ -1,7 +1,7 @@
 """Every exception of nooch on one screen, and the one way to word an error.
 
-An error says what is wrong, where, what would have been allowed, and how to mend it. The command line
-prints it without a traceback and exits with code 2.
+An error says what is wrong, where, what would have been allowed, and how to mend it. The command
+line prints it without a traceback and exits with code 2.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class OutputError(NoochError, OSError):
 
 
 class DownloadError(NoochError, OSError):
-    """No place that a file can be downloaded from gave it whole; the message says why, for each of them."""
+    """No place that a file can be downloaded from gave it whole; the message says why, for each of
+    them.
+    """
 
 
 class MissingExtraError(NoochError, ImportError):
@@ -103,7 +105,9 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
 
 
 def check_one_of(name: str, value: str, options: Collection[str], *, owner: str = "") -> str:
-    """Return ``value`` if it is one of ``options``; raise a ParameterError with the nearest otherwise."""
+    """Return ``value`` if it is one of ``options``; raise a ParameterError with the nearest
+    otherwise.
+    """
     if value in options:
         return value
     near = difflib.get_close_matches(value, list(options), n=3, cutoff=0.6)

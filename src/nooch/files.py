@@ -1,5 +1,5 @@
-"""Folders and files: written whole or not at all, hashed, and read from an address. Nothing here needs more than Python,
-but for addresses, which need fsspec and universal-pathlib.
+"""Folders and files: written whole or not at all, hashed, and read from an address. Nothing here
+needs more than Python, but for addresses, which need fsspec and universal-pathlib.
 """
 
 from __future__ import annotations
@@ -68,16 +68,18 @@ _SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
 
 
 def place(text: str | Place) -> Place:
-    """Where a dataset lies: a path of this machine, or an address of fsspec such as ``s3://bucket/data``.
+    """Where a dataset lies: a path of this machine, or an address of fsspec such as
+    ``s3://bucket/data``.
 
     Args:
-        text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an archive's address ends
-            in after ``::`` (``zip://::data.zip``). Paths stay as they are, and so do paths of
-            universal-pathlib, which may carry options of their storage.
+        text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an
+            archive's address ends in after ``::`` (``zip://::data.zip``). Paths stay as they are,
+            and so do paths of universal-pathlib, which may carry options of their storage.
 
     Raises:
         MissingExtraError: universal-pathlib is not installed.
-        ParameterError: a protocol that there is not, or whose package is not installed; an address with a password.
+        ParameterError: a protocol that there is not, or whose package is not installed; an address
+            with a password.
     """
     if not isinstance(text, str):
         return text
@@ -128,7 +130,8 @@ def _check_protocol(name: str, text: str) -> None:
         ) from error
     if re.search(r"://[^/]*:[^/]*@", text):
         raise ParameterError(
-            f"an address of {name}:// has a password in it, and addresses are written into suites and logs",
+            f"an address of {name}:// has a password in it, and addresses are written into suites"
+            " and logs",
             remedy="give it in fsspec's configuration or the environment",
         )
     try:
@@ -153,7 +156,9 @@ def _check_protocol(name: str, text: str) -> None:
 
 
 def local_path(path: str | Path) -> Path:
-    """The path, or a ParameterError where it is an address: datasets are read from one, nothing else is."""
+    """The path, or a ParameterError where it is an address: datasets are read from one, nothing
+    else is.
+    """
     if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
         raise ParameterError(
             "is an address",
@@ -207,7 +212,9 @@ def sha256_of(path: Path) -> str:
 
 
 def sha256_once(path: Path) -> str:
-    """SHA-256 of a file, computed once per process: again only where device, inode, size or times have changed."""
+    """SHA-256 of a file, computed once per process: again only where device, inode, size or times
+    have changed.
+    """
     known = path.stat()
     key = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     if key not in _HASHES:
@@ -223,8 +230,8 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
 
     Args:
         folder: where to write.
-        overwrite: allow an existing folder, but only an empty one or one that holds ``marker``, so that a
-            mistyped path never deletes somebody's files.
+        overwrite: allow an existing folder, but only an empty one or one that holds ``marker``, so
+            that a mistyped path never deletes somebody's files.
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.
     """
     path = local_path(folder).absolute()
@@ -235,7 +242,9 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
 
 
 def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
-    """The path of a file to write, or an OutputError before any work is done: it exists, or its folder cannot be written."""
+    """The path of a file to write, or an OutputError before any work is done: it exists, or its
+    folder cannot be written.
+    """
     path = local_path(path)
     if path.is_dir():
         raise OutputError("is a folder", where=path, remedy="name a file")
@@ -278,10 +287,11 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
 def atomic_folder(
     folder: str | Path, *, overwrite: bool = False, marker: str | None = None
 ) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``folder`` when the block ends, and vanishes when it fails.
+    """Yield a temporary folder that becomes ``folder`` when the block ends, and vanishes when it
+    fails.
 
-    The temporary folder lies beside the final one and carries the process id, so that what a killed process
-    left behind is recognised and removed by the next one.
+    The temporary folder lies beside the final one and carries the process id, so that what a killed
+    process left behind is recognised and removed by the next one.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
     partial = partial_of(path)
@@ -299,7 +309,8 @@ def atomic_folder(
 
 @contextlib.contextmanager
 def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
-    """Raise what goes wrong while something is written to ``where`` as an OutputError; errors of other kinds stay.
+    """Raise what goes wrong while something is written to ``where`` as an OutputError; errors of
+    other kinds stay.
 
     That is an OSError, and an error in which a library tells of one in its own words.
     """
@@ -355,7 +366,9 @@ def _prefix(path: Path) -> str:
 
 
 def _clear_orphans(path: Path) -> None:
-    """Remove what killed processes left beside ``path``; a folder they were just replacing gets its name back."""
+    """Remove what killed processes left beside ``path``; a folder they were just replacing gets its
+    name back.
+    """
     prefix = _prefix(path)
     for entry in path.parent.glob(f"{glob.escape(prefix)}*"):
         pid = entry.name.removeprefix(prefix).removesuffix("-old")
@@ -388,13 +401,17 @@ def _alive(pid: int) -> bool:
 
 
 def partial_of(path: Path) -> Path:
-    """The temporary name under which this process writes a file or folder; no other process of any machine has it."""
+    """The temporary name under which this process writes a file or folder; no other process of any
+    machine has it.
+    """
     return path.with_name(f"{_prefix(path)}{os.getpid()}")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the temporary name of a file, which gets its own name when the block ends; a file that is there is whole."""
+    """Yield the temporary name of a file, which gets its own name when the block ends; a file that
+    is there is whole.
+    """
     partial = partial_of(path)
     try:
         yield partial

@@ -24,17 +24,20 @@ def html_table(
     left: int = 1,
     notes: Sequence[str] = (),
 ) -> str:
-    """A table as one HTML element, without scripts, styles or ids that others on the page could feel.
+    """A table as one HTML element, without scripts, styles or ids that others on the page could
+    feel.
 
     Args:
         title: what it shows.
         columns: names of the columns.
-        rows: one value for each column; numbers are shortened, None is a dash. At most ``MOST_ROWS`` are shown.
+        rows: one value for each column; numbers are shortened, None is a dash. At most
+            ``MOST_ROWS`` are shown.
         left: the first columns that are text, aligned to the left.
         notes: lines below the table.
 
     Returns:
-        HTML in which every text is escaped, cut after 200 characters and kept from turning the direction of what is beside it.
+        HTML in which every text is escaped, cut after 200 characters and kept from turning the
+        direction of what is beside it.
     """
     head = "".join(_cell("th", name, i < left) for i, name in enumerate(columns))
     body = "".join(
@@ -54,7 +57,9 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def _parameter(value: object) -> str:
-    """A parameter's value; of thresholds or cues by task only how many there are, where they fill a line."""
+    """A parameter's value; of thresholds or cues by task only how many there are, where they fill a
+    line.
+    """
     return (
         f"by task, of {len(value)}"
         if isinstance(value, Mapping) and len(value) > _MOST_TASKS

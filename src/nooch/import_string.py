@@ -1,4 +1,6 @@
-"""Objects that a user names as ``package.module:Name``; names found inside a file are never imported."""
+"""Objects that a user names as ``package.module:Name``; names found inside a file are never
+imported.
+"""
 
 from __future__ import annotations
 

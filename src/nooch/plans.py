@@ -1,4 +1,6 @@
-"""What a user asks for, before anything is read: light, so that the command line can check it at once."""
+"""What a user asks for, before anything is read: light, so that the command line can check it at
+once.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from nooch.errors import ParameterError
 __all__ = ["LOSS_SPLIT", "SplitPlan"]
 
 LOSS_SPLIT = "test"
-"""Split whose losses choose tasks and are drawn in Fig. 3, unless another is named. The paper does not name its split; it takes
-tasks with at least 50 hard positives (section 3.2), and kite has 22 on valid and 55 on test (Table 2)."""
+"""Split whose losses choose tasks and are drawn in Fig. 3, unless another is named. The paper does
+not name its split; it takes tasks with at least 50 hard positives (section 3.2), and kite has 22 on
+valid and 55 on test (Table 2).
+"""
 
 _FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 
@@ -32,12 +36,15 @@ class SplitPlan:
     """How images are divided into train, valid and test.
 
     Attributes:
-        source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with ``train_ids``,
-            ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and ``split``.
-        seed: of the random division into percentages. Ids are ordered first, so the order of input is of no effect.
-        group: an attribute column, or a regular expression on the file name whose first group (else whole
-            match) names the group; a group stays on one side. Only with percentages.
-        values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need no entry.
+        source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with
+            ``train_ids``, ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and
+            ``split``.
+        seed: of the random division into percentages. Ids are ordered first, so the order of input
+            is of no effect.
+        group: an attribute column, or a regular expression on the file name whose first group (else
+            whole match) names the group; a group stays on one side. Only with percentages.
+        values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need
+            no entry.
     """
 
     source: str
@@ -51,7 +58,10 @@ class SplitPlan:
         if self.shares is None and not _exists(self.source):
             raise ParameterError(
                 f"split {self.source!r} is neither a file nor percentages",
-                allowed="70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id, split",
+                allowed=(
+                    "70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id,"
+                    " split"
+                ),
             )
         if self.shares is None and self.group is not None:
             raise ParameterError("a group needs a split by percentages", allowed="`split` 70/10/20")

@@ -1,11 +1,13 @@
-"""Pictures for notebooks and papers: each function draws on matplotlib axes and returns them; ``ax=`` says where.
+"""Pictures for notebooks and papers: each function draws on matplotlib axes and returns them;
+``ax=`` says where.
 
     import nooch
 
     nooch.plot.support(suite.set("ce", "car", "test"))
     nooch.plot.levels(results, "auc")
 
-Functions take what nooch computes: suites' sets, scores, results, sweeps. ``nooch figure`` draws the paper's whole figures from them.
+Functions take what nooch computes: suites' sets, scores, results, sweeps. ``nooch figure`` draws
+the paper's whole figures from them.
 """
 
 from __future__ import annotations
@@ -53,10 +55,12 @@ class HasCells(Protocol):
 
 
 def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) -> Axes:
-    """Histograms of context support of a challenge set, and the thresholds below or above which images are hard.
+    """Histograms of context support of a challenge set, and the thresholds below or above which
+    images are hard.
 
     Args:
-        challenge: a set of a criterion that has support, such as ``suite.set("ce", "car", "test")``.
+        challenge: a set of a criterion that has support, such as ``suite.set("ce", "car",
+            "test")``.
         ax: where to draw; new axes by default.
         bins: number of bins.
 
@@ -76,7 +80,8 @@ def levels(
     """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each method.
 
     Args:
-        results: of ``nooch.read_results`` (bars are one sd over seeds), or scores of ``nooch.evaluate`` of one split (bars are bootstrap intervals).
+        results: of ``nooch.read_results`` (bars are one sd over seeds), or scores of
+            ``nooch.evaluate`` of one split (bars are bootstrap intervals).
         metric: ``auc``, ``error``, ``nll`` or ``ece``.
         criterion: whose hard images; the only one by default.
         ax: where to draw; new axes by default.
@@ -162,7 +167,8 @@ def shares(
     task: str = POOLED,
     ax: Axes | None = None,
 ) -> Axes:
-    """P(hard | y) over alpha and beta (Fig. 12); on the white line it is the same for positives and negatives.
+    """P(hard | y) over alpha and beta (Fig. 12); on the white line it is the same for positives and
+    negatives.
 
     Args:
         sweep: of ``nooch.sweep_thresholds`` over alpha and beta.

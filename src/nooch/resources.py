@@ -35,7 +35,8 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited_threads(count: int | None) -> Iterator[None]:
-    """Let libraries that are loaded, and those that are loaded meanwhile, use that many threads; None changes nothing.
+    """Let libraries that are loaded, and those that are loaded meanwhile, use that many threads;
+    None changes nothing.
 
     A smaller number in the environment stays.
     """

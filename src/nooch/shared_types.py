@@ -8,13 +8,16 @@ from typing import Any
 __all__ = ["Map", "Progress", "StepProgress", "no_progress"]
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a function to items and gives the results in order: the builtin ``map``, or an engine's."""
+"""Applies a function to items and gives the results in order: the builtin ``map``, or an engine's.
+"""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""
 
 StepProgress = Callable[[int, int], None]
-"""As ``Progress``, for work of a single step that its caller names: how much is done, and of how much."""
+"""As ``Progress``, for work of a single step that its caller names: how much is done, and of how
+much.
+"""
 
 
 def no_progress(*_: object) -> None:

@@ -1,7 +1,8 @@
 """Folders of intermediate files, so that interrupted work resumes.
 
-A work folder lies beside the target, and its name has a key of everything that its files depend on. One process at a time
-uses it, it keeps the result of each finished step, and it is removed once the target is written.
+A work folder lies beside the target, and its name has a key of everything that its files depend on.
+One process at a time uses it, it keeps the result of each finished step, and it is removed once the
+target is written.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def work_folder(target: Path, what: str, content: Any) -> Path:
     Args:
         target: what they are for.
         what: is done, such as ``importing``.
-        content: everything that the files depend on, JSON-like, so that work of other input never takes them for its own.
+        content: everything that the files depend on, JSON-like, so that work of other input never
+            takes them for its own.
     """
     return target.with_name(f".{target.name}.{what}-{key_of(content)}")
 
@@ -86,14 +88,16 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
 
 @contextlib.contextmanager
 def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterator[None]:
-    """Make a work folder where it is missing, and hold it, so that two processes never do the same work.
+    """Make a work folder where it is missing, and hold it, so that two processes never do the same
+    work.
 
     At the end it is removed if it is empty, and so are the folders above it that were made for it.
 
     Args:
         folder: for intermediate files; its lock lies beside it.
         doing: for the error, such as ``finding this suite``.
-        clear_if_refused: remove its files, too, when the input is refused: they are of no use to other input.
+        clear_if_refused: remove its files, too, when the input is refused: they are of no use to
+            other input.
 
     Raises:
         OutputError: another process holds it, or it cannot be made.

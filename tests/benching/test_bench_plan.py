@@ -136,7 +136,9 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
 
 
 def test_a_suite_of_an_earlier_version_keeps_its_identity():
-    """Runs name the suite that they were trained for: a field that is new must not change that name."""
+    """Runs name the suite that they were trained for: a field that is new must not change that
+    name.
+    """
     ce = {"alpha": 0.05, "beta": 0.1, "cues": {}}
     content = {
         "criteria": {"ce": {"kind": "ce", "parameters": ce, "fitted": None, "cues": {"car": [["road", 0.3]]}}},

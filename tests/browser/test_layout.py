@@ -1,4 +1,6 @@
-"""Where things are on the pages of a report, measured in real Chromium, on the longest names that occur."""
+"""Where things are on the pages of a report, measured in real Chromium, on the longest names that
+occur.
+"""
 
 from __future__ import annotations
 

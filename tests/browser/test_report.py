@@ -190,7 +190,8 @@ def test_numbers_are_written_as_python_writes_them(made, page):
 
 def _shown(page):
     return page.locator(".card").evaluate_all(
-        "(cards) => cards.sort((a, b) => parseInt(a.id.slice(5)) - parseInt(b.id.slice(5))).map((card) => card.dataset.id)"
+        "(cards) => cards.sort((a, b) => parseInt(a.id.slice(5)) -"
+        " parseInt(b.id.slice(5))).map((card) => card.dataset.id)"
     )
 
 
@@ -375,14 +376,12 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
         spans.append(took)
         assert _counts(page) == _hard(suite, "ce", f"class{number}")
         slides.append(
-            page.evaluate(
-                """() => new Promise((done) => {
+            page.evaluate("""() => new Promise((done) => {
                   const slide = document.getElementById("slide-beta"), from = performance.now();
                   slide.value = "0.4";
                   slide.dispatchEvent(new Event("input"));
                   requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - from)));
-                })"""
-            )
+                })""")
         )
     switch, slide = (f"{min(values):.0f} to {max(values):.0f} ms" for values in (spans, slides))
     with capsys.disabled():

@@ -1,4 +1,6 @@
-"""The pixel cache: the pictures that Pillow gives, made once, kept after a kill, refused where it does not fit."""
+"""The pixel cache: the pictures that Pillow gives, made once, kept after a kill, refused where it
+does not fit.
+"""
 
 import io
 import json

@@ -1,4 +1,6 @@
-"""Suites in one small file: read back as they were, checked, and refused where they would lose something."""
+"""Suites in one small file: read back as they were, checked, and refused where they would lose
+something.
+"""
 
 from pathlib import Path
 

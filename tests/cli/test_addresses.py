@@ -1,4 +1,6 @@
-"""Addresses and datasets in parts on the command line: where they are taken, where refused, and embedding in workers."""
+"""Addresses and datasets in parts on the command line: where they are taken, where refused, and
+embedding in workers.
+"""
 
 import importlib
 import inspect

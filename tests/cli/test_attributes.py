@@ -1,4 +1,6 @@
-"""``nooch add-attributes`` and ``nooch find --criterion scores``: support of the user's own, on data in one piece and in parts."""
+"""``nooch add-attributes`` and ``nooch find --criterion scores``: support of the user's own, on
+data in one piece and in parts.
+"""
 
 import numpy as np
 import polars as pl
@@ -111,9 +113,11 @@ def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, i
     done = run_cli(
         "add-attributes", folder, tmp_path / "table.parquet", tmp_path / "new", "--format", "json"
     )
-    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (0, 1, 1), (
-        done.err
-    )
+    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (
+        0,
+        1,
+        1,
+    ), done.err
 
 
 @pytest.mark.parametrize("ids", [[["3"]], [b"\xff"], [True], [1.5], [{"a": "3"}]])

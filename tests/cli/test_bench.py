@@ -1,4 +1,6 @@
-"""bench, status and collect as a user types them: a grid on embeddings as features, killed and gone on with."""
+"""bench, status and collect as a user types them: a grid on embeddings as features, killed and gone
+on with.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""A bench and a find on every engine, as a user types them: the flag alone changes, the bytes do not, whoever is killed meanwhile."""
+"""A bench and a find on every engine, as a user types them: the flag alone changes, the bytes do
+not, whoever is killed meanwhile.
+"""
 
 import json
 import os
@@ -75,7 +77,9 @@ _DONE = re.compile(r" done$", re.MULTILINE)
 
 
 class Watcher(threading.Thread):
-    """Looks at a folder of runs all the time; once an epoch was kept, kills a worker that is at a pass."""
+    """Looks at a folder of runs all the time; once an epoch was kept, kills a worker that is at a
+    pass.
+    """
 
     def __init__(self, out):
         super().__init__(daemon=True)
@@ -152,7 +156,9 @@ def test_two_that_train_the_same_runs(world, run_cli, tmp_path):
 
 
 def test_a_job_that_an_earlier_bench_has_left_in_the_queue(world, undisturbed, run_cli, tmp_path):
-    """It trains a pass while the bench is begun again: that one waits for it, and trains the others."""
+    """It trains a pass while the bench is begun again: that one waits for it, and trains the
+    others.
+    """
     out = tmp_path / "runs"
     plan = benching._plan(world / "dataset", world / "suite", *_chosen(world), **_SOURCES)
     runs = RunsFolder.begin(out, plan.header)

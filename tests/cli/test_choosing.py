@@ -41,7 +41,9 @@ CONTEXT = {
 
 
 def world(n=6000, seed=0):
-    """Classes with a context each. A model answers from context and object; for the planted ones, from the context alone."""
+    """Classes with a context each. A model answers from context and object; for the planted ones,
+    from the context alone.
+    """
     random = np.random.default_rng(seed)
     areas = np.zeros((n, len(CLASSES)))
     column = {name: number for number, name in enumerate(CLASSES)}

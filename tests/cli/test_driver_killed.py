@@ -1,4 +1,5 @@
-"""The process that hands out jobs is killed again and again: what is done stays done, and the end is that of an undisturbed run.
+"""The process that hands out jobs is killed again and again: what is done stays done, and the end
+is that of an undisturbed run.
 
 NOOCH_TEST_KILLS=30 kills more often; NOOCH_TEST_SEED=1 at other moments.
 """
@@ -29,9 +30,11 @@ SHARDS = 8 * KILLS
 
 
 def killed_until_done(words, out, finished, environment, within, check):
-    """Run a command and kill it, or all of its group, some moments after something more was finished; then let it end.
+    """Run a command and kill it, or all of its group, some moments after something more was
+    finished; then let it end.
 
-    Returns how often it was killed. ``check`` is called after each kill with what was finished by then.
+    Returns how often it was killed. ``check`` is called after each kill with what was finished by
+    then.
     """
     random, kills = np.random.default_rng(SEED), 0
     while kills < KILLS and not out.exists():

@@ -244,7 +244,8 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
         assert done.code == 2
         assert message in " ".join(done.err.replace("│", " ").split())
         assert not (tmp_path / "suite").exists()
-    # by its name, as the only one, or as the encoder's in that precision, it is the kept one that is used
+    # by its name, as the only one, or as the encoder's in that precision, it is the kept one that
+    # is used
     for words in ([], ["--encoder", name], ["--encoder", "minilm", "--precision", "bf16"]):
         assert run_cli(*gist, "--overwrite", *words).code == 0
         recorded = load_suite(tmp_path / "suite").header.criteria["gist"].parameters

@@ -1,4 +1,6 @@
-"""find --tau: a number, a table per task and side, or the thresholds of another suite; whole and in parts."""
+"""find --tau: a number, a table per task and side, or the thresholds of another suite; whole and in
+parts.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Fine-tuning as a user types it: pixels, bench with a backbone, collect; killed and gone on with; what is refused before it begins."""
+"""Fine-tuning as a user types it: pixels, bench with a backbone, collect; killed and gone on with;
+what is refused before it begins.
+"""
 
 import json
 import os
@@ -24,7 +26,10 @@ from nooch.models.saved_networks import load_network
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-METHODS = "{erm: , gdro: {K: 0}, label-undersample: {alpha: 1}, mixup: {alpha: 0.2}, jtt: {epochs: 1, up: 5}, dfr: }"
+METHODS = (
+    "{erm: , gdro: {K: 0}, label-undersample: {alpha: 1}, mixup: {alpha: 0.2}, jtt: {epochs: 1, up:"
+    " 5}, dfr: }"
+)
 SETTINGS = {
     "methods": METHODS,
     "lr": "0.02",
@@ -201,7 +206,9 @@ def test_a_dry_run(world, run_cli, tmp_path):
 
 
 def test_what_is_timed_is_the_work(world):
-    """An epoch's estimate grows with the jobs and the images, and timing changes no network that is trained later."""
+    """An epoch's estimate grows with the jobs and the images, and timing changes no network that is
+    trained later.
+    """
     data, suite = load_dataset(world / "dataset"), nooch.load_suite(world / "suite")
     config = read_config(
         {"methods": ["erm"], "seeds": [0], "lr": 0.02, "batch": 16, "epochs": 1}, "finetune"

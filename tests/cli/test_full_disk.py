@@ -1,4 +1,6 @@
-"""A full disk: exit code 2, one error that says so, nothing half written, and the same command works afterwards."""
+"""A full disk: exit code 2, one error that says so, nothing half written, and the same command
+works afterwards.
+"""
 
 import numpy as np
 import polars as pl

@@ -404,7 +404,9 @@ main()
 
 @pytest.fixture
 def paused(files, tmp_path):
-    """Start an import that waits in the middle (of ``reading`` or ``writing``), send it a signal, give its exit code."""
+    """Start an import that waits in the middle (of ``reading`` or ``writing``), send it a signal,
+    give its exit code.
+    """
 
     def start(where, number, *more):
         ready = tmp_path / "ready"

@@ -1,4 +1,6 @@
-"""import-suite published: the official benchmark from the authors' 96 files, and folders that are not whole."""
+"""import-suite published: the official benchmark from the authors' 96 files, and folders that are
+not whole.
+"""
 
 import numpy as np
 import polars as pl
@@ -97,7 +99,9 @@ def test_json_stands_alone(official, run_cli, tmp_path):
 
 
 def _small(folder, **change):
-    """Published files of the small dataset: hard are the first images of either label in the test split."""
+    """Published files of the small dataset: hard are the first images of either label in the test
+    split.
+    """
     data = small_data()
     part = data.select("test")
     folder.mkdir()
@@ -282,7 +286,9 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
 
 
 def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
-    """The genuine files of 288 images: easy images are those that they have, with the labels of the derived table."""
+    """The genuine files of 288 images: easy images are those that they have, with the labels of the
+    derived table.
+    """
     folder, labels = official
     real = shared_data / "coco-real"
     files = [

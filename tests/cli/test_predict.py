@@ -1,4 +1,6 @@
-"""``nooch predict``: from a suite and a model's folder to predictions that ``nooch evaluate`` reads."""
+"""``nooch predict``: from a suite and a model's folder to predictions that ``nooch evaluate``
+reads.
+"""
 
 import numpy as np
 import polars as pl

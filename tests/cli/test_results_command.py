@@ -257,8 +257,8 @@ def test_statements_over_a_setting(rates, run_cli):
     said = [row["survives"] for row in facts["statements"]]
     assert None in said
     assert (
-        f"{said.count(True)} of {len(said) - said.count(None)} verdicts survive; {said.count(None)} cannot be said"
-        in words(done.out)
+        f"{said.count(True)} of {len(said) - said.count(None)} verdicts survive; {said.count(None)}"
+        " cannot be said" in words(done.out)
     )
     assert "| survives |" in run_cli(*words_of, "--format", "markdown").out
 

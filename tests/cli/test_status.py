@@ -1,4 +1,6 @@
-"""``nooch status`` of an import, an embedding or a find with an engine: what is done, and what became of it."""
+"""``nooch status`` of an import, an embedding or a find with an engine: what is done, and what
+became of it.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Stuff files that list a part of the images, as a user meets them: import, info, find, show, explain, sweep."""
+"""Stuff files that list a part of the images, as a user meets them: import, info, find, show,
+explain, sweep.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""``nooch import waterbirds``, ``nooch waterbirds make`` and ``score``, and the commands of docs/waterbirds.md."""
+"""``nooch import waterbirds``, ``nooch waterbirds make`` and ``score``, and the commands of
+docs/waterbirds.md.
+"""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,6 @@
-"""The attribute criterion: names, types, missing values, what it learns, its JSON, its words, and Table 1."""
+"""The attribute criterion: names, types, missing values, what it learns, its JSON, its words, and
+Table 1.
+"""
 
 import json
 import math
@@ -488,7 +490,10 @@ def test_json_that_does_not_fit(content):
         (
             "camera = 'x' OR f > 1 OR night",
             2,
-            "camera = 'it's', f = -2.0 and night = TRUE, so camera = 'x' OR f > 1 OR night holds: out of context",
+            (
+                "camera = 'it's', f = -2.0 and night = TRUE, so camera = 'x' OR f > 1 OR night"
+                " holds: out of context"
+            ),
         ),
         ("unseen(kind)", 3, "kind = 'z', so unseen(kind) holds: out of context"),
     ],

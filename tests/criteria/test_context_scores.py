@@ -1,4 +1,6 @@
-"""The scores criterion: columns of the user's own as support, its checks, its JSON, its words; in parts as in one piece."""
+"""The scores criterion: columns of the user's own as support, its checks, its JSON, its words; in
+parts as in one piece.
+"""
 
 import json
 import math

@@ -1,4 +1,6 @@
-"""The criterion and the encoder of one's own that the docs show: in one piece, in parts, and fitted elsewhere."""
+"""The criterion and the encoder of one's own that the docs show: in one piece, in parts, and fitted
+elsewhere.
+"""
 
 import re
 from pathlib import Path

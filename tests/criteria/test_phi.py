@@ -1,4 +1,6 @@
-"""The language of phi: what it refuses, and that what it accepts means what SQL's three-valued logic says."""
+"""The language of phi: what it refuses, and that what it accepts means what SQL's three-valued
+logic says.
+"""
 
 import logging
 import math
@@ -638,7 +640,9 @@ def marks(text, data):
 
 
 def check(tree, table):
-    """Hold phi against the evaluator: where it is null, where it is true, and that null in the end is an error."""
+    """Hold phi against the evaluator: where it is null, where it is true, and that null in the end
+    is an error.
+    """
     text, data = written(tree), dataset(table)
     expected = [naive(tree, row) for row in table]
     # the part with "i" makes sure that the condition looks at an image at all

@@ -1,4 +1,6 @@
-"""Thresholds by task and side: read, checked, saved with a suite, and carried from one split to another."""
+"""Thresholds by task and side: read, checked, saved with a suite, and carried from one split to
+another.
+"""
 
 import json
 import math
@@ -25,7 +27,9 @@ PAIRS = {"car": (0.6, -0.2), "cup": (-0.1, 0.3)}
 
 @pytest.fixture(scope="module")
 def data():
-    """Cars on roads, an embedding, a column of scores for each class; an image in twenty has neither of both."""
+    """Cars on roads, an embedding, a column of scores for each class; an image in twenty has
+    neither of both.
+    """
     random, n = np.random.default_rng(5), 900
     present = random.random((n, 3)) < [0.4, 0.3, 0.5]
     areas = random.uniform(0, 0.4, (n, 3))

@@ -1,4 +1,6 @@
-"""Tables that were altered, and their hashes with them: refused with the file, what is wrong, and what to do."""
+"""Tables that were altered, and their hashes with them: refused with the file, what is wrong, and
+what to do.
+"""
 
 import io
 import json

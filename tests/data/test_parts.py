@@ -1,4 +1,6 @@
-"""A dataset of one part or several: what goes in comes out, whole and part by part, with one fingerprint."""
+"""A dataset of one part or several: what goes in comes out, whole and part by part, with one
+fingerprint.
+"""
 
 import dataclasses
 import json
@@ -41,7 +43,9 @@ KINDS = {
 
 @st.composite
 def datasets(draw):
-    """Random datasets with attributes, captions, exceptions, kinds and an embedding; ids are numbers or text."""
+    """Random datasets with attributes, captions, exceptions, kinds and an embedding; ids are
+    numbers or text.
+    """
     images, classes, splits = draw(collections(splits=True))
     ids = (
         [f"i{n:03d}" for n in range(len(images))]

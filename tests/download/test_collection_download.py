@@ -1,4 +1,6 @@
-"""Whole collections: zips, records, folders that have some of the files, kills, and two processes at once."""
+"""Whole collections: zips, records, folders that have some of the files, kills, and two processes
+at once.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,6 @@
-"""One file from servers that misbehave: it ends right, or with one error and nothing under the final name."""
+"""One file from servers that misbehave: it ends right, or with one error and nothing under the
+final name.
+"""
 
 import gzip
 import hashlib
@@ -286,7 +288,8 @@ def test_a_wrong_beginning_is_dropped_and_fetched_anew(server, fetched, root):
 
 
 def test_a_mirror_is_not_blamed_for_the_beginning_of_another(server, fetched, root):
-    # the first gives wrong bytes and breaks off, the second is right but never asked for the beginning
+    # the first gives wrong bytes and breaks off, the second is right but never asked for the
+    # beginning
     bad = server.put("/bad", bytes(SIZE), cut(1_000_000), always=status(404))
     fetched(remote(bad, server.put("/good", BODY)))
     _right(root)

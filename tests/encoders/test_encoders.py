@@ -1,4 +1,6 @@
-"""Captions to vectors: the mean over captions, files of vectors, the lexical encoder, and the table of encoders."""
+"""Captions to vectors: the mean over captions, files of vectors, the lexical encoder, and the table
+of encoders.
+"""
 
 import importlib
 import re
@@ -23,7 +25,10 @@ SENTENCES = [
     "A man rides a wave on a surfboard",
     "",
     "A dog runs across the green grass.",
-    "Two people sit at a table with a bottle of wine, plates, forks and a very large birthday cake.",
+    (
+        "Two people sit at a table with a bottle of wine, plates, forks and a very large birthday"
+        " cake."
+    ),
     "dog",
     "Straße, café — 犬 🐕",
 ]
@@ -74,7 +79,8 @@ def made(name):
     return encoder(name)
 
 
-# --- conformance: every encoder of the table -------------------------------------------------------------------------
+# --- conformance: every encoder of the table
+# -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -118,7 +124,8 @@ def test_no_sentences_give_no_vectors(name):
     assert vectors.ndim == 2
 
 
-# --- the table -------------------------------------------------------------------------------------------------------
+# --- the table
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_misspelt_name_gets_the_nearest():
@@ -159,7 +166,8 @@ def test_all_is_what_there_is():
         assert all(hasattr(module, public) for public in module.__all__)
 
 
-# --- mean over captions ----------------------------------------------------------------------------------------------
+# --- mean over captions
+# ----------------------------------------------------------------------------------------------
 
 
 def test_an_image_without_captions_is_nan_and_texts_are_encoded_once():
@@ -226,7 +234,8 @@ def test_an_encoder_that_breaks_its_contract_is_named(wrong):
         embed_captions(dataset([1], [(1, "a")]), fake)
 
 
-# --- batches of equal length -----------------------------------------------------------------------------------------
+# --- batches of equal length
+# -----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, 40), max_size=80), st.integers(1, 100))
@@ -246,7 +255,8 @@ def test_distinct_gives_back_what_came(sentences):
     assert len(set(texts)) == len(texts)
 
 
-# --- lexical ---------------------------------------------------------------------------------------------------------
+# --- lexical
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,7 +312,8 @@ def test_lexical_identity_tells_its_parameters():
         LexicalEncoder(dimensions=0)
 
 
-# --- files of vectors ------------------------------------------------------------------------------------------------
+# --- files of vectors
+# ------------------------------------------------------------------------------------------------
 
 
 def write(path, kind, ids, vectors):

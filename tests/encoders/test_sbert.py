@@ -1,4 +1,6 @@
-"""The sentence-transformers encoder against the library's own ``encode``, and what it refuses to load."""
+"""The sentence-transformers encoder against the library's own ``encode``, and what it refuses to
+load.
+"""
 
 import json
 import shutil
@@ -76,7 +78,9 @@ def test_weights_saved_in_half_precision_are_computed_with_in_float32(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_bf16_is_computed_in_every_family(kind, tmp_path):
-    """Also where a model is run by its own ``encode``: the name of an embedding says what it was computed in."""
+    """Also where a model is run by its own ``encode``: the name of an embedding says what it was
+    computed in.
+    """
     folder = tiny(kind, tmp_path, dense=True)
     exact, half = (
         SbertEncoder(str(folder), p, "cpu").encode(SENTENCES) for p in ("float32", "bf16")
@@ -157,7 +161,8 @@ def test_modules_after_the_transformer_are_respected(pooling, tmp_path):
     )
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- what is refused
+# -------------------------------------------------------------------------------------------------
 
 
 def copy(target):
@@ -273,5 +278,8 @@ def test_without_the_package_the_install_line_is_given(monkeypatch):
 
 
 def test_torch_is_not_imported_before_it_is_needed():
-    code = "import sys, nooch.encoders, nooch.encoders.sbert; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = (
+        "import sys, nooch.encoders, nooch.encoders.sbert; sys.exit('torch' in sys.modules or"
+        " 'transformers' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,6 @@
-"""The same engine tests on a Ray cluster of three nodes on this machine, and on what stands in for Slurm."""
+"""The same engine tests on a Ray cluster of three nodes on this machine, and on what stands in for
+Slurm.
+"""
 
 import shutil
 import tracemalloc

@@ -1,4 +1,6 @@
-"""A GPU for each job, with GPUs that are none: what a job sees of them, who gets that of a killed one, what is refused."""
+"""A GPU for each job, with GPUs that are none: what a job sees of them, who gets that of a killed
+one, what is refused.
+"""
 
 import os
 

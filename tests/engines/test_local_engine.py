@@ -126,7 +126,8 @@ if __name__ == "__main__":
 
 
 def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_path):
-    # a signal for all processes also ends the fork server, without which the driver cannot wait for its workers
+    # a signal for all processes also ends the fork server, without which the driver cannot wait for
+    # its workers
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()

@@ -1,4 +1,6 @@
-"""Which Ray cluster is used, and that there is none is told soon: Ray itself would try for a quarter of an hour."""
+"""Which Ray cluster is used, and that there is none is told soon: Ray itself would try for a
+quarter of an hour.
+"""
 
 import os
 import socket

@@ -1,4 +1,6 @@
-"""What only a real Slurm does: preempt, put back, run out of time, cancel. Run by ``make test-slurm``."""
+"""What only a real Slurm does: preempt, put back, run out of time, cancel. Run by ``make
+test-slurm``.
+"""
 
 import json
 import os

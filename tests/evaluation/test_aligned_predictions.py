@@ -1,4 +1,6 @@
-"""Predictions brought together with a suite: nothing missing, nothing left over, ids in either spelling."""
+"""Predictions brought together with a suite: nothing missing, nothing left over, ids in either
+spelling.
+"""
 
 import numpy as np
 import polars as pl

@@ -25,7 +25,9 @@ LOGITS = st.sampled_from([-2.0, -0.5, 0.0, 0.25, 1.0]) | st.floats(-4, 4)
 
 @st.composite
 def worlds(draw, n_runs=1):
-    """Images with classes Y, Z (tasks) and A, B (cues), a suite of CE with cues by hand, and random predictions."""
+    """Images with classes Y, Z (tasks) and A, B (cues), a suite of CE with cues by hand, and random
+    predictions.
+    """
     n = draw(st.integers(1, 16))
     images = [draw(st.dictionaries(st.sampled_from(CLASSES), AREAS)) for _ in range(n)]
     data = dataset_of(images, CLASSES, ["test"] * n)
@@ -115,7 +117,8 @@ def test_averages_and_differences_follow_from_the_rows(world):
         assert d[8:] == ("run 1", "run 0")
     plain = scores.table.filter(pl.col("cue").is_null() & (pl.col("task") != AVERAGE), run="run 0")
     sizes = {(r["task"], r["subset"]): r["n"] for r in plain.iter_rows(named=True)}
-    # averages next to each other are over the same tasks: those with images of every kind that any task has images of
+    # averages next to each other are over the same tasks: those with images of every kind that any
+    # task has images of
     needed = [cell for cell in CELLS if any(sizes[task, cell] for task in ("Y", "Z"))]
     over = [task for task in ("Y", "Z") if all(sizes[task, cell] for cell in needed)] or ["Y", "Z"]
     assert len([note for note in scores.notes if "left out" in note]) == (len(over) == 1)
@@ -180,7 +183,9 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
 
 
 def check_interval(row, value, replicates, k):
-    """Percentiles; where there are none, or they coincide, Wilson's for the error and no interval for others."""
+    """Percentiles; where there are none, or they coincide, Wilson's for the error and no interval
+    for others.
+    """
     defined = [r for r in replicates if r is not None]
     low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
     alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
@@ -328,7 +333,9 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
 
 
 def _photographs(n=330, seed=0):
-    """Cars with and without roads, in three cities, with captions' embeddings for all but some images."""
+    """Cars with and without roads, in three cities, with captions' embeddings for all but some
+    images.
+    """
     random = np.random.default_rng(seed)
     images = [
         {c: float(random.choice([0.02, 0.2])) for c in CLASSES if random.random() < 0.5}

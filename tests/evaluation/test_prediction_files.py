@@ -1,4 +1,6 @@
-"""Predictions from files, frames and arrays: one result from every form, runs that are told apart, bad input refused."""
+"""Predictions from files, frames and arrays: one result from every form, runs that are told apart,
+bad input refused.
+"""
 
 import warnings
 

@@ -88,7 +88,7 @@ def test_brackets_narrow(scores, suite, text, n):
 )
 def test_signs_at_the_very_value(scores, suite, sign, fires):
     value = scores.value("auc", "all", run="p", criterion="ce", task="car")
-    (verdict, _) = _judged(scores, suite, f"auc@all[ce,car]{sign}{value!r}")
+    verdict, _ = _judged(scores, suite, f"auc@all[ce,car]{sign}{value!r}")
     assert (verdict.run, verdict.value, verdict.fired) == ("p", value, fires)
     assert ("which is" in verdict.reason) == fires
     assert ("not " in verdict.reason) != fires

@@ -1,4 +1,6 @@
-"""A small suite on COCO files that are made up, and a stand-in for FiftyOne that keeps everything in memory."""
+"""A small suite on COCO files that are made up, and a stand-in for FiftyOne that keeps everything
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ N = 40
 
 @dataclass(frozen=True)
 class Made:
-    """Annotation files, images, and what was made of them: in memory, and as folders ``dataset`` and ``suite``."""
+    """Annotation files, images, and what was made of them: in memory, and as folders ``dataset``
+    and ``suite``.
+    """
 
     folder: Path
     data: Dataset
@@ -40,7 +44,9 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory) -> Made:
-    """Cars and fire hydrants with and without road, in 40 images of 10 x 10 pixels; three criteria, three tasks."""
+    """Cars and fire hydrants with and without road, in 40 images of 10 x 10 pixels; three criteria,
+    three tasks.
+    """
     folder = tmp_path_factory.mktemp("exports")
     images = [
         image(i, 10, 10, license=1, coco_url=f"https://example.org/{i}.jpg")
@@ -83,7 +89,9 @@ def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
 
 @pytest.fixture
 def published(made) -> Suite:
-    """The same images as others would publish them: no support, no fitted criterion, no dataset, no licence."""
+    """The same images as others would publish them: no support, no fitted criterion, no dataset, no
+    licence.
+    """
     sets = {}
     for key in made.suite.keys:
         if key[0] == "ce":
@@ -101,7 +109,9 @@ def published(made) -> Suite:
 def suite_of(
     names: dict[str, list[str]], ids: list[int] | list[str], split: str = "test", **record: Any
 ) -> Suite:
-    """A suite by hand: criterion -> tasks; of the images the even ones are positive, the first and the last two are hard."""
+    """A suite by hand: criterion -> tasks; of the images the even ones are positive, the first and
+    the last two are hard.
+    """
     n = len(ids)
     labels = np.arange(n) % 2 == 0
     codes = np.zeros(n, np.int8)
@@ -224,7 +234,9 @@ class FakeFiftyOne:
 
 @pytest.fixture
 def fiftyone(monkeypatch, made) -> FakeFiftyOne:
-    """FiftyOne's stand-in, with a dataset ``photos`` of all images and a sample that is none of them."""
+    """FiftyOne's stand-in, with a dataset ``photos`` of all images and a sample that is none of
+    them.
+    """
     fake = FakeFiftyOne()
     paths = [f"/photos/{name}" for name in made.data.images["file_name"]]
     fake.datasets["photos"] = FakeDataset(

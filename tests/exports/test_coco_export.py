@@ -1,4 +1,6 @@
-"""COCO-JSON: pycocotools loads it, annotations are those of the source, and what does not fit is refused."""
+"""COCO-JSON: pycocotools loads it, annotations are those of the source, and what does not fit is
+refused.
+"""
 
 import json
 

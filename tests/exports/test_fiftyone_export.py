@@ -1,4 +1,6 @@
-"""FiftyOne: which samples get which tags (always), against a stand-in (always), and for real where it is installed."""
+"""FiftyOne: which samples get which tags (always), against a stand-in (always), and for real where
+it is installed.
+"""
 
 import importlib.util
 import sys

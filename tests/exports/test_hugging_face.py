@@ -1,4 +1,6 @@
-"""The Hugging Face folder: tables equal the suite, the card parses and hides nothing, Croissant's hashes are right."""
+"""The Hugging Face folder: tables equal the suite, the card parses and hides nothing, Croissant's
+hashes are right.
+"""
 
 import hashlib
 import json

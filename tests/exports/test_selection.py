@@ -52,7 +52,8 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
         kind=ParameterError,
     )
     (tmp_path / "ownexport.py").write_text(
-        "def write(content, out, *, overwrite=False, tone='low'):\n    return content.keys, out, overwrite, tone\n"
+        "def write(content, out, *, overwrite=False, tone='low'):\n    return content.keys, out,"
+        " overwrite, tone\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     keys, out, overwrite, tone = nooch.export(

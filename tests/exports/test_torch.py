@@ -116,9 +116,10 @@ def test_a_file_that_is_no_image_is_named(made, tmp_path):
 
 def test_the_extra_is_named_where_it_is_missing(made):
     code = (
-        "import sys\nsys.modules['torch'] = None\nimport nooch\n"
-        f"suite, data = nooch.load_suite({str(made.folder / 'suite')!r}), nooch.load_dataset({str(made.folder / 'dataset')!r})\n"
-        "nooch.torch_dataset(suite, data, criterion='ce', task='car', split='test')\n"
+        "import sys\nsys.modules['torch'] = None\nimport nooch\nsuite, data ="
+        f" nooch.load_suite({str(made.folder / 'suite')!r}),"
+        f" nooch.load_dataset({str(made.folder / 'dataset')!r})\nnooch.torch_dataset(suite, data,"
+        " criterion='ce', task='car', split='test')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'nooch[train]'" in done.stderr

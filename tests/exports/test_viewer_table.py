@@ -105,9 +105,12 @@ def test_predictions_that_do_not_fit(made, tmp_path):
         "have no prediction",
     )
     other = outputs(made.suite, ["fire_hydrant"])
-    act = lambda: export(
-        made.suite, "table", tmp_path / "o", data=made.data, tasks=["car"], predictions=other
-    )  # noqa: E731
+
+    def act():
+        return export(
+            made.suite, "table", tmp_path / "o", data=made.data, tasks=["car"], predictions=other
+        )
+
     fails(act, "predict none of the chosen tasks", kind=InputError)
     wide = other.pivot(on="task", index="image_id", values="logit")
     fails(

@@ -1,4 +1,6 @@
-"""Image sheets of generated scenes: which images they show, where, with which cues shaded; and the paper's figures of images."""
+"""Image sheets of generated scenes: which images they show, where, with which cues shaded; and the
+paper's figures of images.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +235,8 @@ def test_what_each_figure_of_images_picks(world, sources):
         figure_data("fig8", swapped)["image_id"].to_list()
         == figure_data("fig26", sources)["image_id"].to_list()
     )
-    # Appendix D.1: targets larger than average among hard positives, and no such filter on easy positives
+    # Appendix D.1: targets larger than average among hard positives, and no such filter on easy
+    # positives
     positives = suite.set("ce", "cow", "test")
     assert image("fig19", 1) == max(
         _larger(data, "cow", positives.ids("hard_positive")), key=lambda i: one["cow"][i]
@@ -270,7 +273,10 @@ def test_text_stays_within_its_image_on_the_longest_names(sources):
     file = source.index.root / min(source.index.paths)
     words = [
         "image 000000581929",
-        "resnet50_supervised_imagenet1k_v2_finetuned_321px 12.34, environment-undersample 0.56 $x_1$",
+        (
+            "resnet50_supervised_imagenet1k_v2_finetuned_321px 12.34, environment-undersample 0.56"
+            " $x_1$"
+        ),
     ]
     panels = [
         Panel(f"fire_hydrant: {'Hard positives ' * 6}", [Tile(file, words)] * 5, "note " * 40)

@@ -1,4 +1,6 @@
-"""The table of figures: what each needs, gives, and writes. A new figure is one row here; one without a row fails."""
+"""The table of figures: what each needs, gives, and writes. A new figure is one row here; one
+without a row fails.
+"""
 
 import io
 from dataclasses import replace
@@ -188,7 +190,9 @@ def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
 
 
 def test_sides_are_compared_with_their_own_side(sources):
-    """A hard side is beside the easy one of its label; beside the paper, which pools them, the figure says so."""
+    """A hard side is beside the easy one of its label; beside the paper, which pools them, the
+    figure says so.
+    """
     for name in ("fig5", "fig6"):
         assert set(figure_data(name, sources)["subset"]) == set(CELLS)
         paper = figure_data(name, Sources(paper=True))

@@ -158,7 +158,9 @@ BOAT_SEA = {
 
 
 def _boats(n_train: int, n_test: int, **more) -> Dataset:
-    """In train and test 10 boats on the sea and 10 others, 3 on the sea; the sea was annotated in the first n of either."""
+    """In train and test 10 boats on the sea and 10 others, 3 on the sea; the sea was annotated in
+    the first n of either.
+    """
     rows, splits, annotated = [], [], []
     for split, n in (("train", n_train), ("test", n_test)):
         for number in range(20):
@@ -242,7 +244,8 @@ def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
             InputError,
             text,
         )
-    # nor does a sweep of the gist count where the class itself is unknown in most images; here 14 of 20
+    # nor does a sweep of the gist count where the class itself is unknown in most images; here 14
+    # of 20
     gist = _boats(10, 3).with_embedding("e", np.random.default_rng(0).normal(size=(40, 3)))
     fails(
         lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"),
@@ -279,7 +282,8 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
     assert np.isnan(data.area("sea", unknown=np.nan)).sum() == 18
     assert data.unknown_labels("boat") is None
     assert data.labels("boat").sum() == 20
-    # phi that asks for another class has no value there; one that asks for the label leaves the images out
+    # phi that asks for another class has no value there; one that asks for the label leaves the
+    # images out
     phi = Attribute("sea = 0").fit(data)
     fails(
         lambda: phi.phi(data, "boat"), InputError, "has no value for 18 of 40 images", "sea is null"
@@ -302,7 +306,8 @@ def test_pairs_are_stated_one_by_one():
         "verified": np.array([[0, 0], [0, 0], [1, 0]]),
     }
     data = Dataset.build(frame, ["a", "b"], areas, kinds={"a": "thing", "b": "thing"}, **pairs)
-    # image 3: a is present, not all of it annotated; image 1: b was not looked for; image 2: only a was verified
+    # image 3: a is present, not all of it annotated; image 1: b was not looked for; image 2: only a
+    # was verified
     assert data.unknown("a").tolist() == [False, False, True]
     assert data.unknown_labels("a") is None
     assert data.unknown("b").tolist() == [True, True, False]

@@ -1,4 +1,6 @@
-"""Embedding: the vectors do not depend on parts, what is done is kept, and the dataset is whole at every moment."""
+"""Embedding: the vectors do not depend on parts, what is done is kept, and the dataset is whole at
+every moment.
+"""
 
 import errno
 import os
@@ -276,9 +278,10 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
     assert 10 <= len(lines) <= 10 + 2 * killed * 2
     finished = {line.split()[0] for line in lines}
     assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
-    assert {line.split()[1] for line in lines} <= {"1", "2"}, (
-        "two jobs side by side share the processors"
-    )
+    assert {line.split()[1] for line in lines} <= {
+        "1",
+        "2",
+    }, "two jobs side by side share the processors"
     assert np.array_equal(
         load_dataset(folder).embeddings["slow"],
         np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),

@@ -1,4 +1,6 @@
-"""One find: the sets of a slow and obvious one, however a dataset is divided, in memory or in files, interrupted or not."""
+"""One find: the sets of a slow and obvious one, however a dataset is divided, in memory or in
+files, interrupted or not.
+"""
 
 import math
 from datetime import date
@@ -43,7 +45,9 @@ def elsewhere(function, items):
 
 @st.composite
 def datasets(draw):
-    """A random collection with splits and vectors, its dataset, and that as 1 to 3 parts, cut anywhere."""
+    """A random collection with splits and vectors, its dataset, and that as 1 to 3 parts, cut
+    anywhere.
+    """
     images, classes, splits = draw(collections(max_images=24, splits=True))
     vectors = [draw(VECTORS) for _ in images]
     ids = draw(st.none() | st.just([f"{number:03d}x" for number in range(len(images))]))
@@ -109,9 +113,11 @@ def _check_obvious(suite, collection, data):
                 (ids[row], task in images[row], support.get(ids[row], math.nan)) for row in rows
             ]
             by_tau = {
-                i: ("hard_positive" if y else "hard_negative")
-                if (s < 0.4 if y else s > 0.4)
-                else "easy"
+                i: (
+                    ("hard_positive" if y else "hard_negative")
+                    if (s < 0.4 if y else s > 0.4)
+                    else "easy"
+                )
                 for i, y, s in sides
                 if i in support
             }

@@ -14,7 +14,8 @@ from nooch.errors import InputError, ParameterError
 from nooch.finding.suite_builder import find
 from nooch.finding.threshold_sweep import sweep_thresholds
 
-# areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below which nothing lies
+# areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
+# which nothing lies
 BETAS = [0.0, 0.02, 0.05, 0.1, 0.15, 0.3]
 ALPHAS = [0.0, 0.03, 0.1, 0.3]
 SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")

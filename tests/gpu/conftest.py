@@ -1,7 +1,8 @@
-"""Checks on a GPU: each compares with a processor's result. Everything is generated, and weights are random.
+"""Checks on a GPU: each compares with a processor's result. Everything is generated, and weights
+are random.
 
-Without CUDA they are skipped. NOOCH_GPU_CHECK_DEVICE=cpu runs the same lines on a processor, as a rehearsal: it shows that the
-checks work, and nothing of a GPU.
+Without CUDA they are skipped. NOOCH_GPU_CHECK_DEVICE=cpu runs the same lines on a processor, as a
+rehearsal: it shows that the checks work, and nothing of a GPU.
 """
 
 import json
@@ -26,7 +27,9 @@ def device():
 
 @pytest.fixture(autouse=True)
 def exact(device):
-    """Products and convolutions in full float32: TF32 would round inputs to 10 bits, and tolerances would have to hide that."""
+    """Products and convolutions in full float32: TF32 would round inputs to 10 bits, and tolerances
+    would have to hide that.
+    """
     import torch
 
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

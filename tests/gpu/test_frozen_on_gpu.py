@@ -125,7 +125,8 @@ def test_heads(device):
     ours, theirs, again = heads(device), heads("cpu"), heads(device, interrupted=True)
     assert len(ours) > 30
     far = {run: apart(ours[run], theirs[run]) for run in theirs}
-    # sums in another order; where two batches' largest environments nearly tie, another one may be taken
+    # sums in another order; where two batches' largest environments nearly tie, another one may be
+    # taken
     assert np.median(list(far.values())) < 1e-4, far
     assert max(far.values()) < 0.02, far
     assert max(apart(again[run], ours[run]) for run in ours) < 1e-5

@@ -1,4 +1,6 @@
-"""Fine-tuning on a GPU: against a processor, several networks against each alone, resumed against undisturbed."""
+"""Fine-tuning on a GPU: against a processor, several networks against each alone, resumed against
+undisturbed.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +17,8 @@ from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
 
-# 56 images in batches of 16: the last batch has another shape, and so has the last of 40 images of validation
+# 56 images in batches of 16: the last batch has another shape, and so has the last of 40 images of
+# validation
 DATA = pictures(n_train=56, n_other=40)
 SETTINGS = TuneSettings(lr=0.002, batch=16, epochs=2, patience=5)
 FAST = replace(SETTINGS, precision="bf16", channels_last=True)
@@ -68,7 +71,7 @@ def test_one_network_as_on_a_processor(device, small, more):
 
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if not method.frozen])
 def test_every_method(device, small, method):
-    (job, *_) = jobs_of([method])
+    job, *_ = jobs_of([method])
     ours, theirs = (logits(where, small, SETTINGS, [job]) for where in (device, "cpu"))
     assert np.isfinite(ours[0]).all()
     assert apart(ours, theirs) < 0.02

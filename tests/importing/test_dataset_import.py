@@ -1,4 +1,6 @@
-"""An import gives what reading into memory, splitting and dividing gives, in any number of parts and by any workers."""
+"""An import gives what reading into memory, splitting and dividing gives, in any number of parts
+and by any workers.
+"""
 
 import errno
 import json
@@ -38,7 +40,9 @@ ORDERS = st.permutations(["info", "licenses", "images", "annotations", "categori
 
 @st.composite
 def sources(draw):
-    """Random files by role, as text: of odd order and spacing, with odd members and masks in place of areas."""
+    """Random files by role, as text: of odd order and spacing, with odd members and masks in place
+    of areas.
+    """
     content = draw(collections())
     every = [i for files in content.values() for file in files for i in file["images"]]
     for files in content.values():

@@ -1,4 +1,6 @@
-"""Imports of label maps and boxes give what reading them into memory and dividing gives, in any number of parts."""
+"""Imports of label maps and boxes give what reading them into memory and dividing gives, in any
+number of parts.
+"""
 
 import os
 import shutil
@@ -42,7 +44,9 @@ def _maps(folder, names, values=(0, 3, 7, 255)):
 
 
 def _same(folder, read, reading, part_size, plan=None, **more):
-    """What reading into memory gives, and what an import gives; what one refuses, the other refuses alike."""
+    """What reading into memory gives, and what an import gives; what one refuses, the other refuses
+    alike.
+    """
     whole, problem = told(lambda: with_split(read(), plan))
     done, other = told(
         lambda: import_dataset(
@@ -211,7 +215,8 @@ BOXES = st.dictionaries(
 def _yolo(folder, boxes):
     for name, listed in boxes.items():
         lines = [
-            f"{key} {(left + right) / 128} {(top + bottom) / 128} {(right - left) / 64} {(bottom - top) / 64}\n"
+            f"{key} {(left + right) / 128} {(top + bottom) / 128} {(right - left) / 64}"
+            f" {(bottom - top) / 64}\n"
             for key, (left, right), (top, bottom) in listed
         ]
         write(folder / "in" / f"{name}.txt", "".join(lines))
@@ -262,7 +267,9 @@ def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_
 
 
 def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
-    """Sums depend on their order in the last digits: recorded with the areas below, in the order of the file."""
+    """Sums depend on their order in the last digits: recorded with the areas below, in the order of
+    the file.
+    """
     areas = [0.1, 0.2, 0.3] * 9
     write(tmp_path / "in" / "1.txt", "".join(f"0 .5 .5 {area} 1\n" for area in areas))
     names = write(tmp_path / "names.txt", "car\nroad\n")

@@ -1,4 +1,6 @@
-"""Importing tables of every format, in one part and in several, gives what a slow reading of their rows gives."""
+"""Importing tables of every format, in one part and in several, gives what a slow reading of their
+rows gives.
+"""
 
 import json
 import math
@@ -53,7 +55,9 @@ LABELS = {
 
 @st.composite
 def long_tables(draw):
-    """Rows of images, classes and areas, in any order; attributes and splits are the same in all rows of an image."""
+    """Rows of images, classes and areas, in any order; attributes and splits are the same in all
+    rows of an image.
+    """
     ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, max_size=12))
     about = {
         i: {k: draw(v) for k, v in EXTRA.items()} | {"fold": draw(st.sampled_from(list(FOLDS)))}

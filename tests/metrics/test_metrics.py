@@ -126,7 +126,8 @@ def test_fractions_as_weights_equal_scikit_learn():
 def test_extremes():
     labels = np.array([True, False])
     assert nll(labels, np.array([1000.0, -1000.0])) == 0
-    # a wrong logit costs what it says, without overflow; a wrong probability is bounded as scikit-learn bounds it
+    # a wrong logit costs what it says, without overflow; a wrong probability is bounded as
+    # scikit-learn bounds it
     assert nll(labels, np.array([-1000.0, -1000.0])) == 500
     certain = np.array([0.0, 0.0])
     assert nll(labels, certain, scale="probability") == pytest.approx(
@@ -140,14 +141,16 @@ def test_extremes():
 
 
 def test_bins_are_those_of_their_bounds():
-    # 0.6 * 15 is 9 in floating point, and so is the bound: on every bound the value belongs to the bin above it
+    # 0.6 * 15 is 9 in floating point, and so is the bound: on every bound the value belongs to the
+    # bin above it
     bounds = np.linspace(0, 1, 16)
     labels = np.zeros(15, dtype=bool)
     for p, above in pairwise(bounds):
         inside = np.array([p, (p + above) / 2])
         below = np.nextafter(p, 0) if p else 0.0
         values = np.concatenate([inside, [below]])
-        # two in this bin, one in the bin below: the gaps add up by bin, so signs tell which bin it is
+        # two in this bin, one in the bin below: the gaps add up by bin, so signs tell which bin it
+        # is
         ours = ece(np.array([True, True, False]), values, scale="probability")
         gaps = abs(2 - inside.sum()) + below if p else abs(2 - inside.sum() - below)
         assert ours == pytest.approx(gaps / 3, abs=1e-12)
@@ -216,7 +219,9 @@ def divided(draw):
 
 
 def value_or_nan(name, labels, values, weights=None, images=None):
-    """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which these images are a subset."""
+    """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which
+    these images are a subset.
+    """
     try:
         if name == "ece_paper":
             images = (
@@ -233,7 +238,9 @@ def value_or_nan(name, labels, values, weights=None, images=None):
 
 
 def mixture_weights(parts, weights):
-    """Weights of images under which each cell has its share, or None where a cell with a share has no weight."""
+    """Weights of images under which each cell has its share, or None where a cell with a share has
+    no weight.
+    """
     result = np.zeros(len(parts.atoms))
     for cell, share in enumerate(parts.shares[0]):
         inside = parts.atoms == cell

@@ -1,4 +1,6 @@
-"""Backbones: features as transformers pools them, nothing run that a folder brings, clear words for what cannot be used."""
+"""Backbones: features as transformers pools them, nothing run that a folder brings, clear words for
+what cannot be used.
+"""
 
 import json
 import math
@@ -145,7 +147,8 @@ def test_named_configurations():
     made = load_backbone("config:resnet-18", size=33, device="cpu")
     assert (made.n_features, made.size, made.name) == (512, (33, 33), "config:resnet-18")
     depths = {name: sum(c["depths"]) for name, c in CONFIGURATIONS.items()}
-    # a block has two convolutions in a basic layer, three in a bottleneck; then the first one and the classifier
+    # a block has two convolutions in a basic layer, three in a bottleneck; then the first one and
+    # the classifier
     assert {
         n: 2 + d * (2 if CONFIGURATIONS[n]["layer_type"] == "basic" else 3)
         for n, d in depths.items()

@@ -5,7 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from image_folders import save_model, tiny_resnet
-from pixel_arrays import Pictures, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import (
+    Pictures,
+    squares,
+    tiny_vit,
+)
 from refusals import fails
 
 from nooch.errors import InputError

@@ -1,4 +1,6 @@
-"""Trained networks as folders: what was saved predicts the same, and transformers reads it too; what was altered is refused."""
+"""Trained networks as folders: what was saved predicts the same, and transformers reads it too;
+what was altered is refused.
+"""
 
 import json
 from dataclasses import replace
@@ -6,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import PREPROCESSOR, save_model, tiny_resnet
-from pixel_arrays import fit, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import (
+    fit,
+    objective,
+    squares,
+    tiny_vit,
+)
 from refusals import fails
 
 from nooch.errors import FormatError, OutputError, ParameterError

@@ -1,4 +1,6 @@
-"""Models that were trained elsewhere: logits against plain probabilities, kinds, and what cannot be used."""
+"""Models that were trained elsewhere: logits against plain probabilities, kinds, and what cannot be
+used.
+"""
 
 import json
 import shutil

@@ -125,7 +125,9 @@ TRIED = {
 
 @st.composite
 def batches(draw, heads=3):
-    """Logits, labels and environments of three heads; some environments are absent, some batches have one class."""
+    """Logits, labels and environments of three heads; some environments are absent, some batches
+    have one class.
+    """
     m = draw(st.integers(1, 9))
     numbers = st.floats(-6, 6).map(lambda x: round(x, 3))
 
@@ -253,7 +255,8 @@ def mean(values):
     return sum(values) / len(values)
 
 
-# (rows, numbers of the two labels, numbers of the environments, hyperparameter): the definitions, word by word
+# (rows, numbers of the two labels, numbers of the environments, hyperparameter): the definitions,
+# word by word
 NAIVE = {
     "erm": lambda rows, n, e, a: mean(loss(z, y) for z, y, _ in rows),
     "label-reweight": lambda rows, n, e, a: mean(

@@ -1,4 +1,6 @@
-"""Predictions of a model on a suite's images: the images found, the same numbers in every batch, files that evaluate reads."""
+"""Predictions of a model on a suite's images: the images found, the same numbers in every batch,
+files that evaluate reads.
+"""
 
 import numpy as np
 import polars as pl

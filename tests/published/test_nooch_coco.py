@@ -1,4 +1,6 @@
-"""The suite nooch-coco, which comes with the package: the paper's counts, and row for row what the published files say."""
+"""The suite nooch-coco, which comes with the package: the paper's counts, and row for row what the
+published files say.
+"""
 
 import importlib.util
 import sys

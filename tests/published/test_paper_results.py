@@ -1,4 +1,6 @@
-"""The paper's numbers are carried right: every block, every average, and what its text prints twice."""
+"""The paper's numbers are carried right: every block, every average, and what its text prints
+twice.
+"""
 
 import math
 import re
@@ -142,9 +144,10 @@ def test_the_files_are_the_shared_ones(shared_data):
 def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     """Why Tables 17 and 18 are read as ``ece_paper``; docs/results.md has these counts.
 
-    On positives of which a share e is got wrong, the mean probability is at most 1 - e / 2, and with mean loss l at least exp(-l) (Jensen).
-    On negatives it is at least e / 2 and at most 1 - exp(-l). An ECE of the probability of being positive is at least the gap between the
-    mean probability and the share of positives.
+    On positives of which a share e is got wrong, the mean probability is at most 1 - e / 2, and
+    with mean loss l at least exp(-l) (Jensen). On negatives it is at least e / 2 and at most 1 -
+    exp(-l). An ECE of the probability of being positive is at least the gap between the mean
+    probability and the share of positives.
     """
     of = {
         tuple(r[:5]): r[5]
@@ -178,7 +181,8 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
         f"in {above + below} of the {cells} cells of Table 17 it is smaller ({below} times"
         in " ".join(prose.split())
     )
-    # CVaR answers about 0.5 everywhere for backpack (NLL 0.644): top label's ECE would be accuracy minus about 0.53, and is, times the subset's share
+    # CVaR answers about 0.5 everywhere for backpack (NLL 0.644): top label's ECE would be accuracy
+    # minus about 0.53, and is, times the subset's share
     facts, images = paper_tasks()["backpack"], 24657
     hard = facts.hard_positives + facts.hard_negatives
     errors = [of["ce", "error", s, "backpack", "cvar"] for s in ("hard_positive", "hard_negative")]
@@ -273,7 +277,9 @@ def test_the_one_task_of_an_attribute_suite_stands_for_waterbirds():
 
 
 def test_best_of_the_papers_table(paper):
-    """GDRO and environment reweighting on car: 0.891 (0.006) and 0.886 (0.002) overlap; IRM's 0.868 (0.004) does not."""
+    """GDRO and environment reweighting on car: 0.891 (0.006) and 0.886 (0.002) overlap; IRM's 0.868
+    (0.004) does not.
+    """
     best = with_best(paper).filter(table=9, criterion="ce", task="car", best=True)
     assert set(best["method"]) == {"gdro", "environment-reweight"}
     # Table 5 has no deviations: the best alone

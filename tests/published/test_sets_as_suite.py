@@ -132,7 +132,9 @@ def test_labels_from_anywhere_give_the_same_suite(tmp_path, kind):
 
 @pytest.mark.parametrize("splits", [None, {}])
 def test_without_labels_hard_images_alone(tmp_path, splits):
-    """Their label is their side's; the file of splits is not needed, and where it is there it is checked."""
+    """Their label is their side's; the file of splits is not needed, and where it is there it is
+    checked.
+    """
     suite = published_suite(_published(tmp_path / "p", splits=splits))
     assert suite.header.hard_only
     tie = suite.set("ce", "tie", "test")
@@ -152,7 +154,9 @@ def test_without_labels_hard_images_alone(tmp_path, splits):
 
 
 def test_what_weighs_by_a_share_of_all_images_is_null_without_them():
-    """The paper's ECE of a subset is times its share of all images, which hard images alone do not tell."""
+    """The paper's ECE of a subset is times its share of all images, which hard images alone do not
+    tell.
+    """
     rows = [
         ("hard", "ece_top", 0.5),
         ("hard", "ece_paper", 0.5),
@@ -203,7 +207,9 @@ def test_labels_of_a_part_keep_the_hard_images(tmp_path):
 
 @pytest.mark.parametrize("part", [[1, 2, 3, 4], [1, 5, 6, 7], [8], [1, 2, 3, 4, 5]])
 def test_sets_of_different_images_are_scored_each_on_its_own(tmp_path, part):
-    """Where the labels are a part, a task's set may be as large as the labelled part and hold other images."""
+    """Where the labels are a part, a task's set may be as large as the labelled part and hold other
+    images.
+    """
     suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path, **_arrays(part)))
     run = Predictions.of(
         np.array([[1.0 if i in TIE else -1.0, 1.0 if i in HYDRANT else -1.0] for i in TEST]), TEST, ["tie", "fire_hydrant"],

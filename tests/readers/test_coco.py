@@ -142,8 +142,8 @@ def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     assert data.unknown_labels("road").tolist() == [True, False, False]
     assert data.unknown_labels("person").tolist() == [False, False, True]
     assert (
-        "1 images are in no things file: their things were not annotated, and are unknown, not absent"
-        in data.provenance["notes"]
+        "1 images are in no things file: their things were not annotated, and are unknown, not"
+        " absent" in data.provenance["notes"]
     )
     assert (
         "1 images are in no stuff file: their stuff was not annotated, and is unknown, not absent"
@@ -221,7 +221,10 @@ def test_processes_give_what_one_process_gives(tmp_path):
 
 
 def test_the_module_is_light_so_that_parsing_can_start_at_once():
-    code = "import sys, nooch.readers.coco.coco_reader; print([m for m in ('polars', 'scipy', 'pycocotools') if m in sys.modules])"
+    code = (
+        "import sys, nooch.readers.coco.coco_reader; print([m for m in ('polars', 'scipy',"
+        " 'pycocotools') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -392,7 +395,8 @@ def test_genuine_stuff_areas_are_the_pixels_of_their_own_masks(shared_data):
     "ignore:__array__ implementation:DeprecationWarning"
 )  # pycocotools beside numpy 2
 def test_genuine_stuff_masks_drawn_as_a_map_have_the_same_areas(shared_data, tmp_path):
-    # the official maps beside the file hold another annotation of these photographs, so the map is drawn from the masks
+    # the official maps beside the file hold another annotation of these photographs, so the map is
+    # drawn from the masks
     path = shared_data / "stuff-json" / "stuff_examples.json"
     content = json.loads(path.read_text())
     for entry in content["images"]:

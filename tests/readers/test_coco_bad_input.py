@@ -1,4 +1,6 @@
-"""Every guard of the COCO reader: the error names the file and the record, and says what is allowed or what to do."""
+"""Every guard of the COCO reader: the error names the file and the record, and says what is allowed
+or what to do.
+"""
 
 import gzip
 import json

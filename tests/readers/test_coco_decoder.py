@@ -1,4 +1,6 @@
-"""COCO documents are decoded slice by slice, with the result of decoding them whole, wherever they are cut."""
+"""COCO documents are decoded slice by slice, with the result of decoding them whole, wherever they
+are cut.
+"""
 
 import json
 import tempfile
@@ -18,7 +20,8 @@ from nooch.readers.coco.coco_reader import CocoReading, coco_decoder
 from nooch.readers.coco.coco_structure import refused
 from nooch.readers.reader_contract import read
 
-# what could be taken for a boundary or for a member: inner objects, lists of them, text that looks like them
+# what could be taken for a boundary or for a member: inner objects, lists of them, text that looks
+# like them
 AWKWARD = st.sampled_from(
     [
         "}, {",
@@ -258,7 +261,9 @@ def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
 
 @st.composite
 def sources(draw):
-    """Documents by role, and their text: members in any order, elements with awkward values, masks in place of areas."""
+    """Documents by role, and their text: members in any order, elements with awkward values, masks
+    in place of areas.
+    """
     contents = draw(collections())
     every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
     for file in (file for files in contents.values() for file in files):

@@ -1,4 +1,6 @@
-"""Image files: opened as the formats they may have and no others, and never where they are too large to decode."""
+"""Image files: opened as the formats they may have and no others, and never where they are too
+large to decode.
+"""
 
 import shutil
 from pathlib import Path

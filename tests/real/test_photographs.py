@@ -1,4 +1,6 @@
-"""Real photographs and annotations, end to end through the command line. The numbers were counted outside this project."""
+"""Real photographs and annotations, end to end through the command line. The numbers were counted
+outside this project.
+"""
 
 import pytest
 
@@ -104,7 +106,7 @@ def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, 
     suite = load_suite(tmp_path / "suite")
     for image_id in suite.set("ce", "car", "all").ids("hard"):
         assert (shared_data / "msrc-v2" / "images" / f"{image_id}.jpg").is_file()
-    (first, _) = suite.set("ce", "car", "all").ids("hard_positive")
+    first, _ = suite.set("ce", "car", "all").ids("hard_positive")
     told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", first)
     assert "hard positive: car is present" in told.out
     assert "road covers" in told.out
@@ -147,7 +149,9 @@ def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
 
 
 def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, tmp_path):
-    """The same verdicts from instances JSON: person and dining_table are things, so no stuff file is needed."""
+    """The same verdicts from instances JSON: person and dining_table are things, so no stuff file
+    is needed.
+    """
     real = shared_data / "coco-real"
     files = [
         real / "coco128" / "annotations" / "instances_train2017.json",
@@ -243,7 +247,7 @@ def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
         "json",
     )
     assert found.code == 0, found.err
-    (train, test) = found.json["sets"]
+    train, test = found.json["sets"]
     # train groups (y, place): 3498 / 184 / 56 / 1057
     assert (train["hard_negatives"], train["hard_positives"]) == (184, 56)
     assert (train["negatives"], train["positives"]) == (3498 + 184, 56 + 1057)

@@ -1,6 +1,8 @@
-"""A genuine ImageNet classifier, never trained on these tasks, on real photographs: its classes mapped to tasks rank images sensibly.
+"""A genuine ImageNet classifier, never trained on these tasks, on real photographs: its classes
+mapped to tasks rank images sensibly.
 
-At half the size that it was trained with, which is four times as fast and a little worse; docs/predict.md has the full size's figures.
+At half the size that it was trained with, which is four times as fast and a little worse;
+docs/predict.md has the full size's figures.
 """
 
 import numpy as np

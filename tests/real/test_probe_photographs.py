@@ -1,7 +1,9 @@
-"""The whole way to trained heads on real photographs: msrc-v2, a genuine ImageNet backbone, nine methods, Table 8's values, 3 seeds.
+"""The whole way to trained heads on real photographs: msrc-v2, a genuine ImageNet backbone, nine
+methods, Table 8's values, 3 seeds.
 
-The split is random over photographs; some scenes were photographed several times and can fall on both sides. The cues are given by hand
-and the area threshold is 0.3 instead of 0.1, so that there are hard positives at all.
+The split is random over photographs; some scenes were photographed several times and can fall on
+both sides. The cues are given by hand and the area threshold is 0.3 instead of 0.1, so that there
+are hard positives at all.
 """
 
 import numpy as np
@@ -78,7 +80,9 @@ def mean_over_tasks(collected, method, subset):
 
 
 def test_all_settings_train_stably_at_the_default_rate(collected):
-    """With features as they are, at 0.01, the largest ratio is 4,031; GDRO may say 0.5 of everything and more."""
+    """With features as they are, at 0.01, the largest ratio is 4,031; GDRO may say 0.5 of
+    everything and more.
+    """
     ratios = {}
     for record in collected[2]:
         assert not record.diverged

@@ -1,4 +1,5 @@
-"""From real photographs to the paper's tables and statements, as a user types it: msrc-v2, a genuine ImageNet backbone, 672 jobs.
+"""From real photographs to the paper's tables and statements, as a user types it: msrc-v2, a
+genuine ImageNet backbone, 672 jobs.
 
 What is asserted is what does not hang on the last digits; docs/results.md has the numbers.
 """
@@ -59,7 +60,8 @@ def test_tables_and_statements_of_real_runs(runs, run_cli):
         (t, m): v
         for t, m, v in cells.filter(task="average").select("table", "method", "mean").iter_rows()
     }
-    # hard images are harder, for every method; environments help on them by AUC and cost on easy ones
+    # hard images are harder, for every method; environments help on them by AUC and cost on easy
+    # ones
     for method in cells["method"].unique():
         assert averages["table9", method] < averages["table10", method] - 0.03, method
     assert averages["table9", "gdro"] > averages["table9", "erm"]

@@ -112,18 +112,21 @@ def test_one_run_needs_no_column(suite):
 
 
 def test_metrics_that_were_not_taken_are_not_shown(suite):
-    (table, *_) = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
+    table, *_ = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
     assert table.columns[3:] == [
         "error hard pos",
         "error easy pos",
         "error hard neg",
         "error easy neg",
     ]
-    # each hard side is beside the easy one of its label; the pooled easy, which mixes them, is not shown
+    # each hard side is beside the easy one of its label; the pooled easy, which mixes them, is not
+    # shown
 
 
 def test_one_line_is_over_the_same_tasks(suite):
-    """Averages that are over other tasks in the scores are taken over those that all columns have, and the line says so."""
+    """Averages that are over other tasks in the scores are taken over those that all columns have,
+    and the line says so.
+    """
     scores = evaluate(suite, logits(suite), bootstrap=20)
     short = scores.table.with_columns(
         averaged_tasks=pl.when((pl.col("task") == "average") & (pl.col("subset") == "hard"))
@@ -140,7 +143,9 @@ def test_one_line_is_over_the_same_tasks(suite):
 
 
 def test_a_strict_average_that_is_null_is_a_dash(suite):
-    """A null average names the tasks that have a value; nothing is averaged over these, and the others stay over all tasks."""
+    """A null average names the tasks that have a value; nothing is averaged over these, and the
+    others stay over all tasks.
+    """
     scores = evaluate(suite, logits(suite), bootstrap=20, strict=True)
     hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
     short = scores.table.with_columns(

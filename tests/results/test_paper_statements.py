@@ -1,4 +1,6 @@
-"""Statements: their verdicts on the paper's own tables, planted results that turn each of them, and the checks they are made of."""
+"""Statements: their verdicts on the paper's own tables, planted results that turn each of them, and
+the checks they are made of.
+"""
 
 import math
 
@@ -27,7 +29,8 @@ from nooch.results.three_valued import (
 
 HOLDS, FAILS, OPEN = VERDICTS
 
-# what the paper's own numbers bear out, by these tests: two of its conclusions are within the deviations under gist
+# what the paper's own numbers bear out, by these tests: two of its conclusions are within the
+# deviations under gist
 ON_THE_PAPER = {
     "environments-lead-ce": HOLDS,
     "environments-lead-gist": HOLDS,

@@ -1,4 +1,6 @@
-"""Folders of runs and of collected scores as results: against plain loops, and what is said of everything that is missing."""
+"""Folders of runs and of collected scores as results: against plain loops, and what is said of
+everything that is missing.
+"""
 
 import json
 import math
@@ -203,7 +205,9 @@ def test_a_missing_task_has_no_average(suite, tmp_path):
 
 
 def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_path):
-    """Averages are over the other task, in every table, with the count in the line; strict, there is none."""
+    """Averages are over the other task, in every table, with the count in the line; strict, there
+    is none.
+    """
     scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
     lost = (
         (pl.col("task") == "car")
@@ -218,7 +222,10 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     selected.write_csv(tmp_path / "selected.csv")
     found = read_results(tmp_path, [suite])
     assert [n for n in found.averages if "under ce " in n] == [
-        "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because they lack a value: car"
+        (
+            "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because they lack a"
+            " value: car"
+        )
     ]
     for name in ("table9", "table10", "table14", "table16"):
         (table,), notes = like(found, [name])
@@ -469,7 +476,9 @@ def test_best_is_looked_for_among_methods_that_see_the_same():
 
 
 def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
-    """An attribute suite: the worst group's error is the larger of those on hard positives and hard negatives, for each seed."""
+    """An attribute suite: the worst group's error is the larger of those on hard positives and hard
+    negatives, for each seed.
+    """
     data = small_data()
     suite = find(
         data, {"odd": Attribute("place IS NOT NULL AND place != 'street'")}, tasks=list(TASKS)
@@ -557,7 +566,7 @@ def test_names_of_tasks_may_have_commas():
     cells = with_averages(pl.DataFrame(rows, schema=CELLS))
     averages = cells.filter(task="average", criterion="ce")
     assert averages["n_worse"].to_list() == [2, 2]
-    (note, _) = averages_note(cells)
+    note, _ = averages_note(cells)
     assert note.endswith(
         "2 of 3 tasks: tench, Tinca, cup; left out, because they lack a value: car"
     )

@@ -176,8 +176,8 @@ def test_files_that_are_no_worlds(tmp_path):
 def test_a_world_of_ones_own(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "tasks: [car]\nstray: 0\nobjects: {car: {size: [0.3, 0.4]}}\n"
-        "scenes: {road: {captions: [a road], bands: [{stuff: [road], share: [1, 1]}], things: {car: 1}}}\n"
+        "tasks: [car]\nstray: 0\nobjects: {car: {size: [0.3, 0.4]}}\nscenes: {road: {captions: [a"
+        " road], bands: [{stuff: [road], share: [1, 1]}], things: {car: 1}}}\n"
     )
     world = load_world(path)
     assert world.classes() == ["car", "road"]

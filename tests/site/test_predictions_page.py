@@ -1,4 +1,6 @@
-"""Results of predictions alone, the pair of methods that is compared, and what a report without runs says."""
+"""Results of predictions alone, the pair of methods that is compared, and what a report without
+runs says.
+"""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ def test_results_are_those_of_nooch_results(made):
     frame = pl.DataFrame(points)
     both = frame.join(cells, on=["criterion", "metric", "subset", "task", "method"], how="left")
     assert both.height == frame.height > 100
-    # each hard side is drawn beside the easy one of its label, and averages say over how many tasks they are
+    # each hard side is drawn beside the easy one of its label, and averages say over how many tasks
+    # they are
     assert set(frame.filter(metric="error")["subset"]) == set(CELLS)
     said = both.filter(task="average").select("over", "n_tasks").unique().rows()
     assert ("average of 2", 2) in said

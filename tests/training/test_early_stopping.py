@@ -21,7 +21,9 @@ SMALL = shortcut(n_train=200, n_other=90)
 
 @pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].mixing is None])
 def test_batches_are_those_of_a_loop(method):
-    """Means of the objective over minibatches of 32, 32 and 26 images, by their number; plain where rows are drawn."""
+    """Means of the objective over minibatches of 32, 32 and 26 images, by their number; plain where
+    rows are drawn.
+    """
     settings = ProbeSettings(epochs=2, stop_on="batches")
     job = jobs_of([method])[-1]
     trained = after_an_epoch(job, settings)

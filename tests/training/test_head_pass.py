@@ -32,7 +32,9 @@ DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
 
 
 def alone(data, job, settings, last=False):
-    """Plain PyTorch: one Linear, autograd, torch.optim.SGD, batch after batch; best validation value, epoch and weights."""
+    """Plain PyTorch: one Linear, autograd, torch.optim.SGD, batch after batch; best validation
+    value, epoch and weights.
+    """
     d, kind, parameters = data.inputs.shape[1], job.kind, dict(job.parameters)
     start = HeadState.initial([job.seed], d)
     linear = torch.nn.Linear(d, 1)
@@ -220,7 +222,9 @@ def test_environment_methods_resist_the_shortcut():
 
 
 def redrawn(data, alpha, order, settings, task="car"):
-    """Undersampling by the letter (Eq. 3): n rows drawn with replacement each epoch, their losses weighted equally."""
+    """Undersampling by the letter (Eq. 3): n rows drawn with replacement each epoch, their losses
+    weighted equally.
+    """
     train, groups = data.rows["train"], data.environments[task].astype(np.int64)
     start = HeadState.initial([0], data.inputs.shape[1])
     linear = torch.nn.Linear(data.inputs.shape[1], 1)
@@ -251,7 +255,9 @@ def redrawn(data, alpha, order, settings, task="car"):
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_row_weights_come_out_where_redrawing_does(alpha):
-    """The approximation of a pass: not the same batches, but the same model up to the noise between two orders of drawing."""
+    """The approximation of a pass: not the same batches, but the same model up to the noise between
+    two orders of drawing.
+    """
     from nooch.metrics import auc, nll
 
     data = shortcut(n_train=2000, n_other=1000)

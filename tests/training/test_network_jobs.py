@@ -1,4 +1,6 @@
-"""Every method on whole networks: several at once as each alone, interrupted as undisturbed, stages and draws by the letter."""
+"""Every method on whole networks: several at once as each alone, interrupted as undisturbed, stages
+and draws by the letter.
+"""
 
 import json
 from dataclasses import replace
@@ -175,7 +177,9 @@ def test_an_auxiliary_output_predicts_the_cue(made):
 
 
 def test_environments_recover_what_erm_loses_to_the_shortcut(made):
-    """As test_probe shows for heads: the cue goes with the label in training, and not on hard images."""
+    """As test_probe shows for heads: the cue goes with the label in training, and not on hard
+    images.
+    """
     from nooch.metrics import auc
 
     data = pictures(n_train=600, n_other=300)
@@ -246,7 +250,9 @@ def test_settings_of_earlier_versions_keep_their_identity():
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monkeypatch):
-    """As on a GPU: there optimisers are fused, and one whose momenta lie otherwise in memory than its weights steps wrongly."""
+    """As on a GPU: there optimisers are fused, and one whose momenta lie otherwise in memory than
+    its weights steps wrongly.
+    """
     make = OPTIMISERS[optimiser]
     monkeypatch.setitem(
         OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True)

@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import image_dataset, tiny_resnet
-from pixel_arrays import TINY, Pictures, fit, objective, one_thread, squares, tiny_vit  # noqa: F401 - a fixture of every test here
+from pixel_arrays import (
+    TINY,
+    Pictures,
+    fit,
+    objective,
+    squares,
+    tiny_vit,
+)
 from refusals import fails
 
 from nooch.caches.pixels import build_pixels
@@ -75,7 +82,9 @@ OPTIMISERS = {
 
 
 def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
-    """The loop as one writes it: transformers' model, a Linear, autograd; all moving values after each epoch."""
+    """The loop as one writes it: transformers' model, a Linear, autograd; all moving values after
+    each epoch.
+    """
     from transformers import AutoModel
 
     from nooch.training.block_sgd import HeadState
@@ -387,13 +396,15 @@ def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet
     compiled, whole = [], torch.compile
 
     def traced(module, **_):
-        # the graph is caught and differentiated as a compiler would, without the minute that code for it takes
+        # the graph is caught and differentiated as a compiler would, without the minute that code
+        # for it takes
         compiled.append(whole(module, backend="aot_eager"))
         return compiled[-1]
 
     monkeypatch.setattr(torch, "compile", traced)
     settings = replace(FAST, lr=0.01, train=train, epochs=2)
-    # code that is made for one network serves the next one: its weights must not be those of the first
+    # code that is made for one network serves the next one: its weights must not be those of the
+    # first
     two = [target(), target("gdro", seed=1, parameters={"K": 9.0})]
     expected = np.stack(trained(resnet, two, settings).logits("valid"))
     assert np.abs(expected[0] - expected[1]).max() > 0.1

@@ -45,7 +45,8 @@ def test_lisa_mixes_as_it_says(environments, p, seed):
     mixture = Lisa()(y, c, {"p": p}, np.random.default_rng(seed))
     partner = c[mixture.partners]
     changed = mixture.partners != np.arange(len(c))
-    # of one label and another context, or of one context and another label: never both, never neither
+    # of one label and another context, or of one context and another label: never both, never
+    # neither
     same_label, same_context = (partner >= 2) == y, partner % 2 == c % 2
     assert (same_label != same_context)[changed].all()
     assert (mixture.weights[~changed] == 1).all()
@@ -97,7 +98,8 @@ def test_afr_stays_where_it_was_or_follows_the_weights():
     held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, Draws(0, "a"))
     assert np.abs(held - trained.head).max() < 1e-3
     free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, Draws(0, "a"))
-    # without pull and with equal weights it is balanced logistic regression: the gradient by the bias vanishes
+    # without pull and with equal weights it is balanced logistic regression: the gradient by the
+    # bias vanishes
     z = trained.features.astype(float) @ free[:-1] + free[-1]
     residual = 1 / (1 + np.exp(-z)) - trained.labels
     weights = np.where(trained.labels, 1 / trained.labels.sum(), 1 / (~trained.labels).sum())

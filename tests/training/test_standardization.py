@@ -1,4 +1,6 @@
-"""Heads on standardized features: one rate for features of any size, and heads for features as they are."""
+"""Heads on standardized features: one rate for features of any size, and heads for features as they
+are.
+"""
 
 from dataclasses import replace
 

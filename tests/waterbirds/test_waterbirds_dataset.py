@@ -1,4 +1,6 @@
-"""Waterbirds: the genuine table as a dataset, its four environments, Table 5's quantities against sums by hand."""
+"""Waterbirds: the genuine table as a dataset, its four environments, Table 5's quantities against
+sums by hand.
+"""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,6 @@
-"""Composing Waterbirds: pixels come from where they should, groups have their shares, nothing is read or left elsewhere."""
+"""Composing Waterbirds: pixels come from where they should, groups have their shares, nothing is
+read or left elsewhere.
+"""
 
 import numpy as np
 import polars as pl
@@ -43,7 +45,8 @@ def test_pixels_inside_the_mask_are_the_birds_and_outside_the_backgrounds():
     bird, mask, background = Image.new("RGB", SIZE, BIRD), mask_of(3), background_of(3)
     made = np.asarray(compose(bird, Image.fromarray(mask), background)).astype(int)
     assert (made[mask == 255] == BIRD).all()
-    # 100 x 50 covers 60 x 40 when it is 80 x 40: ten pixels are cut off at both ends, of the original 12.5
+    # 100 x 50 covers 60 x 40 when it is 80 x 40: ten pixels are cut off at both ends, of the
+    # original 12.5
     expected = np.asarray(
         background.crop((12, 0, 88, 50)).resize(SIZE, Image.Resampling.LANCZOS)
     ).astype(int)
@@ -126,7 +129,9 @@ def test_groups_follow_the_confounder():
 
 
 def test_the_makers_sizes(shared_data):
-    """From the very birds of the training split, its groups come out as large as in the data that everybody uses."""
+    """From the very birds of the training split, its groups come out as large as in the data that
+    everybody uses.
+    """
     known = pl.read_csv(shared_data / "waterbirds" / "metadata.csv").filter(split=0)
     birds = known.select("img_id", "img_filename", training=pl.lit(True))
     table = draw_waterbirds(
@@ -256,8 +261,10 @@ def test_lists_that_are_not_cubs(own, tmp_path):
         ("", "lists no image"),
     ):
         (cub / "images.txt").write_text(text)
-        refused(said) if text else fails(
-            lambda: make_waterbirds(cub, places, tmp_path / "out"), said, helps=False
+        (
+            refused(said)
+            if text
+            else fails(lambda: make_waterbirds(cub, places, tmp_path / "out"), said, helps=False)
         )
     (cub / "images.txt").write_text("\n".join(listed.splitlines()[:-1]))
     fails(

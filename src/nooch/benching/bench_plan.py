@@ -1,4 +1,6 @@
-"""A grid of trainings, checked as far as can be before any of it begins: tasks, splits, environments, what is trained on."""
+"""A grid of trainings, checked as far as can be before any of it begins: tasks, splits,
+environments, what is trained on.
+"""
 
 from __future__ import annotations
 
@@ -93,15 +95,19 @@ def plan_bench(
 
     Args:
         data: the dataset that the suite was found in.
-        suite: its tasks are trained; CE fitted in it (or on the training split) gives the environments.
-        features: ``Features``, or float (n_images, d) with rows in the order of the dataset's images: an array or a memory map.
+        suite: its tasks are trained; CE fitted in it (or on the training split) gives the
+            environments.
+        features: ``Features``, or float (n_images, d) with rows in the order of the dataset's
+            images: an array or a memory map.
         config: the grid.
         features_name: identity of an array, for the record; ``Features`` have their own.
         device: where the heads are trained, ``cpu`` or ``cuda``.
 
     Raises:
-        ParameterError: tasks that the suite lacks, another dataset than the suite's, settings of another mode.
-        UndefinedError: a method that needs environments, on a task without a context cue; a task that training images do not tell.
+        ParameterError: tasks that the suite lacks, another dataset than the suite's, settings of
+            another mode.
+        UndefinedError: a method that needs environments, on a task without a context cue; a task
+            that training images do not tell.
         InputError: an empty split, features of another shape or not finite.
     """
     settings = config.settings
@@ -167,13 +173,14 @@ def plan_finetune(
         data: the dataset that the suite was found in.
         suite: its tasks are trained.
         pixels: the dataset's pixel cache.
-        backbone: hub id, folder, or ``config:NAME`` for training from scratch, see ``load_backbone``.
+        backbone: hub id, folder, or ``config:NAME`` for training from scratch, see
+            ``load_backbone``.
         config: the grid, read with mode ``finetune``.
         device: where it is computed.
 
     Raises:
-        ParameterError, UndefinedError, InputError: as ``plan_bench``; no such backbone, a folder without weights; a method of use
-            on frozen features only.
+        ParameterError, UndefinedError, InputError: as ``plan_bench``; no such backbone, a folder
+            without weights; a method of use on frozen features only.
     """
     settings = config.settings
     if not isinstance(settings, TuneSettings):
@@ -250,7 +257,8 @@ def _checked(
         for split in ("train", *([] if refit is None else [refit.split])):
             if len(np.unique(labels[job.task][rows[split]])) < 2:
                 raise UndefinedError(
-                    f"method {job.method}: all images of split {split} have the same label of task {job.task}",
+                    f"method {job.method}: all images of split {split} have the same label of task"
+                    f" {job.task}",
                     allowed="images with and without it",
                     remedy="leave the task out, or split anew",
                 )
@@ -258,14 +266,18 @@ def _checked(
 
 
 def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
-    """Labels to train with. Raises UndefinedError where one of train or valid is unknown; those of test train nothing."""
+    """Labels to train with. Raises UndefinedError where one of train or valid is unknown; those of
+    test train nothing.
+    """
     unknown = data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(task)
     if unknown is not None:
         raise UndefinedError(
             f"task {task} was not annotated in {unknown.sum()} images of train and valid",
             allowed="tasks annotated in all of them",
-            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
-            "data.select(rows=~data.unknown_labels(task))",
+            remedy=(
+                "leave the task out, or make a dataset of the annotated images and find in it: "
+                "data.select(rows=~data.unknown_labels(task))"
+            ),
         )
     return data.labels(task, unknown=False)
 
@@ -333,7 +345,9 @@ def _in_context(
 def _environments(
     data: Dataset, suite: Suite, config: BenchConfig, jobs: Sequence[Job]
 ) -> dict[str, NDArray[np.uint8]]:
-    """Environments of the tasks that have them; an error for a task that some method needs them for."""
+    """Environments of the tasks that have them; an error for a task that some method needs them
+    for.
+    """
     environments = Environments(
         None if config.environment else _fitted(data, suite), config.environment
     )

@@ -1,4 +1,6 @@
-"""One network with an output for each class (paper, section 3.2): trained by the mean loss, its predictions for every class kept."""
+"""One network with an output for each class (paper, section 3.2): trained by the mean loss, its
+predictions for every class kept.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,18 @@ def train_classes(
 ) -> Path:
     """Train one network for many classes and write a folder.
 
-    The folder has ``predictions.parquet`` (``image_id, task, split, logit`` of valid and test), ``metrics.jsonl``, ``network`` (see
-    ``load_network``) and ``classes.json``. Interrupted or killed, the training goes on at the last epoch that ended.
+    The folder has ``predictions.parquet`` (``image_id, task, split, logit`` of valid and test),
+    ``metrics.jsonl``, ``network`` (see ``load_network``) and ``classes.json``. Interrupted or
+    killed, the training goes on at the last epoch that ended.
 
     Args:
         data: with the splits train, valid and test.
         pixels: the dataset's pixel cache.
         backbone: hub id, folder, or ``config:NAME``.
         out: folder to write.
-        tasks: classes; all by default. Classes that no training image has, or all have, or that were not annotated in every
-            image of train and valid, are left out with their names in ``classes.json``.
+        tasks: classes; all by default. Classes that no training image has, or all have, or that
+            were not annotated in every image of train and valid, are left out with their names in
+            ``classes.json``.
         settings: the paper's by default (Adam, 1e-3, batch 16).
         seed: of initialisation and order.
         device: where it is computed.

@@ -171,8 +171,13 @@ def _reader(
         raise ParameterError(
             f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
             where=pixels.folder,
-            allowed=f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone and dataset have it",
-            remedy="load the backbone with the pixels' size (size=), and the pixels with this dataset",
+            allowed=(
+                f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone and"
+                " dataset have it"
+            ),
+            remedy=(
+                "load the backbone with the pixels' size (size=), and the pixels with this dataset"
+            ),
         )
     return _Reader(pixels, [], pixels.size, codec)
 
@@ -223,7 +228,8 @@ def _checked(
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
     if len(unusable):
         raise InputError(
-            f"features of {len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}",
+            f"features of {len(unusable)} images are not finite {dtype} numbers: rows"
+            f" {some_of(unusable)}",
             where=backbone.name,
             allowed="finite numbers",
             remedy="keep float32 (without `half`) and compute in float32, or take another backbone",

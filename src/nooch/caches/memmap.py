@@ -139,9 +139,13 @@ def _rows(
     )
     if other.height:
         raise InputError(
-            f"holds no {kind.name} of {other.height} of {len(data)} images: {some_of(other['image_id'])}",
+            f"holds no {kind.name} of {other.height} of {len(data)} images:"
+            f" {some_of(other['image_id'])}",
             where=folder,
-            allowed=f"{kind.name} of this dataset, or of one that has all its images under the same ids and file names",
+            allowed=(
+                f"{kind.name} of this dataset, or of one that has all its images under the same ids"
+                " and file names"
+            ),
             remedy=again,
         )
     return found["row"].cast(pl.Int64).to_numpy()

@@ -1,4 +1,6 @@
-"""A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is several, kept as a folder."""
+"""A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is
+several, kept as a folder.
+"""
 
 from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.hard_easy import (

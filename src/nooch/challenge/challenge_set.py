@@ -20,7 +20,8 @@ SUBSETS = ("hard_positive", "hard_negative", "easy")
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others.
 
-    ``excluded_unknown`` are images of which it is unknown whether they are positives: the class was not annotated there.
+    ``excluded_unknown`` are images of which it is unknown whether they are positives: the class was
+    not annotated there.
     """
 
     positives: int
@@ -50,7 +51,8 @@ class ChallengeSet:
         support: float64 (n,), or None for criteria without support.
         positive: threshold of the positives; ``negative`` that of the negatives.
         excluded: positives, negatives, and images of unknown label, without a verdict.
-        by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for criteria without cues.
+        by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for
+            criteria without cues.
     """
 
     criterion: str
@@ -118,8 +120,8 @@ class ChallengeSet:
     def __repr__(self) -> str:
         c = self.counts
         return (
-            f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {c.hard_positives} of {c.positives} positives "
-            f"and {c.hard_negatives} of {c.negatives} negatives are hard)"
+            f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {c.hard_positives} of"
+            f" {c.positives} positives and {c.hard_negatives} of {c.negatives} negatives are hard)"
         )
 
     @property
@@ -130,7 +132,9 @@ class ChallengeSet:
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
 
     def ids(self, subset: str) -> list[Any]:
-        """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive`` and ``easy_negative``, or ``hard`` (both), ascending."""
+        """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive``
+        and ``easy_negative``, or ``hard`` (both), ascending.
+        """
         easy = self.subset == SUBSETS.index("easy")
         sides = {
             "hard": ~easy,

@@ -1,4 +1,6 @@
-"""From support or phi to a mark for each image: hard, easy, or none. Written once for every criterion."""
+"""From support or phi to a mark for each image: hard, easy, or none. Written once for every
+criterion.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Side:
     """The threshold of one side (positives or negatives) and how it came about.
 
     Attributes:
-        threshold: hard positives lie below it, hard negatives above it; None where there is none to state.
+        threshold: hard positives lie below it, hard negatives above it; None where there is none to
+            state.
         tied: images on both sides of a matched cut have the same support, so that ids decided.
         missing: how many images fewer than the matched count there were.
     """
@@ -48,11 +51,12 @@ class Mark:
     """The verdict of a criterion on the images of a split.
 
     Attributes:
-        codes: int8 (n_images,): HARD, EASY, or NONE where the criterion has no notion of the image's context.
+        codes: int8 (n_images,): HARD, EASY, or NONE where the criterion has no notion of the
+            image's context.
         support: float64 (n_images,), or None for criteria without support.
         positive: the positives' threshold; ``negative`` the negatives'.
-        by_cue: uint64 (n_images,), or None for criteria without cues: bit i says that the image is hard by the task's
-            i-th cue alone.
+        by_cue: uint64 (n_images,), or None for criteria without cues: bit i says that the image is
+            hard by the task's i-th cue alone.
     """
 
     codes: NDArray[np.int8]
@@ -67,8 +71,11 @@ class Mark:
         return Mark(codes)
 
     def __and__(self, other: Mark) -> Mark:
-        """Hard where both are hard; easy where either is easy; none where that leaves it open (Kleene's logic)."""
-        # NONE < EASY < HARD would let an unknown win over easy: rank easy lowest, then take the minimum
+        """Hard where both are hard; easy where either is easy; none where that leaves it open
+        (Kleene's logic).
+        """
+        # NONE < EASY < HARD would let an unknown win over easy: rank easy lowest, then take the
+        # minimum
         return Mark(_unrank(np.minimum(_rank(self.codes), _rank(other.codes))))
 
     def __or__(self, other: Mark) -> Mark:
@@ -83,7 +90,8 @@ def mark_by_threshold(
     negative: float,
     by_cue: NDArray[np.uint64] | None = None,
 ) -> Mark:
-    """Hard positives: s < ``positive``; hard negatives: s > ``negative``; both strict; NaN has no verdict.
+    """Hard positives: s < ``positive``; hard negatives: s > ``negative``; both strict; NaN has no
+    verdict.
 
     Args:
         support: float64 (n_images,).
@@ -100,10 +108,11 @@ def mark_by_threshold(
 def mark_by_matching(
     support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int
 ) -> Mark:
-    """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest support are hard.
+    """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest
+    support are hard.
 
-    Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is recorded as
-    the midpoint between the last hard image and the next one.
+    Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is
+    recorded as the midpoint between the last hard image and the next one.
 
     Args:
         support: float64 (n_images,), rows in the order of image ids.

@@ -1,8 +1,9 @@
 """A suite in one small file, and the ones that come with the package.
 
-A packed suite holds what criteria without support leave: ids, labels and which images are hard. After the magic and the
-SHA-256 of the rest comes, compressed by zlib, the suite's header as JSON, then for each split its image ids, for each of
-its tasks the labels, and for each of its sets which images are hard, a bit an image.
+A packed suite holds what criteria without support leave: ids, labels and which images are hard.
+After the magic and the SHA-256 of the rest comes, compressed by zlib, the suite's header as JSON,
+then for each split its image ids, for each of its tasks the labels, and for each of its sets which
+images are hard, a bit an image.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from nooch.errors import FormatError, InputError
 __all__ = ["SHIPPED", "is_shipped", "pack_suite", "shipped_suite", "unpack_suite"]
 
 SHIPPED = ("nooch-coco",)
-"""Names of the suites that come with the package: files of ``nooch/challenge/shipped``, each with its licences."""
+"""Names of the suites that come with the package: files of ``nooch/challenge/shipped``, each with
+its licences.
+"""
 
 _MAGIC = b"nooch-packed-suite 1\n"
 _DIGEST = 32
@@ -38,7 +41,9 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def is_shipped(folder: str | Path) -> bool:
-    """Whether a suite's place is the name of one that comes with the package; a folder of that name comes first."""
+    """Whether a suite's place is the name of one that comes with the package; a folder of that name
+    comes first.
+    """
     return str(folder) in SHIPPED and not Path(folder).is_dir()
 
 
@@ -49,7 +54,8 @@ def shipped_suite(name: str) -> Suite:
 
 
 def pack_suite(suite: Suite) -> bytes:
-    """The bytes of a suite whose sets have no support, and in a split the same images and labels under every criterion.
+    """The bytes of a suite whose sets have no support, and in a split the same images and labels
+    under every criterion.
 
     Raises:
         InputError: another suite, or ids that are no integers of 32 bits.
@@ -71,7 +77,8 @@ def pack_suite(suite: Suite) -> bytes:
         same = np.array_equal(images.setdefault(split, ids), ids)
         if not same or not np.array_equal(labels.setdefault((task, split), one.labels), one.labels):
             raise InputError(
-                f"set {criterion}, {task}, {split} has other images or labels than others of the split"
+                f"set {criterion}, {task}, {split} has other images or labels than others of the"
+                " split"
             )
         hard[criterion, task, split] = one.subset != SUBSETS.index("easy")
     head = msgspec.json.encode(
@@ -79,7 +86,8 @@ def pack_suite(suite: Suite) -> bytes:
     )
     parts = [len(head).to_bytes(4, "little"), head]
     for split, ids in images.items():
-        # bytes of equal weight together: the upper ones of ascending ids' differences are nearly all 0
+        # bytes of equal weight together: the upper ones of ascending ids' differences are nearly
+        # all 0
         steps = np.diff(ids, prepend=0).astype(f"<u{_ID_BYTES}")
         parts.append(steps.view(np.uint8).reshape(-1, _ID_BYTES).T.tobytes())
         parts += [np.packbits(labels[key]).tobytes() for key in labels if key[1] == split]

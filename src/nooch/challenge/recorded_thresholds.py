@@ -1,4 +1,6 @@
-"""Thresholds that a suite recorded, for use in another find: a threshold matched on valid can be carried to test."""
+"""Thresholds that a suite recorded, for use in another find: a threshold matched on valid can be
+carried to test.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,12 @@ class SuiteThresholds:
     """Thresholds of one criterion and split of a suite.
 
     Attributes:
-        tau: task -> thresholds of positives and of negatives, as a criterion's ``tau`` takes them; None for tasks of the suite that
-            have no set, or no image on a side.
-        support: what the support depends on, such as ``{"embedding": "minilm"}``: thresholds are of no other support.
-        notes: tasks without a threshold; and tasks whose threshold is the support of several images, so that fewer images lie
-            beyond it than were matched.
+        tau: task -> thresholds of positives and of negatives, as a criterion's ``tau`` takes them;
+            None for tasks of the suite that have no set, or no image on a side.
+        support: what the support depends on, such as ``{"embedding": "minilm"}``: thresholds are of
+            no other support.
+        notes: tasks without a threshold; and tasks whose threshold is the support of several
+            images, so that fewer images lie beyond it than were matched.
     """
 
     tau: dict[str, Pair | None]
@@ -34,15 +37,18 @@ class SuiteThresholds:
 def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None) -> SuiteThresholds:
     """Thresholds of the challenge sets of one criterion and split.
 
-    The threshold recorded for a matched set is the midpoint between the last hard image and the next.
+    The threshold recorded for a matched set is the midpoint between the last hard image and the
+    next.
 
     Args:
         suite: where the thresholds were recorded.
-        kind: kind of criterion, such as ``gist``; the suite's criterion of that kind, of that name where there are several.
+        kind: kind of criterion, such as ``gist``; the suite's criterion of that kind, of that name
+            where there are several.
         split: whose sets; by default valid, or the suite's only split.
 
     Raises:
-        ParameterError: no criterion of that kind or several, no such split, or no set with thresholds.
+        ParameterError: no criterion of that kind or several, no such split, or no set with
+            thresholds.
     """
     criterion = _criterion(suite, kind)
     split = (
@@ -71,7 +77,8 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     notes = []
     if tied:
         notes.append(
-            f"thresholds of {split} that equal the support of several images, which are all easy by them: {some_of(tied)}"
+            f"thresholds of {split} that equal the support of several images, which are all easy by"
+            f" them: {some_of(tied)}"
         )
     if missing:
         notes.append(f"no threshold of {split}, so no {criterion} set here: {some_of(missing)}")
@@ -89,7 +96,10 @@ def _criterion(suite: Suite, kind: str) -> str:
         return kind if kind in of_kind else of_kind[0]
     raise ParameterError(
         f"the suite has {len(of_kind) or 'no'} criteria of kind {kind}",
-        allowed=f"one; it has {', '.join(f'{name} of kind {record.kind}' for name, record in records.items())}",
+        allowed=(
+            "one; it has"
+            f" {', '.join(f'{name} of kind {record.kind}' for name, record in records.items())}"
+        ),
     )
 
 

@@ -20,7 +20,9 @@ ROWS: dict[str, Any] = {
     "subset": pl.Enum(list(SUBSETS)),
     "by_cue": pl.UInt64,
 }
-"""Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria without them."""
+"""Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria
+without them.
+"""
 
 
 def rows_of(challenge: ChallengeSet) -> pl.DataFrame:

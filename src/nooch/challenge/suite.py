@@ -17,7 +17,8 @@ __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", 
 class DatasetRecord(msgspec.Struct, frozen=True):
     """The dataset that a suite was found in.
 
-    ``licenses`` are those that its annotation files record, each with ``name`` and ``url`` as far as they are given.
+    ``licenses`` are those that its annotation files record, each with ``name`` and ``url`` as far
+    as they are given.
     """
 
     fingerprint: str
@@ -29,10 +30,12 @@ class DatasetRecord(msgspec.Struct, frozen=True):
 
 
 class CriterionRecord(msgspec.Struct, frozen=True):
-    """A criterion of a suite: its kind, parameters for display, and ``fitted``, which reproduces it.
+    """A criterion of a suite: its kind, parameters for display, and ``fitted``, which reproduces
+    it.
 
     ``cues`` lists, for each task, the context cues with A(C, Y), for criteria that have cues.
-    ``match`` names the criterion whose counts were matched; ``expression`` the combination, where it is one.
+    ``match`` names the criterion whose counts were matched; ``expression`` the combination, where
+    it is one.
     """
 
     kind: str
@@ -102,7 +105,8 @@ class Suite:
 
     Args:
         header: records of criteria, sets and what was skipped.
-        source: gives the set of (criterion, task, split); from memory, or read from disk when asked for.
+        source: gives the set of (criterion, task, split); from memory, or read from disk when asked
+            for.
     """
 
     def __init__(
@@ -130,7 +134,10 @@ class Suite:
 
     def __repr__(self) -> str:
         h = self.header
-        return f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)}; {len(h.sets)} sets)"
+        return (
+            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
+            f" {len(h.sets)} sets)"
+        )
 
     def _repr_html_(self) -> str:
         h = self.header
@@ -232,7 +239,8 @@ class Suite:
         return Suite(header, self._source)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
-        """Ids of the images with phi = 0: what training is restricted to in the paper's step 3 (section 2).
+        """Ids of the images with phi = 0: what training is restricted to in the paper's step 3
+        (section 2).
 
         The suite must have been found with the training split among its splits.
         """
@@ -240,9 +248,14 @@ class Suite:
         return self.set(criterion, task, split).ids("easy")
 
     def require_easy(self, purpose: str) -> None:
-        """Raise InputError where the suite holds hard images alone, and ``purpose`` needs the easy ones."""
+        """Raise InputError where the suite holds hard images alone, and ``purpose`` needs the easy
+        ones.
+        """
         if self.header.hard_only:
             raise InputError(
                 f"{purpose} needs the easy images, and the suite holds hard images alone",
-                remedy="make the suite with the labels of all images (labels of nooch import-suite published)",
+                remedy=(
+                    "make the suite with the labels of all images (labels of nooch import-suite"
+                    " published)"
+                ),
             )

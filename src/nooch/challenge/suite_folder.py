@@ -1,7 +1,7 @@
 """The suite folder: ``suite.json`` and ``challenge_sets.parquet``, enough to score a model with.
 
-``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group for each
-(criterion, task), so that one set is read without the others.
+``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group
+for each (criterion, task), so that one set is read without the others.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is asked for.
 
     Args:
-        folder: a suite folder, or ``nooch-coco``: the authors' 24 challenge sets with COCO's labels, which come with the
-            package. A folder of that name comes first.
+        folder: a suite folder, or ``nooch-coco``: the authors' 24 challenge sets with COCO's
+            labels, which come with the package. A folder of that name comes first.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
@@ -156,7 +156,9 @@ def _frame_of(
 
 
 class _Reader:
-    """Reads one set at a time, keeping the last row group, whose splits are usually asked for together."""
+    """Reads one set at a time, keeping the last row group, whose splits are usually asked for
+    together.
+    """
 
     def __init__(self, path: Path, header: SuiteHeader) -> None:
         self._path = path
@@ -184,7 +186,10 @@ class _Reader:
             raise FormatError(
                 f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",
                 where=self._path,
-                allowed=f"{record.positives} positives and {record.negatives} negatives, sorted by image id",
+                allowed=(
+                    f"{record.positives} positives and {record.negatives} negatives, sorted by"
+                    " image id"
+                ),
                 remedy=_AGAIN,
             )
         return found

@@ -18,12 +18,15 @@ class Sweep:
 
     Attributes:
         cues: ``task, alpha, n_cues`` (Fig. 10).
-        grid: ``task, split, alpha, beta, hard_positives, hard_negatives, positives, negatives, share_positive, share_negative``
-            (Fig. 12): share_positive is P(hard | y = 1), share_negative P(hard | y = 0). Without a cue at an alpha there is no
-            hard image. The task ``all tasks`` pools all pairs of image and task.
-        tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty where it was not swept.
-        equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest |p - q| / (p + q), the larger
-            shares where that ties; tasks in which no point has images on both sides are left out.
+        grid: ``task, split, alpha, beta, hard_positives, hard_negatives, positives, negatives,
+            share_positive, share_negative`` (Fig. 12): share_positive is P(hard | y = 1),
+            share_negative P(hard | y = 0). Without a cue at an alpha there is no hard image. The
+            task ``all tasks`` pools all pairs of image and task.
+        tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty
+            where it was not swept.
+        equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest
+            |p - q| / (p + q), the larger shares where that ties; tasks in which no point has images
+            on both sides are left out.
     """
 
     cues: pl.DataFrame
@@ -32,4 +35,7 @@ class Sweep:
     equal: pl.DataFrame
 
     def __repr__(self) -> str:
-        return f"Sweep({self.cues['task'].n_unique()} tasks, {self.grid.height} points, {self.tau.height} of tau)"
+        return (
+            f"Sweep({self.cues['task'].n_unique()} tasks, {self.grid.height} points,"
+            f" {self.tau.height} of tau)"
+        )

@@ -1,4 +1,6 @@
-"""The command line: parses, calls study, prints. Errors that a user can mend end with exit code 2 and no traceback."""
+"""The command line: parses, calls study, prints. Errors that a user can mend end with exit code 2
+and no traceback.
+"""
 
 import sys
 
@@ -6,7 +8,9 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and exit. Worker processes import this module again, so it loads nothing by itself."""
+    """Run the command line and exit. Worker processes import this module again, so it loads nothing
+    by itself.
+    """
     if sys.argv[1:2] == ["import"]:
         # workers get ready while this process reads its arguments
         from nooch.engines import LocalEngine

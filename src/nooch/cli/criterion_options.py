@@ -107,7 +107,9 @@ class Options:
         return ContextScores(self.scores, self._tau_for("column", self.scores))
 
     def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
-        """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as ``check_thresholds``."""
+        """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as
+        ``check_thresholds``.
+        """
         check_thresholds({"--tau": thresholds_of(self._values)}, tasks, classes)
 
     @property
@@ -173,14 +175,18 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _own(name: str) -> Criterion:
-    """A user's criterion, named ``package.module:Name`` on the command line, made without arguments."""
+    """A user's criterion, named ``package.module:Name`` on the command line, made without
+    arguments.
+    """
     found = imported(name, f"criterion {name}")
     made: Criterion = found() if isinstance(found, type) else found
     return made
 
 
 def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
-    """A user's criterion as a suite has it fitted. It is named on the command line, so it is imported; nothing in the suite is."""
+    """A user's criterion as a suite has it fitted. It is named on the command line, so it is
+    imported; nothing in the suite is.
+    """
     kind = getattr(_own(name), "fitted", None)
     if not (isinstance(kind, type) and issubclass(kind, Fitted)):
         raise ParameterError(

@@ -1,4 +1,6 @@
-"""What the commands of ``nooch import`` share: their options, the engine that files are read with, what is printed."""
+"""What the commands of ``nooch import`` share: their options, the engine that files are read with,
+what is printed.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ class ImportOptions:
         str | None,
         typer.Option(
             "--split",
-            help="70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a table image_id, split.",
+            help=(
+                "70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a"
+                " table image_id, split."
+            ),
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", help="Seed of a split by percentages.")] = 0
@@ -91,7 +96,10 @@ class ImportOptions:
             "--part-size",
             min=1,
             metavar="N",
-            help="Write parts of at most N images (125000, say), each read in bounded memory: for files of any size.",
+            help=(
+                "Write parts of at most N images (125000, say), each read in bounded memory: for"
+                " files of any size."
+            ),
         ),
     ] = None
     format: Format = FormatOption
@@ -184,7 +192,9 @@ def run_import(
 
 
 _MANY = 4_000_000_000
-"""Bytes of annotation files from which on importing them as one part takes more memory than a laptop has left."""
+"""Bytes of annotation files from which on importing them as one part takes more memory than a
+laptop has left.
+"""
 
 
 def _note_size(reading: Reading) -> None:
@@ -192,7 +202,8 @@ def _note_size(reading: Reading) -> None:
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
     if size >= _MANY:
         note(
-            f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000 merges them in parts"
+            f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000"
+            " merges them in parts"
         )
 
 
@@ -217,7 +228,10 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
-    contents = f"{header.n_images:,} images ({splits}), {len(header.classes)} classes, {made.captions:,} captions"
+    contents = (
+        f"{header.n_images:,} images ({splits}), {len(header.classes)} classes, {made.captions:,}"
+        " captions"
+    )
     console().print(f"{out}: {contents}", markup=False)
     criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
     console().print(

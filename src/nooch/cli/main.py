@@ -43,7 +43,9 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 class _Commands(TyperGroup):
-    """All commands: what went wrong with a file, and was not expected where it happened, is an error as any other."""
+    """All commands: what went wrong with a file, and was not expected where it happened, is an
+    error as any other.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -107,8 +109,11 @@ def _root(
 
 
 def run() -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143 interrupted."""
-    # threads that wait for work must not keep a processor busy that others could use: on a shared machine that costs most of the time
+    """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143
+    interrupted.
+    """
+    # threads that wait for work must not keep a processor busy that others could use: on a shared
+    # machine that costs most of the time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -118,7 +123,8 @@ def run() -> None:
     except MemoryError:
         sys.exit(
             fail(
-                "out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more memory"
+                "out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more"
+                " memory"
             )
         )
     except BrokenPipeError:

@@ -14,7 +14,9 @@ def counted(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with two digits in the largest unit of which there are two and more: ``12 ms``, ``58 s``, ``3.4 days``."""
+    """Seconds with two digits in the largest unit of which there are two and more: ``12 ms``, ``58
+    s``, ``3.4 days``.
+    """
     for name, length in _UNITS:
         if seconds >= 2 * length:
             return f"{_short(seconds / length)} {name}"

@@ -49,7 +49,9 @@ __all__ = [
 
 
 def dataset_place(text: str) -> Place:
-    """A folder or an address, for arguments that name a dataset; typer's own error where it is neither."""
+    """A folder or an address, for arguments that name a dataset; typer's own error where it is
+    neither.
+    """
     try:
         return place(text)
     except NoochError as error:
@@ -96,7 +98,10 @@ MethodsOption: Any = typer.Option(
 StrictOption: Any = typer.Option(
     False,
     "--strict",
-    help="No average of a value that is undefined for a task; else such tasks are left out, and it says so.",
+    help=(
+        "No average of a value that is undefined for a task; else such tasks are left out, and it"
+        " says so."
+    ),
 )
 OverwriteOption: Any = typer.Option(
     False, "--overwrite", help="Replace an earlier output; nothing else is replaced."
@@ -104,7 +109,9 @@ OverwriteOption: Any = typer.Option(
 EngineOption: Any = typer.Option(
     None,
     "--engine",
-    help="Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process.",
+    help=(
+        "Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process."
+    ),
 )
 ProcessesOption: Any = typer.Option(
     None, "--processes", min=1, help="Parallel processes or readers; by default one for each CPU."
@@ -114,7 +121,10 @@ BatchOption: Any = typer.Option(32, "--batch", min=1, help="Images in a batch.")
 CodecOption: Any = typer.Option(
     "auto",
     "--codec",
-    help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is there.",
+    help=(
+        "How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is"
+        " there."
+    ),
 )
 SettingsOption: Any = typer.Option(
     [], "--set", help="name=value (YAML), over the file; repeat for several."
@@ -145,7 +155,10 @@ DpiOption: Any = typer.Option(200, "--dpi", min=10, max=2400, help="Pixels for a
 AllowUnannotatedOption: Any = typer.Option(
     False,
     "--allow-unannotated",
-    help="Continue also where more than half of a task's training positives or of a split's images were not annotated.",
+    help=(
+        "Continue also where more than half of a task's training positives or of a split's images"
+        " were not annotated."
+    ),
 )
 
 
@@ -159,7 +172,10 @@ class Precision(StrEnum):
 PrecisionOption: Any = typer.Option(
     None,
     "--precision",
-    help="gist: what the encoder computes in, float32 by default; bf16 is faster where the device has it, and moves a few images.",
+    help=(
+        "gist: what the encoder computes in, float32 by default; bf16 is faster where the device"
+        " has it, and moves a few images."
+    ),
 )
 """The precision of captions' embeddings, for all commands that may make them."""
 

@@ -1,4 +1,6 @@
-"""What long work with an engine leaves for ``nooch status``: a small file beside its logs, written as it goes on."""
+"""What long work with an engine leaves for ``nooch status``: a small file beside its logs, written
+as it goes on.
+"""
 
 from __future__ import annotations
 

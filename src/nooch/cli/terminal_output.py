@@ -47,7 +47,9 @@ FormatOption: Any = typer.Option(
 
 
 def console() -> Console:
-    """Standard output for people; wide where it is no terminal, so that tables are not cut in files."""
+    """Standard output for people; wide where it is no terminal, so that tables are not cut in
+    files.
+    """
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False)
 
 
@@ -56,7 +58,9 @@ def _errors() -> Console:
 
 
 def print_json(content: Any) -> None:
-    """One JSON document on standard output; NaN becomes null. ``notes`` are shown as ``note`` shows them."""
+    """One JSON document on standard output; NaN becomes null. ``notes`` are shown as ``note`` shows
+    them.
+    """
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
@@ -64,7 +68,9 @@ def print_json(content: Any) -> None:
 
 
 def _shown(text: str) -> str:
-    """Text from files is no markup and moves no cursor: control characters but the end of a line are spelled out."""
+    """Text from files is no markup and moves no cursor: control characters but the end of a line
+    are spelled out.
+    """
     return escape(
         re.sub(
             r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: c[0].encode("unicode_escape").decode(), text
@@ -95,9 +101,9 @@ def speak_for(commands: Any) -> None:
 def with_flags(text: str) -> str:
     """A message with its parameters as options: ```part_size``` is shown as ``--part-size``.
 
-    A name is first looked for in the command that is running, whose arguments are shown as its usage line has them, then among the
-    options of all others, such as those of an import that a message recommends. Other words in backticks stay as they are; so do
-    fields of a file.
+    A name is first looked for in the command that is running, whose arguments are shown as its
+    usage line has them, then among the options of all others, such as those of an import that a
+    message recommends. Other words in backticks stay as they are; so do fields of a file.
     """
     if "`" not in text or _all_commands is None:
         return text
@@ -137,7 +143,8 @@ def notes_on(provenance: Any) -> None:
 
 
 def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 1) -> Table:
-    """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a dash.
+    """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a
+    dash.
 
     Names come from files and users: in the title and heads, too, they are no markup.
     """
@@ -175,7 +182,9 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Yield a function (what, done, total) that draws progress bars on standard error, where that is a terminal."""
+    """Yield a function (what, done, total) that draws progress bars on standard error, where that
+    is a terminal.
+    """
     if not sys.stderr.isatty():
         yield no_progress
         return

@@ -74,7 +74,9 @@ def print_cues(suite: Suite) -> None:
 
 
 def print_left_out(suite: Suite) -> None:
-    """Images that have no verdict, and training positives that fits leave out because they were not annotated."""
+    """Images that have no verdict, and training positives that fits leave out because they were not
+    annotated.
+    """
     from nooch.finding.suite_summary import fit_left_out
 
     for split in suite.splits:
@@ -96,7 +98,9 @@ def print_left_out(suite: Suite) -> None:
 
 
 def print_thresholds(suite: Suite) -> None:
-    """Thresholds on support, as the paper's Tables 6 and 7; a star marks a cut between equal supports."""
+    """Thresholds on support, as the paper's Tables 6 and 7; a star marks a cut between equal
+    supports.
+    """
     for split in suite.splits:
         rows: list[list[Any]] = []
         for record in suite.header.sets:

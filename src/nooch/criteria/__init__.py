@@ -1,4 +1,6 @@
-"""A criterion is frozen parameters; fitted on training images it gives each image a support, or marks it out of context."""
+"""A criterion is frozen parameters; fitted on training images it gives each image a support, or
+marks it out of context.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,6 @@
-"""The attribute criterion (paper, section 2): an image is out of context where a condition on its annotations holds."""
+"""The attribute criterion (paper, section 2): an image is out of context where a condition on its
+annotations holds.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,9 @@ class Attribute:
     """Parameters of the attribute criterion.
 
     Attributes:
-        phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1) and class names (presence, 0 or 1),
-            such as ``place != y`` or ``unseen(camera) AND year >= 2013``; ``presets`` has those of Table 1.
+        phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1) and class names
+            (presence, 0 or 1), such as ``place != y`` or ``unseen(camera) AND year >= 2013``;
+            ``presets`` has those of Table 1.
     """
 
     phi: str
@@ -64,7 +67,8 @@ class Attribute:
         """The values of a part for each ``unseen(column)``; phi's types are checked for every task.
 
         Raises:
-            ParameterError: phi has a name that the dataset lacks, or types that do not fit together.
+            ParameterError: phi has a name that the dataset lacks, or types that do not fit
+                together.
         """
         language = parse(self.phi)
         seen = {name: _values_seen(shard, name) for name in language.unseen}
@@ -79,22 +83,27 @@ class Attribute:
     def finish(
         self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()
     ) -> FittedAttribute:
-        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value in training."""
+        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value in
+        training.
+        """
         del classes, tasks
         for name, values in state.seen.items():
             if not values:
                 raise InputError(
-                    f"the column {name} has no value in {state.images} training images, so that every value is unseen",
+                    f"the column {name} has no value in {state.images} training images, so that"
+                    " every value is unseen",
                     where="phi",
                     remedy="fill the column, or leave unseen out",
                 )
         return FittedAttribute(self, state.seen)
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedAttribute:
-        """Learn which values training images have, for each ``unseen(column)``; check phi's types for every task.
+        """Learn which values training images have, for each ``unseen(column)``; check phi's types
+        for every task.
 
         Raises:
-            ParameterError: phi has a name that the dataset lacks, or types that do not fit together.
+            ParameterError: phi has a name that the dataset lacks, or types that do not fit
+                together.
             InputError: a column in ``unseen`` has no value in training.
         """
         return self.finish(self.partial(train, tasks))
@@ -112,7 +121,8 @@ class FittedAttribute(MarkFitted):
 
     Attributes:
         criterion: the parameters.
-        seen: column -> the values that training images have, ascending; dates and times as ISO text.
+        seen: column -> the values that training images have, ascending; dates and times as ISO
+            text.
     """
 
     criterion: Attribute
@@ -139,8 +149,10 @@ class FittedAttribute(MarkFitted):
         """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of context).
 
         Raises:
-            ParameterError: the dataset lacks the task or a name in phi, or types do not fit together.
-            InputError: phi has no value for some images, because an attribute is missing or a number undefined.
+            ParameterError: the dataset lacks the task or a name in phi, or types do not fit
+                together.
+            InputError: phi has no value for some images, because an attribute is missing or a
+                number undefined.
         """
         language = parse(self.criterion.phi)
         values = _values(data, task, language)
@@ -181,7 +193,9 @@ class FittedAttribute(MarkFitted):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what ``to_json`` gave; phi is parsed, as ever. Raises FormatError where it does not fit."""
+        """Read back what ``to_json`` gave; phi is parsed, as ever. Raises FormatError where it does
+        not fit.
+        """
         try:
             saved = msgspec.convert(content, _Saved)
             language = parse(saved.phi)
@@ -229,7 +243,9 @@ def _expression(
 
 
 def _named(data: Dataset, task: str, name: str) -> pl.Series:
-    """What a name in phi stands for: the task's label, else an attribute column, else the presence of a class."""
+    """What a name in phi stands for: the task's label, else an attribute column, else the presence
+    of a class.
+    """
     if name in (*LABELS, task):
         return _label(data, task, name)
     if name in _columns(data):
@@ -241,7 +257,9 @@ def _named(data: Dataset, task: str, name: str) -> pl.Series:
     raise ParameterError(
         f"knows no {name!r}",
         where="phi",
-        allowed=f"columns: {some_of(_columns(data), 12)}; classes: {some_of(data.classes)}; y or label",
+        allowed=(
+            f"columns: {some_of(_columns(data), 12)}; classes: {some_of(data.classes)}; y or label"
+        ),
         remedy=f"{meant}text has single quotes: '{name}'",
     )
 
@@ -293,7 +311,9 @@ def _values_seen(train: Dataset, name: str) -> list[Any]:
 def _no_value(
     phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
 ) -> InputError:
-    """Which images phi has no value for, and why: an attribute is missing there, or arithmetic gives no number."""
+    """Which images phi has no value for, and why: an attribute is missing there, or arithmetic
+    gives no number.
+    """
     absent = {
         n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null())
         for n, s in values.items()
@@ -309,7 +329,10 @@ def _no_value(
             "0/0, x % 0 or ln of a negative number",
             "guard it, as in x > 0 AND ln(x) > 1",
         )
-    problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {some_of(ids.filter(missing))}: {reason}"
+    problem = (
+        f"has no value for {missing.sum()} of {len(ids)} images, such as"
+        f" {some_of(ids.filter(missing))}: {reason}"
+    )
     return InputError(problem, where="phi", remedy=remedy)
 
 

@@ -34,8 +34,9 @@ def is_combination(text: str) -> bool:
 class Combination:
     """Marks of several criteria combined; ``expression`` names them.
 
-    ``~`` binds strongest, then ``&``, then ``|``. Hard and easy are combined by Kleene's three-valued logic, in which an
-    image without a verdict under one criterion has one in the whole only if it cannot depend on the missing one.
+    ``~`` binds strongest, then ``&``, then ``|``. Hard and easy are combined by Kleene's
+    three-valued logic, in which an image without a verdict under one criterion has one in the whole
+    only if it cannot depend on the missing one.
     """
 
     expression: str

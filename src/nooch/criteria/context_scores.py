@@ -29,10 +29,12 @@ class ContextScores:
     """Parameters of the scores criterion.
 
     Attributes:
-        column: attribute column whose values are supports, larger = a more usual context for the class; ``{task}`` in it stands
-            for the task's name, so that every task has a column. An image without a value has no notion of context.
-        tau: threshold on the support for hard positives (below) and negatives (above); or by task a pair, of positives and of
-            negatives (None for a task without a challenge set); or None where counts are matched.
+        column: attribute column whose values are supports, larger = a more usual context for the
+            class; ``{task}`` in it stands for the task's name, so that every task has a column. An
+            image without a value has no notion of context.
+        tau: threshold on the support for hard positives (below) and negatives (above); or by task a
+            pair, of positives and of negatives (None for a task without a challenge set); or None
+            where counts are matched.
     """
 
     column: str
@@ -53,7 +55,9 @@ class ContextScores:
         return thresholds_of(self.tau)
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> None:
-        """Nothing is estimated: that every task's column is there and numeric is checked. Raises as ``fit``."""
+        """Nothing is estimated: that every task's column is there and numeric is checked. Raises as
+        ``fit``.
+        """
         for task in tasks:
             _column(shard, self.column, task)
 
@@ -80,7 +84,9 @@ class ContextScores:
 
 
 class FittedContextScores(SupportFitted):
-    """Support read from the dataset's columns; a value that is missing, or NaN, is no notion of context."""
+    """Support read from the dataset's columns; a value that is missing, or NaN, is no notion of
+    context.
+    """
 
     kind = "scores"
     reads = ()
@@ -94,7 +100,9 @@ class FittedContextScores(SupportFitted):
         return {"column": self.criterion.column, "tau": self.criterion.tau}
 
     def undefined(self, task: str) -> str | None:
-        """None: a column without values gives images without a notion of context, which are counted."""
+        """None: a column without values gives images without a notion of context, which are
+        counted.
+        """
         del task
         return None
 
@@ -113,7 +121,8 @@ class FittedContextScores(SupportFitted):
         if np.isinf(values).any():
             rows = np.flatnonzero(np.isinf(values))
             raise InputError(
-                f"column {_named(self.criterion.column, task)} is infinite for images {some_of(data.image_ids[rows])}",
+                f"column {_named(self.criterion.column, task)} is infinite for images"
+                f" {some_of(data.image_ids[rows])}",
                 allowed="finite numbers, and nothing or NaN where an image has no context",
             )
         return values
@@ -152,7 +161,9 @@ def _named(column: str, task: str) -> str:
 
 
 def _column(data: Dataset, column: str, task: str) -> pl.Series:
-    """A task's supports as Float64 without nulls. Raises ParameterError where there is no such column of numbers."""
+    """A task's supports as Float64 without nulls. Raises ParameterError where there is no such
+    column of numbers.
+    """
     name = check_one_of(
         "attribute column", _named(column, task), data.attributes, owner="the dataset"
     )

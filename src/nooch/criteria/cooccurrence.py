@@ -1,4 +1,6 @@
-"""The co-occurrence/extractibility criterion (paper, section 3.1.1): objects that usually come with Y and are larger."""
+"""The co-occurrence/extractibility criterion (paper, section 3.1.1): objects that usually come with
+Y and are larger.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class KnownPairs:
         own: (n_classes, n_classes); sums of area(Y) over such images where Y is present.
         counts: int64 (n_classes, n_classes); how many these are.
         positives: int64 (n_classes,); all images where Y is present.
-        missing: int64 (n_classes, len(KINDS)); those of them where not one class of the kind was annotated.
+        missing: int64 (n_classes, len(KINDS)); those of them where not one class of the kind was
+            annotated.
     """
 
     own: ExactSums
@@ -66,9 +69,11 @@ class CEState:
     """Additive statistics of one shard of training images.
 
     Attributes:
-        exact: (n_classes, n_classes); the sums, the same bits for whatever shards they were added up from.
+        exact: (n_classes, n_classes); the sums, the same bits for whatever shards they were added
+            up from.
         counts: int64 (n_classes,); images where Y is present, and annotated completely.
-        known: what pairs of classes add up to in the images where both were annotated; None where all classes were in all.
+        known: what pairs of classes add up to in the images where both were annotated; None where
+            all classes were in all.
     """
 
     exact: ExactSums
@@ -77,7 +82,9 @@ class CEState:
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y is present (and both are known)."""
+        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y
+        is present (and both are known).
+        """
         return self.exact.values
 
     def __add__(self, other: CEState) -> CEState:
@@ -91,8 +98,10 @@ class CE:
     """Parameters of the CE criterion.
 
     Attributes:
-        alpha: C is a context cue of Y where A(C, Y) = E[area(C) - area(Y) | y = 1] > alpha; fraction of the image.
-        beta: hard positive: every cue below beta; hard negative: some cue above it; fraction of the image.
+        alpha: C is a context cue of Y where A(C, Y) = E[area(C) - area(Y) | y = 1] > alpha;
+            fraction of the image.
+        beta: hard positive: every cue below beta; hard negative: some cue above it; fraction of the
+            image.
         cues: task -> cues given by hand, instead of those that alpha finds.
     """
 
@@ -120,7 +129,9 @@ class CE:
                 )
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
-        """Sums over a shard, for all pairs of classes whatever the tasks. Raises InputError where areas are unknown."""
+        """Sums over a shard, for all pairs of classes whatever the tasks. Raises InputError where
+        areas are unknown.
+        """
         del tasks
         require_areas(shard)
         areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
@@ -136,7 +147,9 @@ class CE:
         )
 
     def merge(self, states: Iterable[CEState]) -> CEState:
-        """The statistics of all shards together, one state at a time; their order and number do not matter."""
+        """The statistics of all shards together, one state at a time; their order and number do not
+        matter.
+        """
         return reduce(operator.add, states)
 
     def finish(self, state: CEState, classes: Sequence[str], tasks: Sequence[str] = ()) -> FittedCE:
@@ -170,7 +183,8 @@ class FittedCE(SupportFitted):
     def A(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
         """The paper's A as a matrix, rows Y, columns C, float64, fractions of the image.
 
-        The mean is over the training positives of Y in which both Y and C were annotated; NaN where there is none.
+        The mean is over the training positives of Y in which both Y and C were annotated; NaN where
+        there is none.
         """
         known = self.state.known
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -183,9 +197,11 @@ class FittedCE(SupportFitted):
         return means - np.diagonal(means)[:, None]
 
     def left_out(self, task: str) -> tuple[int, int] | None:
-        """Training positives that A(C, task) leaves out because they were not annotated, and how many positives there are.
+        """Training positives that A(C, task) leaves out because they were not annotated, and how
+        many positives there are.
 
-        Of C it is the one that leaves out most, among the task's cues; or the kind of class that does.
+        Of C it is the one that leaves out most, among the task's cues; or the kind of class that
+        does.
         """
         known, row = self.state.known, self._columns_of(task)
         if known is None:
@@ -196,7 +212,9 @@ class FittedCE(SupportFitted):
         return max(of_cues, int(known.missing[row].max(initial=0))), positives
 
     def cues(self, task: str) -> tuple[str, ...]:
-        """Context cues of a task, strongest first: those given by hand, or every class with A above alpha."""
+        """Context cues of a task, strongest first: those given by hand, or every class with A above
+        alpha.
+        """
         if task not in self._cues:
             row = np.nan_to_num(self.A[self._columns_of(task)], nan=-np.inf)
             given = self.criterion.cues.get(task)
@@ -238,7 +256,8 @@ class FittedCE(SupportFitted):
         return f"no class has A(C, {task}) > {self.criterion.alpha:g}{largest}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The largest area of the task's cues in every image, float64 (n_images,); NaN where a cue was not annotated.
+        """The largest area of the task's cues in every image, float64 (n_images,); NaN where a cue
+        was not annotated.
 
         Raises:
             UndefinedError: the task has no cue.
@@ -256,16 +275,19 @@ class FittedCE(SupportFitted):
             largest[rows] = np.maximum(largest[rows], areas)
             unknown = data.unknown(cue)
             if unknown is not None:
-                # an unknown area could be the largest: the maximum is then unknown too, and NaN stays in a maximum
+                # an unknown area could be the largest: the maximum is then unknown too, and NaN
+                # stays in a maximum
                 largest[unknown] = np.nan
         return largest
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
-        """Bit i where the i-th cue alone makes an image hard: a positive below beta, a negative above it.
+        """Bit i where the i-th cue alone makes an image hard: a positive below beta, a negative
+        above it.
 
-        So a hard positive has the bits of all cues, and a hard negative at least one. The 64 strongest cues have bits.
+        So a hard positive has the bits of all cues, and a hard negative at least one. The 64
+        strongest cues have bits.
         """
         beta, bits = self.criterion.beta, np.zeros(len(data), dtype=np.uint64)
         for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
@@ -358,9 +380,11 @@ class _Saved(msgspec.Struct):
 
 
 def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
-    """What is known of pairs of classes: that of all positives, less that of those where the other class is unknown.
+    """What is known of pairs of classes: that of all positives, less that of those where the other
+    class is unknown.
 
-    No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes, and that of exceptions.
+    No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes,
+    and that of exceptions.
     """
     every = KnownPairs.of(state)
     high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
@@ -390,7 +414,10 @@ def require_areas(data: Dataset) -> None:
     """Raise InputError where an area of the dataset is unknown."""
     if not data.has_areas:
         raise InputError(
-            "areas are unknown: the annotations say which classes are present, not how large they are",
+            "areas are unknown: the annotations say which classes are present, not how large"
+            " they are",
             where="ce",
-            remedy="import segmentations, label maps or boxes, or use the gist or attribute criterion",
+            remedy=(
+                "import segmentations, label maps or boxes, or use the gist or attribute criterion"
+            ),
         )

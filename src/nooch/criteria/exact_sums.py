@@ -1,8 +1,10 @@
-"""Sums and cosines that do not depend on the order of images, nor on how they are divided into shards.
+"""Sums and cosines that do not depend on the order of images, nor on how they are divided into
+shards.
 
-Floating-point addition depends on its order, so that two ways of sharding would give sums that differ in their last bits,
-and a support that equals a threshold could fall on either side. Here numbers are cut into two pieces on fixed grids. Sums
-of pieces are exact in float64 (in a block) and in int64 (in all), whatever the order.
+Floating-point addition depends on its order, so that two ways of sharding would give sums that
+differ in their last bits, and a support that equals a threshold could fall on either side. Here
+numbers are cut into two pieces on fixed grids. Sums of pieces are exact in float64 (in a block) and
+in int64 (in all), whatever the order.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from nooch.errors import InputError
 __all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "group_sums"]
 
 BLOCK = 1 << 16
-"""Images that are summed at once: 2^16 numbers below 2^12 on a grid of 2^-25 have a sum below 2^53 steps."""
+"""Images that are summed at once: 2^16 numbers below 2^12 on a grid of 2^-25 have a sum below 2^53
+steps.
+"""
 
 LARGEST = 4096.0
 """Numbers must be smaller than this."""
@@ -29,7 +33,9 @@ _STEP = 512
 """Rows of dense arrays that are cut at once: few enough that they stay in the processor's cache."""
 
 _ROWS = 4096
-"""Rows of a matrix product: threads wait for each other at its end, which many small ones would do often."""
+"""Rows of a matrix product: threads wait for each other at its end, which many small ones would do
+often.
+"""
 
 _HIGH, _LOW = 2.0**25, 2.0**58
 _MOST = 1 << 62
@@ -38,9 +44,11 @@ _COARSE = 2.0**26
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums as whole numbers of steps: ``high`` of 2^-25 and ``low`` of 2^-58, int64 arrays of one shape.
+    """Sums as whole numbers of steps: ``high`` of 2^-25 and ``low`` of 2^-58, int64 arrays of one
+    shape.
 
-    A number is rounded to a multiple of 2^-58 (3.5e-18) before it is summed, always in the same way; sums are exact.
+    A number is rounded to a multiple of 2^-58 (3.5e-18) before it is summed, always in the same
+    way; sums are exact.
     """
 
     high: NDArray[np.int64]
@@ -136,19 +144,22 @@ def _cut(
 def cosines(
     vectors: NDArray[np.floating[Any]], prototypes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Cosines of vectors with prototypes, float64 (n, m): the same bits for a row whatever rows come with it.
+    """Cosines of vectors with prototypes, float64 (n, m): the same bits for a row whatever rows
+    come with it.
 
     Within 1e-12 of the true product up to 4,096 dimensions.
 
-    A matrix product adds in an order that depends on its shape. Unit vectors are cut into a piece on a grid of 2^-26 and
-    a rest on a finer one, so fine that sums of products still fit into 53 bits: then no order can matter.
+    A matrix product adds in an order that depends on its shape. Unit vectors are cut into a piece
+    on a grid of 2^-26 and a rest on a finer one, so fine that sums of products still fit into 53
+    bits: then no order can matter.
 
     Args:
         vectors: (n, d); a row of zeros points nowhere, and like one with NaN it has cosines of NaN.
         prototypes: float64 (m, d), of length 1.
     """
     d, m = vectors.shape[1], len(prototypes)
-    # by Cauchy and Schwarz the mixed products below sum to less than sqrt(d) 2^-25; their grid is 2^-26 times this one
+    # by Cauchy and Schwarz the mixed products below sum to less than sqrt(d) 2^-25; their grid is
+    # 2^-26 times this one
     fine = 2.0 ** (52 - math.ceil(math.log2(max(1, d)) / 2))
     coarse, rest = np.empty_like(prototypes), prototypes.copy()
     _cut_units(rest, coarse, fine)
@@ -178,14 +189,18 @@ def _lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 
 def _cut_units(units: NDArray[np.float64], first: NDArray[np.float64], fine: float) -> None:
-    """Fill ``first`` with units on the coarse grid, and ``units`` itself with the rest on the fine one."""
+    """Fill ``first`` with units on the coarse grid, and ``units`` itself with the rest on the fine
+    one.
+    """
     _round(units, _COARSE, first)
     units -= first
     _round(units, fine, units)
 
 
 def _round(numbers: NDArray[np.float64], grid: float, out: NDArray[np.float64]) -> None:
-    """Numbers as multiples of 1 / grid, half to even: adding 1.5 x 2^52 steps and taking them away again rounds."""
+    """Numbers as multiples of 1 / grid, half to even: adding 1.5 x 2^52 steps and taking them away
+    again rounds.
+    """
     steps = 1.5 * 2.0**52 / grid
     np.add(numbers, steps, out=out)
     out -= steps

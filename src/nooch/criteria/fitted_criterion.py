@@ -1,4 +1,6 @@
-"""The contract of a criterion: frozen parameters, ``fit`` on training images, then support or a mark for any image."""
+"""The contract of a criterion: frozen parameters, ``fit`` on training images, then support or a
+mark for any image.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Hard positives have support below ``positive``, hard negatives above ``negative`` (both strict)."""
+    """Hard positives have support below ``positive``, hard negatives above ``negative`` (both
+    strict).
+    """
 
     positive: float
     negative: float
 
 
 TaskThresholds = Thresholds | Mapping[str, Thresholds | None] | None
-"""Thresholds of all tasks, or by task (None there: the task has no challenge set); None where counts are matched."""
+"""Thresholds of all tasks, or by task (None there: the task has no challenge set); None where
+counts are matched.
+"""
 
 
 class Criterion(Protocol):
@@ -55,10 +61,12 @@ class Criterion(Protocol):
 
 @runtime_checkable
 class Summable(Protocol):
-    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend on how they are divided.
+    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend
+    on how they are divided.
 
-    A dataclass may also have ``state``, the type of what ``partial`` gives (a dataclass, arrays, numbers, texts, lists, ...): a part's
-    statistics are then kept on disk until the suite is written, so that an interrupted find sums no part twice.
+    A dataclass may also have ``state``, the type of what ``partial`` gives (a dataclass, arrays,
+    numbers, texts, lists, ...): a part's statistics are then kept on disk until the suite is
+    written, so that an interrupted find sums no part twice.
     """
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> Any:
@@ -75,7 +83,9 @@ class Summable(Protocol):
 
 
 def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
-    """What criteria, fitted or not, read of a dataset together; None where one does not say, which may be everything."""
+    """What criteria, fitted or not, read of a dataset together; None where one does not say, which
+    may be everything.
+    """
     together: set[str] = set()
     for criterion in criteria:
         reads: Collection[str] | None = getattr(criterion, "reads", None)
@@ -86,15 +96,19 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
 
 
 class Fitted(ABC):
-    """A criterion with its statistics. It can be saved as JSON and used on any dataset with the same classes."""
+    """A criterion with its statistics. It can be saved as JSON and used on any dataset with the
+    same classes.
+    """
 
     kind: ClassVar[str]
 
     @property
     def reads(self) -> Collection[str] | None:
-        """What it reads of a dataset beside images and areas, of ``captions`` and ``embeddings/NAME``; None: everything.
+        """What it reads of a dataset beside images and areas, of ``captions`` and
+        ``embeddings/NAME``; None: everything.
 
-        A criterion that is not fitted yet may have this too. Nothing else is then read of a dataset folder.
+        A criterion that is not fitted yet may have this too. Nothing else is then read of a dataset
+        folder.
         """
         return None
 
@@ -107,7 +121,9 @@ class Fitted(ABC):
         """Why the task has no challenge set under this criterion, or None where it has one."""
 
     def left_out(self, task: str) -> tuple[int, int] | None:
-        """Training positives that the fit leaves out because they were not annotated, of how many; None where none is."""
+        """Training positives that the fit leaves out because they were not annotated, of how many;
+        None where none is.
+        """
         del task
         return None
 
@@ -126,10 +142,14 @@ class Fitted(ABC):
 
 
 class SupportFitted(Fitted):
-    """A fitted criterion that measures context support: larger = a more usual context for the task's class."""
+    """A fitted criterion that measures context support: larger = a more usual context for the
+    task's class.
+    """
 
     needs_annotation: ClassVar[bool] = False
-    """Whether an image has no support only where something was not annotated, so that there may be too many of them."""
+    """Whether an image has no support only where something was not annotated, so that there may be
+    too many of them.
+    """
 
     thresholds: TaskThresholds
     """The criterion's own thresholds, or None where they come from matching."""
@@ -163,7 +183,9 @@ class SupportFitted(Fitted):
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
-        """Bit i where an image is hard by the task's i-th cue alone, shape (n_images,); None for criteria without cues."""
+        """Bit i where an image is hard by the task's i-th cue alone, shape (n_images,); None for
+        criteria without cues.
+        """
         del data, task, labels
         return None
 

@@ -1,4 +1,6 @@
-"""The gist criterion (paper, section 3.1.2): how like a scene's captions are to those of Y's training images."""
+"""The gist criterion (paper, section 3.1.2): how like a scene's captions are to those of Y's
+training images.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class GistState:
     """Additive statistics of one shard over the positives of tasks.
 
     Attributes:
-        exact: (n_tasks, d); sums of embeddings, the same bits for whatever shards they were added up from.
+        exact: (n_tasks, d); sums of embeddings, the same bits for whatever shards they were added
+            up from.
         counts: int64 (n_tasks,); positives with an embedding.
     """
 
@@ -46,9 +49,11 @@ class Gist:
     """Parameters of the gist criterion.
 
     Attributes:
-        embedding: name of the dataset's embedding (the mean caption embedding of each image, or any other).
-        tau: threshold on the cosine for hard positives and negatives; or by task a pair, of positives and of negatives (None for
-            a task without a challenge set); or None where counts are matched.
+        embedding: name of the dataset's embedding (the mean caption embedding of each image, or any
+            other).
+        tau: threshold on the cosine for hard positives and negatives; or by task a pair, of
+            positives and of negatives (None for a task without a challenge set); or None where
+            counts are matched.
     """
 
     embedding: str
@@ -71,7 +76,9 @@ class Gist:
         return (f"embeddings/{self.embedding}",)
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
-        """Sums of embeddings over the positives of each task; images without an embedding do not count."""
+        """Sums of embeddings over the positives of each task; images without an embedding do not
+        count.
+        """
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
         exact, counts = (
@@ -90,13 +97,17 @@ class Gist:
         return GistState(exact, counts)
 
     def merge(self, states: Iterable[GistState]) -> GistState:
-        """The statistics of all shards together, one state at a time; their order and number do not matter."""
+        """The statistics of all shards together, one state at a time; their order and number do not
+        matter.
+        """
         return reduce(lambda a, b: GistState(a.exact + b.exact, a.counts + b.counts), states)
 
     def finish(
         self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None
     ) -> FittedGist:
-        """The fitted criterion with one prototype for each of the tasks that were summed; by default all classes."""
+        """The fitted criterion with one prototype for each of the tasks that were summed; by
+        default all classes.
+        """
         return FittedGist(self, tuple(classes if tasks is None else tasks), state)
 
     def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedGist:
@@ -126,7 +137,9 @@ class FittedGist(SupportFitted):
         return self.state.sums[row] / count if count else np.full(self.state.sums.shape[1], np.nan)
 
     def parameters(self) -> dict[str, Any]:
-        """Name of the embedding, the precision it was computed in, and tau (null where counts are matched)."""
+        """Name of the embedding, the precision it was computed in, and tau (null where counts are
+        matched).
+        """
         name = self.criterion.embedding
         return {
             "embedding": name,
@@ -146,11 +159,14 @@ class FittedGist(SupportFitted):
         return FittedGist(replace(self.criterion, tau=tau), self.tasks, self.state)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """Cosine with the task's prototype, float64 (n_images,); NaN for images without an embedding."""
+        """Cosine with the task's prototype, float64 (n_images,); NaN for images without an
+        embedding.
+        """
         return self.supports(data, [task])[:, 0]
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
-        """Cosines for many tasks at once, float64 (n_images, n_tasks); an image's do not depend on what comes with it.
+        """Cosines for many tasks at once, float64 (n_images, n_tasks); an image's do not depend on
+        what comes with it.
 
         Raises:
             UndefinedError: a task without a prototype.

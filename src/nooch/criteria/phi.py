@@ -1,9 +1,11 @@
-"""The language of phi, the out-of-context condition (paper, section 2): a small SQL-like expression over named values.
+"""The language of phi, the out-of-context condition (paper, section 2): a small SQL-like expression
+over named values.
 
-sqlglot parses the text, every node of its tree is held against a list of what is allowed, and the polars expression
-is built here from the tree: polars never reads text that a user or a file gave. Logic has SQL's three values, so that
-a guard such as ``x IS NOT NULL AND x > 3`` works. Arithmetic is float64: ``/`` is true division, ``%`` has the sign of
-the dividend as in SQL, and what is not a number (0/0, ln of a negative number) is null.
+sqlglot parses the text, every node of its tree is held against a list of what is allowed, and the
+polars expression is built here from the tree: polars never reads text that a user or a file gave.
+Logic has SQL's three values, so that a guard such as ``x IS NOT NULL AND x > 3`` works. Arithmetic
+is float64: ``/`` is true division, ``%`` has the sign of the dividend as in SQL, and what is not a
+number (0/0, ln of a negative number) is null.
 """
 
 from __future__ import annotations
@@ -34,14 +36,17 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "parse"]
 MAX_LENGTH = 20_000
 """Characters of an expression."""
 MAX_DEPTH = 32
-"""Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own limit near 45."""
+"""Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own
+limit near 45.
+"""
 MAX_SHOWN = 60
 ALLOWED = (
-    "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS [NOT] NULL, "
-    "+ - * / %, ( ), ln(x), abs(x), unseen(column)"
+    "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS"
+    " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column)"
 )
 
-# sqlglot's own dialect: double quotes for names, single quotes for text, no escapes but a doubled quote
+# sqlglot's own dialect: double quotes for names, single quotes for text, no escapes but a doubled
+# quote
 _DIALECT = Dialect.get_or_raise("")
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # sqlglot reads these as more than names: as other words for IS NULL, or as the start of a statement
@@ -73,9 +78,15 @@ _REMEDIES: dict[type, str] = {
     ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
-    exp.Func: "the functions are ln(x), abs(x) and unseen(column); add anything else to the table, as a column",
+    exp.Func: (
+        "the functions are ln(x), abs(x) and unseen(column); add anything else to the table, as a"
+        " column"
+    ),
 }
-_ELSE = "add what phi cannot compute to the table, as a column; a name that SQL reserves goes in double quotes"
+_ELSE = (
+    "add what phi cannot compute to the table, as a column; a name that SQL reserves goes in double"
+    " quotes"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,8 @@ class Phi:
     unseen: tuple[str, ...]
 
     def expression(self, columns: Mapping[str, Term], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
-        """The polars expression: Boolean, one value for each row, null where SQL's logic gives NULL.
+        """The polars expression: Boolean, one value for each row, null where SQL's logic gives
+        NULL.
 
         Args:
             columns: name -> its term, for each of ``names``.
@@ -130,7 +142,9 @@ def parse(text: str) -> Phi:
 
 
 def identifier(name: str) -> str:
-    """A name as phi writes it: as it is where that reads as a name everywhere, else in double quotes."""
+    """A name as phi writes it: as it is where that reads as a name everywhere, else in double
+    quotes.
+    """
     plain = _is_word(name) and _DIALECT.tokenize(name)[0].token_type == TokenType.VAR
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -160,7 +174,8 @@ def _parse(text: str) -> Any:
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
-    # sqlglot reads a = b IS NULL as a = (b IS NULL), with parentheses of its own; other SQL has (a = b) IS NULL
+    # sqlglot reads a = b IS NULL as a = (b IS NULL), with parentheses of its own; other SQL has (a
+    # = b) IS NULL
     opened = sum(token.token_type == TokenType.L_PAREN for token in tokens)
     if opened < sum(isinstance(node, _WITH_PARENTHESES) for node in trees[0].walk()):
         raise _chained(trees[0])
@@ -198,7 +213,9 @@ def _check_depth(tree: Any) -> None:
 
 
 def _check_node(node: Any) -> None:
-    """Refuse a node that is not on the list, carries more than the list gives it, or stands in the wrong place."""
+    """Refuse a node that is not on the list, carries more than the list gives it, or stands in the
+    wrong place.
+    """
     if type(node) not in _PARTS:
         raise _refused(node)
     for name, value in node.args.items():

@@ -1,4 +1,6 @@
-"""The polars expression of a tree that ``phi.parse`` has allowed: one function for each kind of node."""
+"""The polars expression of a tree that ``phi.parse`` has allowed: one function for each kind of
+node.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def build(node: Node, scope: Scope) -> Term:
 
 
 def value_of(node: Node) -> bool | float | str | None:
-    """The value of a literal (a number with or without a sign, text, TRUE or FALSE), None for any other node."""
+    """The value of a literal (a number with or without a sign, text, TRUE or FALSE), None for any
+    other node.
+    """
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return -_number(node.this.this)
     if isinstance(node, exp.Literal):
@@ -98,7 +102,8 @@ def _comparison(node: Node, scope: Scope) -> Term:
 
 def _arithmetic(node: Node, scope: Scope) -> Term:
     operands = [as_number(build(part, scope)) for part in node.iter_expressions()]
-    # NaN would be larger than every number; null goes through SQL's logic, where a guard can catch it
+    # NaN would be larger than every number; null goes through SQL's logic, where a guard can catch
+    # it
     return Term(ARITHMETIC[type(node)](*operands).fill_nan(None), NUMBER, node.sql())
 
 

@@ -62,7 +62,9 @@ class Term:
 
 
 def column(expr: pl.Expr, name: str, dtype: pl.DataType) -> Term:
-    """A column as a term. Raises ParameterError where phi cannot use its type (lists, structs, durations)."""
+    """A column as a term. Raises ParameterError where phi cannot use its type (lists, structs,
+    durations).
+    """
     text = f"{name} ({dtype})"
     if dtype.base_type() not in _KINDS:
         raise ParameterError(
@@ -86,10 +88,11 @@ def literal(value: bool | float | str) -> Term:
 
 
 def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
-    """A comparison: Boolean, null where a side is. Raises ParameterError where the types do not fit together.
+    """A comparison: Boolean, null where a side is. Raises ParameterError where the types do not fit
+    together.
 
-    Numbers compare with numbers, text with text; a Boolean with numbers as 0 or 1; text that is a literal is read
-    as ISO 8601 where the other side is a date or a time.
+    Numbers compare with numbers, text with text; a Boolean with numbers as 0 or 1; text that is a
+    literal is read as ISO 8601 where the other side is a date or a time.
     """
     if right.value is not None:
         right = replace(right, expr=_lit(_converted(left, right)), kind=left.kind)
@@ -132,11 +135,14 @@ def as_number(term: Term) -> pl.Expr:
 
 
 def unseen(term: Term, seen: Sequence[Any]) -> pl.Expr:
-    """Whether a value is not among those that training has (as ``json_values`` gave them); null where it is null."""
+    """Whether a value is not among those that training has (as ``json_values`` gave them); null
+    where it is null.
+    """
     values = [_converted(term, literal(value)) for value in seen]
     if term.kind != NUMBER:
         return ~term.expr.is_in(pl.Series(values).implode())
-    # 1 and 1.0 are one value; floats only where a side has some, for they would merge ids of more than 53 bits
+    # 1 and 1.0 are one value; floats only where a side has some, for they would merge ids of more
+    # than 53 bits
     whole = term.whole and all(isinstance(value, int) for value in values)
     common = pl.Int128 if whole else pl.Float64
     return ~term.expr.cast(common).is_in(pl.Series(values, dtype=common).implode())
@@ -151,7 +157,8 @@ def json_values(values: pl.Series) -> list[Any]:
 
 
 def _lit(value: Any) -> pl.Expr:
-    # the two kinds of 64-bit integers would meet as floats, so those beyond the signed ones get a wider type
+    # the two kinds of 64-bit integers would meet as floats, so those beyond the signed ones get a
+    # wider type
     whole = type(value) is int
     return pl.lit(value, dtype=(pl.Int64 if value < 2**63 else pl.Int128) if whole else None)
 
@@ -186,7 +193,8 @@ def _moment(term: Term, given: Term) -> date:
 
 def _mismatch(left: Term, right: Term, remedy: str) -> ParameterError:
     return ParameterError(
-        f"{left.text} is {left.kind} and cannot be compared with {right.text}, which is {right.kind}",
+        f"{left.text} is {left.kind} and cannot be compared with {right.text}, which is"
+        f" {right.kind}",
         where="phi",
         remedy=remedy,
     )

@@ -38,7 +38,9 @@ def _waterbirds(columns: Sequence[str], values: Sequence[object]) -> str:
 
 
 def _iwildcam(columns: Sequence[str], values: Sequence[object]) -> str:
-    """C not in {1 ... 245}: a camera trap that training lacks. Which those are is learned by ``fit``."""
+    """C not in {1 ... 245}: a camera trap that training lacks. Which those are is learned by
+    ``fit``.
+    """
     _none(values, "iwildcam")
     return f"unseen({_name(columns, 'location_remapped')})"
 
@@ -49,7 +51,9 @@ def _fmow(columns: Sequence[str], values: Sequence[object]) -> str:
 
 
 def _imagenet_a(columns: Sequence[str], values: Sequence[object]) -> str:
-    """C >= -log(0.15): the largest loss of an ensemble; the largest of several columns is one of them being so."""
+    """C >= -log(0.15): the largest loss of an ensemble; the largest of several columns is one of
+    them being so.
+    """
     threshold = f"-ln({_value(values, 0.15)})"
     tests = [f"{identifier(name)} >= {threshold}" for name in columns or ("max_nll",)]
     return tests[0] if len(tests) == 1 else " OR ".join(f"({test})" for test in tests)

@@ -14,7 +14,9 @@ from nooch.errors import InputError, ParameterError, some_of
 __all__ = ["Pairs", "Tau", "checked_tau", "read_thresholds", "thresholds_of"]
 
 Pairs = Mapping[str, tuple[float, float] | None]
-"""Task -> thresholds of its positives and of its negatives; None: the task has none, and no challenge set."""
+"""Task -> thresholds of its positives and of its negatives; None: the task has none, and no
+challenge set.
+"""
 Tau = float | Pairs
 """One threshold for all tasks and both sides, or pairs."""
 
@@ -35,7 +37,8 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
         allowed: the range in words, for errors.
 
     Raises:
-        ParameterError: no task, no pair, or a number that is NaN or out of range; the message names task and side.
+        ParameterError: no task, no pair, or a number that is NaN or out of range; the message names
+            task and side.
     """
     if tau is None:
         return None
@@ -73,12 +76,15 @@ def thresholds_of(tau: Tau | None) -> TaskThresholds:
 
 
 def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
-    """Thresholds per task and side from a table: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or ``.json`` (a list of rows).
+    """Thresholds per task and side from a table: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or
+    ``.json`` (a list of rows).
 
-    Columns other than ``task, positive, negative`` are ignored, so that a Table 6 of ``nooch results`` can be read.
+    Columns other than ``task, positive, negative`` are ignored, so that a Table 6 of ``nooch
+    results`` can be read.
 
     Raises:
-        InputError: no such table, a column that is missing or holds no numbers, no row, a task twice, an empty or NaN cell.
+        InputError: no such table, a column that is missing or holds no numbers, no row, a task
+            twice, an empty or NaN cell.
     """
     path = Path(path)
     is_json = path.suffix.lower() == ".json"

@@ -1,4 +1,6 @@
-"""Areas and exceptions, sparse (n_images, n_classes), as tables with a row for each (image, class) pair, and back."""
+"""Areas and exceptions, sparse (n_images, n_classes), as tables with a row for each (image, class)
+pair, and back.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ def pairs_matrix(
         where: the file, for errors.
 
     Raises:
-        FormatError: other images or classes, a pair twice, or rows that are not sorted by image and class.
+        FormatError: other images or classes, a pair twice, or rows that are not sorted by image and
+            class.
     """
     if set(table["class"].unique().cast(pl.String)) - set(classes) or len(set(classes)) != len(
         classes
@@ -102,7 +105,8 @@ def rows_of(column: pl.Series, ids: pl.Series, where: Place) -> NDArray[np.int64
     stray = runs["value"].filter(runs["row"].is_null())
     if len(stray):
         raise FormatError(
-            f"column image_id names images that the dataset does not hold here: {some_of(stray.unique().sort())}",
+            "column image_id names images that the dataset does not hold here:"
+            f" {some_of(stray.unique().sort())}",
             where=where,
             allowed="ids of the images",
             remedy=_AGAIN,

@@ -1,4 +1,6 @@
-"""Arrays as ``.npy`` files: written whole or not at all, and read with one error for all that can be wrong."""
+"""Arrays as ``.npy`` files: written whole or not at all, and read with one error for all that can
+be wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from nooch.errors import InputError
 
 __all__ = ["read_array", "write_array"]
 
-# what numpy raises for files that are empty, cut off or no arrays, and for headers that were damaged
+# what numpy raises for files that are empty, cut off or no arrays, and for headers that were
+# damaged
 _BROKEN = (
     ValueError,
     OSError,
@@ -36,8 +39,8 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
     done = False
     try:
         with path.open("wb") as file:
-            # Not the file itself: numpy would write to it with C's stdio, and a disk that is full at the last
-            # few bytes would go unnoticed.
+            # Not the file itself: numpy would write to it with C's stdio, and a disk that is full
+            # at the last few bytes would go unnoticed.
             np.save(_Writer(file.write), values, allow_pickle=False)
         done = True
     finally:

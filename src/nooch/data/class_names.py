@@ -8,7 +8,9 @@ __all__ = ["class_name", "embedding_precision"]
 
 
 def class_name(text: str, where: object = None) -> str:
-    """A class name as COCO-Stuff's list spells it, with spaces as underscores ("fire hydrant" -> "fire_hydrant")."""
+    """A class name as COCO-Stuff's list spells it, with spaces as underscores ("fire hydrant" ->
+    "fire_hydrant").
+    """
     name = "_".join(text.split())
     if not name:
         raise InputError("a class has an empty name", where=where)
@@ -16,8 +18,10 @@ def class_name(text: str, where: object = None) -> str:
 
 
 def embedding_precision(name: str) -> str:
-    """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown`` for other embeddings.
+    """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown``
+    for other embeddings.
 
-    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier versions too.
+    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier
+    versions too.
     """
     return {"fp32": "float32", "bf16": "bf16"}.get(name.rpartition("-")[2], "unknown")

@@ -1,9 +1,11 @@
-"""What was annotated in which image, so that a class nobody looked for is not taken for one that is absent.
+"""What was annotated in which image, so that a class nobody looked for is not taken for one that is
+absent.
 
-Two statements hold it. A column of the images for each kind (``annotated_things``, ``annotated_stuff``, ``annotated_captions``)
-says where that kind was annotated; a column that is missing says everywhere. Exceptions are single (image, class) pairs that
-differ from these columns: unknown in an annotated image (LVIS' lists that are not exhaustive), or known in one that is
-not (LVIS' negative categories, Open Images' verified labels).
+Two statements hold it. A column of the images for each kind (``annotated_things``,
+``annotated_stuff``, ``annotated_captions``) says where that kind was annotated; a column that is
+missing says everywhere. Exceptions are single (image, class) pairs that differ from these columns:
+unknown in an annotated image (LVIS' lists that are not exhaustive), or known in one that is not
+(LVIS' negative categories, Open Images' verified labels).
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ COLUMN_OF_KIND = {"thing": "annotated_things", "stuff": "annotated_stuff"}
 
 KINDS = tuple(COLUMN_OF_KIND)
 ANNOTATED = (*COLUMN_OF_KIND.values(), "annotated_captions")
-"""Reserved columns of the images, Boolean: whether the image was annotated for things, stuff, captions."""
+"""Reserved columns of the images, Boolean: whether the image was annotated for things, stuff,
+captions.
+"""
 
 KNOWN, UNKNOWN = 1, -1
 """Values of exceptions."""
@@ -48,13 +52,15 @@ KNOWN, UNKNOWN = 1, -1
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Which (image, class) pairs were not annotated. The matrix of pairs is the sum of two parts that are never multiplied out.
+    """Which (image, class) pairs were not annotated. The matrix of pairs is the sum of two parts
+    that are never multiplied out.
 
     Attributes:
         images: CSR float64 (n_images, len(KINDS)), 1 where the kind was not annotated in the image.
-        kinds: intp (n_classes,), the class's column of ``images``, or -1 for a class without a kind.
-        pairs: CSR float64 (n_images, n_classes): 1 where a pair is unknown although its kind was annotated, -1 where it is
-            known although its kind was not; or None.
+        kinds: intp (n_classes,), the class's column of ``images``, or -1 for a class without a
+            kind.
+        pairs: CSR float64 (n_images, n_classes): 1 where a pair is unknown although its kind was
+            annotated, -1 where it is known although its kind was not; or None.
     """
 
     images: csr_array
@@ -111,7 +117,9 @@ def gaps_of(
 
 
 def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
-    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None where it is nowhere, or there is no such column."""
+    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None where it is nowhere, or
+    there is no such column.
+    """
     if column not in images.columns or images[column].all():
         return None
     return ~images[column].to_numpy()
@@ -124,14 +132,17 @@ def check_annotated(images: pl.DataFrame) -> None:
             images[name].dtype != pl.Boolean or images[name].null_count()
         ):
             raise InputError(
-                f"column {name} of the images holds {images[name].dtype} with {images[name].null_count()} nulls",
+                f"column {name} of the images holds {images[name].dtype} with"
+                f" {images[name].null_count()} nulls",
                 allowed="true where the image was annotated for this kind, else false",
                 remedy="fill the column, or rename it if it means something else",
             )
 
 
 def check_kinds(kinds: Mapping[str, str], classes: Sequence[str]) -> dict[str, str]:
-    """Kinds in the order of classes. Raises ParameterError for other kinds, or kinds of what is no class."""
+    """Kinds in the order of classes. Raises ParameterError for other kinds, or kinds of what is no
+    class.
+    """
     for name, kind in kinds.items():
         check_one_of("class", name, classes, owner="the dataset")
         check_one_of("kind", kind, KINDS, owner=f"class {name}")
@@ -147,7 +158,8 @@ def no_exceptions(shape: tuple[int, int]) -> csr_array:
 def exceptions_of(
     unknown: Any, verified: Any, shape: tuple[int, int], order: NDArray[np.intp]
 ) -> csr_array | None:
-    """Exceptions of pairs as CSR int8 (n_images, n_classes), rows in the order that ``order`` gives them; None without any given.
+    """Exceptions of pairs as CSR int8 (n_images, n_classes), rows in the order that ``order`` gives
+    them; None without any given.
 
     Args:
         unknown: sparse or dense (n_images, n_classes), not zero where a pair is unknown, or None.

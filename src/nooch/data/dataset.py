@@ -48,25 +48,26 @@ ImageId = int | str
 class Dataset(DatasetTables):
     """An annotated image collection.
 
-    Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted by id,
-    so that nothing depends on the order in which a file listed them.
+    Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted
+    by id, so that nothing depends on the order in which a file listed them.
 
     Attributes:
-        images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String, null where
-            unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels, null where
-            unknown), ``split`` (one of train, valid, test, all), then attribute columns. The Boolean columns ``annotated_things``,
-            ``annotated_stuff`` and ``annotated_captions`` say where that kind was annotated; one that is missing says everywhere.
+        images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String,
+            null where unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels,
+            null where unknown), ``split`` (one of train, valid, test, all), then attribute columns.
+            The Boolean columns ``annotated_things``, ``annotated_stuff`` and ``annotated_captions``
+            say where that kind was annotated; one that is missing says everywhere.
         classes: names in the order of the columns of ``areas``.
-        areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that the
-            class is present, even where its area is 0; NaN means present with unknown area.
+        areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that
+            the class is present, even where its area is 0; NaN means present with unknown area.
         captions: frame ``image_id, caption`` with any number of rows for each image, or None.
         embeddings: name -> float array (n_images, d); a row of NaN is an image without one.
         image_root: the folder that ``file_name`` is relative to, or None.
         provenance: how the dataset was made (JSON-like).
         kinds: class -> ``thing`` or ``stuff``; a class without a kind was annotated in every image.
-        exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was annotated in the image, 1
-            where it is known although its kind was not; or None. A pair that is unknown and has an area is present, but its
-            area is not complete.
+        exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
+            annotated in the image, 1 where it is known although its kind was not; or None. A pair
+            that is unknown and has an area is present, but its area is not complete.
     """
 
     @classmethod
@@ -81,20 +82,23 @@ class Dataset(DatasetTables):
         """Check the parts, put them into canonical order, and make a Dataset.
 
         Args:
-            images: needs ``image_id``; the other core columns are filled with null, and ``split`` with "all".
+            images: needs ``image_id``; the other core columns are filled with null, and ``split``
+                with "all".
             classes: unique, non-empty names.
             areas: n_images x n_classes, rows in the order of ``images``.
             captions: frame ``image_id, caption``.
-            rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and ``verified``: sparse or dense, n_images x
-                n_classes, rows in the order of ``images``, not zero where it is unknown (known) whether, and how large, the
-                class is in the image, whatever the image's ``annotated_*`` columns say.
+            rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and
+                ``verified``: sparse or dense, n_images x n_classes, rows in the order of
+                ``images``, not zero where it is unknown (known) whether, and how large, the class
+                is in the image, whatever the image's ``annotated_*`` columns say.
 
         Raises:
             InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
-                times the image, ids that are no whole numbers or text, sizes that are not positive, a
-                split name that is not allowed, captions of unknown images, unsafe file names,
+                times the image, ids that are no whole numbers or text, sizes that are not positive,
+                a split name that is not allowed, captions of unknown images, unsafe file names,
                 ``annotated_*`` columns with nulls.
-            ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or with the same pairs.
+            ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or
+                with the same pairs.
         """
         images = complete_columns(images)
         check_images(images)
@@ -180,7 +184,8 @@ class Dataset(DatasetTables):
 
     @cached_property
     def _by_class(self) -> Any:
-        # presence as counts in CSC: explicit zeros must survive, so the data are replaced, not compared
+        # presence as counts in CSC: explicit zeros must survive, so the data are replaced, not
+        # compared
         return self.areas.tocsc()
 
     def column(self, name: str) -> int:
@@ -196,12 +201,16 @@ class Dataset(DatasetTables):
         return by_class.indices[part], by_class.data[part]
 
     def unannotated(self, kind: str) -> NDArray[np.bool_] | None:
-        """Images where a kind (``thing``, ``stuff`` or ``captions``) was not annotated, shape (n_images,); None: there is none."""
+        """Images where a kind (``thing``, ``stuff`` or ``captions``) was not annotated, shape
+        (n_images,); None: there is none.
+        """
         columns = {**COLUMN_OF_KIND, "captions": "annotated_captions"}
         return unannotated(self.images, columns[check_one_of("kind", kind, columns)])
 
     def unknown(self, name: str) -> NDArray[np.bool_] | None:
-        """Images where a class was not (completely) annotated, so that its area is unknown, shape (n_images,); None: nowhere."""
+        """Images where a class was not (completely) annotated, so that its area is unknown, shape
+        (n_images,); None: nowhere.
+        """
         column, gaps = self.column(name), self.gaps
         if gaps is None:
             return None
@@ -210,7 +219,9 @@ class Dataset(DatasetTables):
         return mask if mask.any() else None
 
     def unknown_labels(self, task: str) -> NDArray[np.bool_] | None:
-        """Images where Y is unknown, shape (n_images,): it was not annotated, and is not stated as present; None: nowhere."""
+        """Images where Y is unknown, shape (n_images,): it was not annotated, and is not stated as
+        present; None: nowhere.
+        """
         mask = self.unknown(task)
         if mask is None:
             return None
@@ -225,7 +236,8 @@ class Dataset(DatasetTables):
             unknown: what stands where Y is unknown (``unknown_labels`` says where).
 
         Raises:
-            InputError: Y is unknown somewhere, and nothing stands for it: it must not be read as absent.
+            InputError: Y is unknown somewhere, and nothing stands for it: it must not be read as
+                absent.
         """
         y = np.zeros(len(self), dtype=bool)
         y[self.rows_of(task)[0]] = True
@@ -259,7 +271,8 @@ class Dataset(DatasetTables):
     def _unannotated(self, problem: str, missing: NDArray[np.bool_]) -> InputError:
         ids = self.images["image_id"].filter(pl.Series(missing))
         return InputError(
-            f"{problem} in {missing.sum()} of {len(self)} images, where it was not annotated: {some_of(ids.head(3))}",
+            f"{problem} in {missing.sum()} of {len(self)} images, where it was not annotated:"
+            f" {some_of(ids.head(3))}",
             remedy="leave these images out: data.select(rows=~data.unknown_labels(task))",
         )
 
@@ -281,7 +294,9 @@ class Dataset(DatasetTables):
         rows: NDArray[Any] | None = None,
         image_ids: Sequence[ImageId] | None = None,
     ) -> Dataset:
-        """The part with this split, these rows (mask or positions) or these ids. Classes stay as they are."""
+        """The part with this split, these rows (mask or positions) or these ids. Classes stay as
+        they are.
+        """
         if split is not None:
             check_one_of("split", split, self.splits, owner="the dataset")
             rows = (self.images["split"] == split).to_numpy()
@@ -316,10 +331,12 @@ class Dataset(DatasetTables):
 
     @cached_property
     def fingerprint(self) -> str:
-        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions), as ``dataset.json`` records it.
+        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions), as
+        ``dataset.json`` records it.
 
-        It does not depend on how the files were compressed, nor on embeddings, which are derived. What was annotated counts
-        where it is not everything: a dataset in which all was annotated has the fingerprint of one that says nothing of it.
+        It does not depend on how the files were compressed, nor on embeddings, which are derived.
+        What was annotated counts where it is not everything: a dataset in which all was annotated
+        has the fingerprint of one that says nothing of it.
         """
         if self.header is not None:
             return self.header.fingerprint
@@ -348,7 +365,9 @@ def _pairs(pairs: csr_array, **columns: Any) -> pl.DataFrame:
 
 
 def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
-    """Where an id stands in a column of ids; text is taken for an integer where they are integers. None: nowhere."""
+    """Where an id stands in a column of ids; text is taken for an integer where they are integers.
+    None: nowhere.
+    """
     wanted: Any = image_id
     if ids.dtype == pl.Int64:
         # 18 digits fit into 64 bits

@@ -1,8 +1,10 @@
-"""Dataset folders: opened, loaded, written in any number of parts; ``nooch.data.part_files`` says what lies in one.
+"""Dataset folders: opened, loaded, written in any number of parts; ``nooch.data.part_files`` says
+what lies in one.
 
-``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``. ``exceptions.parquet``, where there is
-one, has one for each pair that differs from the image's ``annotated_*`` columns: ``image_id, class, known``. Everything is
-hashed in ``dataset.json``, which is written last; a folder without it is not a dataset.
+``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
+``exceptions.parquet``, where there is one, has one for each pair that differs from the image's
+``annotated_*`` columns: ``image_id, class, known``. Everything is hashed in ``dataset.json``, which
+is written last; a folder without it is not a dataset.
 """
 
 from __future__ import annotations
@@ -56,12 +58,15 @@ __all__ = [
 
 
 def open_dataset(folder: str | Place) -> Dataset:
-    """The dataset of a folder, of which nothing but ``dataset.json`` is read; its tables are when they are asked for.
+    """The dataset of a folder, of which nothing but ``dataset.json`` is read; its tables are when
+    they are asked for.
 
-    It travels to workers without its tables, and gives any of its parts in memory (``Dataset.part``).
+    It travels to workers without its tables, and gives any of its parts in memory
+    (``Dataset.part``).
 
     Args:
-        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``).
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see
+            ``nooch.files.place``).
 
     Raises:
         FormatError: no dataset, a newer version, or parts that do not belong together.
@@ -72,12 +77,14 @@ def open_dataset(folder: str | Place) -> Dataset:
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
-    """A dataset folder in memory, sizes and hashes of its files checked; embeddings are hashed once and then mapped.
+    """A dataset folder in memory, sizes and hashes of its files checked; embeddings are hashed once
+    and then mapped.
 
     Args:
-        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see ``nooch.files.place``). From an
-            address every file is read whole.
-        reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
+        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see
+            ``nooch.files.place``). From an address every file is read whole.
+        reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``;
+            everything by default.
 
     Raises:
         FormatError: no dataset, a newer version, or files that are missing or altered.
@@ -124,8 +131,9 @@ def save_dataset(
     """Write a dataset folder, whole or not at all, and return its path.
 
     Args:
-        data: a dataset, written in as many parts as it has; or its parts, of which two are in memory at a time: with the same
-            classes, columns and embeddings, the image ids of each above those of the one before.
+        data: a dataset, written in as many parts as it has; or its parts, of which two are in
+            memory at a time: with the same classes, columns and embeddings, the image ids of each
+            above those of the one before.
         folder: where to write.
         overwrite: replace a dataset folder that exists.
         progress: called with how many parts are written.
@@ -157,10 +165,12 @@ def save_dataset(
 
 
 def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
-    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a dataset of all.
+    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a
+    dataset of all.
 
     Raises:
-        InputError: rows that are not in the order of image ids, which no dataset of ``Dataset.build`` has.
+        InputError: rows that are not in the order of image ids, which no dataset of
+            ``Dataset.build`` has.
     """
     ids = part.images["image_id"]
     if not is_ascending(ids) or not part.areas.has_canonical_format:
@@ -211,7 +221,8 @@ def seal_dataset(
 ) -> Header:
     """Write ``dataset.json`` of a folder whose parts are all written, and return what it says.
 
-    Where the fingerprint is not given, the files are read once more for it, one column of one part at a time.
+    Where the fingerprint is not given, the files are read once more for it, one column of one part
+    at a time.
 
     Raises:
         InputError: some parts have splits and others none.
@@ -351,7 +362,9 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
 
 
 def rows_of_parts(folder: Path) -> dict[str, int]:
-    """Part -> its number of images; the only part of a dataset that is one file per table is called ''."""
+    """Part -> its number of images; the only part of a dataset that is one file per table is called
+    ''.
+    """
     found = open_parts(folder)
     if found.parts[0]["images"] == "images.parquet":
         return {"": found.header.n_images}

@@ -1,4 +1,6 @@
-"""Where the tables of a dataset are: in memory, or in a folder of parts and read when they are asked for."""
+"""Where the tables of a dataset are: in memory, or in a folder of parts and read when they are
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class DatasetTables:
 
     @classmethod
     def stored(cls, files: PartFiles) -> Self:
-        """The dataset of a folder. Each table is read, checked and joined over the parts when it is first asked for."""
+        """The dataset of a folder. Each table is read, checked and joined over the parts when it is
+        first asked for.
+        """
         data, header = object.__new__(cls), files.header
         about = {
             "image_root": header.image_root,
@@ -90,10 +94,12 @@ class DatasetTables:
         )
 
     def in_memory(self, reads: Collection[str] | None = None) -> Self:
-        """The dataset with everything read and checked now; one that is in memory already is given as it is.
+        """The dataset with everything read and checked now; one that is in memory already is given
+        as it is.
 
         Args:
-            reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``; everything by default.
+            reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``;
+                everything by default.
 
         Raises:
             FormatError: files that are missing, altered, or hold what a dataset cannot.
@@ -120,7 +126,9 @@ class DatasetTables:
         return 1 if self._files is None else len(self._files.parts)
 
     def part(self, number: int, reads: Collection[str] | None = None) -> Self:
-        """One part, in memory; arguments and errors as for ``in_memory``. A dataset in memory is its only part."""
+        """One part, in memory; arguments and errors as for ``in_memory``. A dataset in memory is
+        its only part.
+        """
         if self._files is None:
             return self
         return self.stored(self._files.only(number)).in_memory(reads)

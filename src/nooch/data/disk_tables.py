@@ -43,7 +43,9 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
 
 
 def table_files(path: Path) -> list[Path]:
-    """The file, or the part files of a folder, in the order in which they are read. Raises InputError where there is none."""
+    """The file, or the part files of a folder, in the order in which they are read. Raises
+    InputError where there is none.
+    """
     if not path.exists():
         raise InputError("no such file or folder", where=path)
     parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
@@ -78,7 +80,9 @@ _T = TypeVar("_T")
 
 
 def table_told(where: object, act: Callable[[], _T]) -> _T:
-    """What comes of reading a table. Raises InputError, for ``where``, for what polars or the disk say against it."""
+    """What comes of reading a table. Raises InputError, for ``where``, for what polars or the disk
+    say against it.
+    """
     try:
         return act()
     except _BROKEN as error:
@@ -90,7 +94,9 @@ _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Uni
 
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
-    """A Parquet file's table from its content. Raises InputError, for ``where``, where it cannot be read."""
+    """A Parquet file's table from its content. Raises InputError, for ``where``, where it cannot be
+    read.
+    """
     return table_told(where, lambda: pl.read_parquet(content))
 
 
@@ -120,11 +126,12 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
 
 
 def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
-    """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats become integers.
+    """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats
+    become integers.
 
     Raises:
-        InputError: ids that are neither integers nor text, not in one dimension, or numbers that are not whole or too
-            large: floats beyond 2^53 in size, integers of more than 64 bits.
+        InputError: ids that are neither integers nor text, not in one dimension, or numbers that
+            are not whole or too large: floats beyond 2^53 in size, integers of more than 64 bits.
     """
     if isinstance(ids, pl.Series):
         column = ids.rename("image_id")

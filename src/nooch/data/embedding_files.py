@@ -31,7 +31,9 @@ def check_embedding_name(name: str) -> str:
 def save_embedding(
     folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = ""
 ) -> Path:
-    """Write an embedding, or a part of one, into a dataset folder; returns the file. OSError where it cannot be."""
+    """Write an embedding, or a part of one, into a dataset folder; returns the file. OSError where
+    it cannot be.
+    """
     check_embedding_name(name)
     path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,8 @@ def save_embedding(
 def load_embedding(
     folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
 ) -> NDArray[Any]:
-    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another number of rows.
+    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another
+    number of rows.
 
     Args:
         folder: the dataset folder.

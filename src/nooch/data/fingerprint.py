@@ -1,4 +1,6 @@
-"""The fingerprint of a dataset: BLAKE3 of its contents, column by column, each column over all parts."""
+"""The fingerprint of a dataset: BLAKE3 of its contents, column by column, each column over all
+parts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
 __all__ = ["Columns", "fingerprint_of"]
 
 Columns = Callable[[str, str], Iterable[pl.Series]]
-"""(table, column) -> the column's pieces, one for each part, in order; none where there is no such table."""
+"""(table, column) -> the column's pieces, one for each part, in order; none where there is no such
+table.
+"""
 
 
 def fingerprint_of(
@@ -26,11 +30,13 @@ def fingerprint_of(
     per_image: Iterable[NDArray[Any]],
     columns: Columns,
 ) -> str:
-    """BLAKE3 of ids, sizes, splits, attributes, classes, areas, captions and what was annotated, in hexadecimal.
+    """BLAKE3 of ids, sizes, splits, attributes, classes, areas, captions and what was annotated, in
+    hexadecimal.
 
-    It does not depend on how files were compressed or how the dataset is divided, nor on embeddings, which are derived. What was
-    annotated counts where it is not everything: a dataset in which all was annotated has the fingerprint of one that says
-    nothing of it. One piece of one column is in memory at a time.
+    It does not depend on how files were compressed or how the dataset is divided, nor on
+    embeddings, which are derived. What was annotated counts where it is not everything: a dataset
+    in which all was annotated has the fingerprint of one that says nothing of it. One piece of one
+    column is in memory at a time.
 
     Args:
         images: column of the images -> its type.
@@ -38,7 +44,8 @@ def fingerprint_of(
         classes: names of the classes.
         kinds: class -> thing or stuff.
         per_image: number of classes of each image, an array for each part.
-        columns: gives the columns, those of ``areas`` (``class``, ``area``) and ``exceptions`` (``image_id``, ``class``, ``known``) too.
+        columns: gives the columns, those of ``areas`` (``class``, ``area``) and ``exceptions``
+            (``image_id``, ``class``, ``known``) too.
     """
     digest = blake3()
     partly = [
@@ -82,7 +89,9 @@ def _add_codes(digest: Any, parts: Iterable[pl.Series]) -> None:
 
 
 def _add_column(digest: Any, column: Callable[[], Iterable[pl.Series]]) -> None:
-    """The values of a column as bytes that do not depend on its layout in memory: numbers as they are, all else as text."""
+    """The values of a column as bytes that do not depend on its layout in memory: numbers as they
+    are, all else as text.
+    """
     kinds = [(part.dtype, part.null_count() > 0) for part in column()]
     kind, nulls = kinds[0][0], any(missing for _, missing in kinds)
     if kind.is_numeric() and not nulls:

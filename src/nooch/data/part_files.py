@@ -1,9 +1,12 @@
-"""The files of a dataset folder: ``dataset.json`` says what they are, and each is checked against that when it is read.
+"""The files of a dataset folder: ``dataset.json`` says what they are, and each is checked against
+that when it is read.
 
-A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``, ``captions.parquet``, ``exceptions.parquet``,
-``embeddings/NAME.npy``. A dataset of several parts is a folder of part files per table: ``images/part-0000000.parquet`` and on,
-``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every image id in it is above those
-of the parts before. How a dataset is divided does not change its fingerprint.
+A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``,
+``captions.parquet``, ``exceptions.parquet``, ``embeddings/NAME.npy``. A dataset of several parts is
+a folder of part files per table: ``images/part-0000000.parquet`` and on,
+``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every
+image id in it is above those of the parts before. How a dataset is divided does not change its
+fingerprint.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 2
-"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in every image."""
+"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in
+every image.
+"""
 
 _AGAIN = "import the dataset again"
 _TABLES = ("images", "areas", "captions", "exceptions")
@@ -82,7 +87,9 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(folder: str | Place) -> Header:
-    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another version."""
+    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another
+    version.
+    """
     return load_header(
         place(folder) / DATASET_MARKER,
         Header,
@@ -95,7 +102,8 @@ def read_header(folder: str | Place) -> Header:
 
 @dataclass(frozen=True)
 class PartFiles:
-    """Files of some parts of a dataset folder. Tables are joined over these parts; small, so that it can travel to workers.
+    """Files of some parts of a dataset folder. Tables are joined over these parts; small, so that
+    it can travel to workers.
 
     Attributes:
         folder: where the dataset lies, a path or an address.
@@ -136,7 +144,8 @@ class PartFiles:
             )
         if self.whole and images.height != self.header.n_images:
             raise FormatError(
-                f"images.parquet has {images.height} images, {DATASET_MARKER} says {self.header.n_images}",
+                f"images.parquet has {images.height} images, {DATASET_MARKER} says"
+                f" {self.header.n_images}",
                 where=self.folder,
                 remedy=_AGAIN,
             )
@@ -183,21 +192,27 @@ class PartFiles:
     def embeddings(
         self, images: pl.DataFrame, reads: Collection[str] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are one file."""
+        """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are
+        one file.
+        """
         names = [
             name for name in self.embedding_names if reads is None or f"embeddings/{name}" in reads
         ]
         return {name: self._embedding(f"embeddings/{name}", images.height) for name in names}
 
     def check_others(self) -> None:
-        """Raise FormatError where a listed file that no table is made of is missing or altered: a folder is whole or refused."""
+        """Raise FormatError where a listed file that no table is made of is missing or altered: a
+        folder is whole or refused.
+        """
         for part in self.parts:
             for kind, name in part.items():
                 if kind not in _TABLES and not kind.startswith("embeddings/"):
                     check_file(self.folder, name, self.header.files[name], hashed=True)
 
     def _table(self, kind: str, schema: Schema) -> tuple[pl.DataFrame, Place]:
-        """A table joined over the parts, and where it lies: a file, or the folder of its part files."""
+        """A table joined over the parts, and where it lies: a file, or the folder of its part
+        files.
+        """
         files = [part[kind] for part in self.parts]
         where = self.folder / (files[0] if len(files) == 1 else kind)
         tables = [
@@ -208,7 +223,8 @@ class PartFiles:
             for name in {**first, **table.schema}:
                 if table.schema.get(name) != first.get(name):
                     raise FormatError(
-                        f"column {name} is {type_name(table.schema.get(name))}, and {type_name(first.get(name))} in {files[0]}",
+                        f"column {name} is {type_name(table.schema.get(name))}, and"
+                        f" {type_name(first.get(name))} in {files[0]}",
                         where=self.folder / file,
                         allowed="the same columns and types in every part",
                         remedy=_AGAIN,
@@ -233,7 +249,8 @@ class PartFiles:
         rows = sum(len(values) for values in parts)
         if rows != n_images or len({(values.shape[1], values.dtype) for values in parts}) > 1:
             raise FormatError(
-                f"{files[0]} and on have {rows} rows in {len(files)} parts, expected {n_images} of one length and type",
+                f"{files[0]} and on have {rows} rows in {len(files)} parts, expected {n_images} of"
+                " one length and type",
                 where=self.folder,
                 remedy=_AGAIN,
             )
@@ -245,7 +262,8 @@ def open_parts(folder: str | Place) -> PartFiles:
 
     Raises:
         FormatError: no dataset, a newer version, or parts that do not belong together.
-        InputError, ParameterError, MissingExtraError: an address that cannot be used or gives nothing.
+        InputError, ParameterError, MissingExtraError: an address that cannot be used or gives
+            nothing.
     """
     folder = place(folder)
     header = read_header(folder)
@@ -285,9 +303,11 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _open_embedding(folder: Place, header: Header, name: str, n_images: int | None) -> NDArray[Any]:
-    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an address.
+    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an
+    address.
 
-    Its SHA-256 is checked when this process first opens the file, and again where the file has changed since.
+    Its SHA-256 is checked when this process first opens the file, and again where the file has
+    changed since.
     """
     record = header.files[name]
     content = check_file(folder, name, record, hashed=False)
@@ -305,7 +325,8 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
     """Raise a FormatError where a file is missing, or is not the one that was recorded.
 
     Returns:
-        None, or the content of a file at an address: it is fetched to be checked, and not a second time.
+        None, or the content of a file at an address: it is fetched to be checked, and not a second
+            time.
     """
     if not isinstance(folder, Path):
         return _fetched(folder, name, record)
@@ -328,7 +349,8 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
 
 
 def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
-    # there is no path to resolve, and servers and protocols read much into a name, so that it must be a plain one
+    # there is no path to resolve, and servers and protocols read much into a name, so that it must
+    # be a plain one
     if not _PLAIN.fullmatch(name):
         raise _outside(folder, name)
     try:

@@ -33,7 +33,8 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
 
     Raises:
         InputError: a file with unknown names, images in two splits, or images that it leaves out.
-        ParameterError: percentages that do not add up to 100, a group that is no column and no pattern.
+        ParameterError: percentages that do not add up to 100, a group that is no column and no
+            pattern.
     """
     if plan is None:
         return images
@@ -72,7 +73,8 @@ def split_codes(
     Args:
         ids: of the images, ascending.
         plan: percentages and a seed, or a file.
-        groups: what names the group of each image, (n,), or numbers in the order of the names; only with percentages.
+        groups: what names the group of each image, (n,), or numbers in the order of the names; only
+            with percentages.
 
     Raises:
         InputError: as ``apply_split``.
@@ -100,7 +102,8 @@ def _drawn(
     sizes = np.bincount(member)
     room = {_VALID: n_valid, _TEST: n_test}
     side = np.full(len(sizes), _TRAIN, dtype=np.int8)
-    # whole groups, in random order, to the side with most room left; what fits nowhere is trained on
+    # whole groups, in random order, to the side with most room left; what fits nowhere is trained
+    # on
     for group in random.permutation(len(sizes)):
         roomiest = max(room, key=lambda split: room[split])
         if sizes[group] <= room[roomiest]:
@@ -111,7 +114,8 @@ def _drawn(
 
 
 def group_names(images: pl.DataFrame, group: str) -> pl.Series:
-    """The name of each image's group, (n_images,): a column's value, or what a pattern matches in the file name.
+    """The name of each image's group, (n_images,): a column's value, or what a pattern matches in
+    the file name.
 
     Raises:
         ParameterError: no column and no pattern, or one that matches no part of some names.
@@ -132,7 +136,9 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     if missed:
         raise ParameterError(
             f"`group` {group!r} is no column and matches no part of {some_of(missed, 3)}",
-            allowed=f"a column ({', '.join(images.columns)}) or a regular expression on the file name",
+            allowed=(
+                f"a column ({', '.join(images.columns)}) or a regular expression on the file name"
+            ),
         )
     return pl.Series("group", parts, dtype=pl.String)
 

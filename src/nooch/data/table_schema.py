@@ -1,4 +1,6 @@
-"""What the columns of nooch's own tables hold: declared per table, and checked whenever one is read from a folder."""
+"""What the columns of nooch's own tables hold: declared per table, and checked whenever one is read
+from a folder.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,9 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
 
 
 def type_name(kind: pl.DataType | None) -> str:
-    """A type for people, without all the categories that it may have; ``missing`` where there is no such column."""
+    """A type for people, without all the categories that it may have; ``missing`` where there is no
+    such column.
+    """
     return "missing" if kind is None else shorten(str(kind), 60)
 
 

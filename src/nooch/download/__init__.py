@@ -1,4 +1,6 @@
-"""A collection of files is fetched whole and checked, carried on where it stopped, and unpacked safely, or not at all."""
+"""A collection of files is fetched whole and checked, carried on where it stopped, and unpacked
+safely, or not at all.
+"""
 
 from nooch.download.catalogue import COLLECTIONS, Collection, Remote, collection
 from nooch.download.collection_download import Downloaded, Obtained, download

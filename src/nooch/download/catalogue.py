@@ -1,4 +1,6 @@
-"""What can be downloaded: where it lies, how large it is, and its checksum. Facts alone; no file is carried along."""
+"""What can be downloaded: where it lies, how large it is, and its checksum. Facts alone; no file is
+carried along.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,15 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
         name: what it is called in the folder of downloads.
         urls: where it lies, tried in turn; http or https.
         size: bytes, or null where nobody has published them.
-        md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage, not
-            malice. Where there is none, the first download is recorded.
-        about: estimate in bytes where ``size`` is null; a server that sends four times as much is cut off.
+        md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage,
+            not malice. Where there is none, the first download is recorded.
+        about: estimate in bytes where ``size`` is null; a server that sends four times as much is
+            cut off.
         into: folder below the downloads to which it is unpacked, where it is a zip.
         unpacked_at_most: bytes beyond which the zip's contents are refused.
         recorded_in: file that size and checksum were taken from, where that is not the catalogue.
-        mirror: another file with the same contents, used where it is there already or this one cannot be had.
+        mirror: another file with the same contents, used where it is there already or this one
+            cannot be had.
     """
 
     name: str
@@ -44,7 +48,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
         """Who says so, to add to a message, where size and checksum are not the catalogue's."""
         if self.recorded_in is None:
             return ""
-        return f" (recorded in {self.recorded_in} at the first download; delete that to accept another version)"
+        return (
+            f" (recorded in {self.recorded_in} at the first download; delete that to accept another"
+            " version)"
+        )
 
     @property
     def checksum(self) -> str | None:
@@ -69,7 +76,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that belong together, their licences, and the command that comes next (``{root}`` is the folder)."""
+    """Files that belong together, their licences, and the command that comes next (``{root}`` is
+    the folder).
+    """
 
     name: str
     files: tuple[Remote, ...]
@@ -108,7 +117,9 @@ COLLECTIONS = ("coco-stuff", "nooch-published")
 
 
 def collection(name: str, *, images: bool = False) -> Collection:
-    """A collection of the catalogue, ``images`` saying whether its images are wanted. ParameterError for an unknown name."""
+    """A collection of the catalogue, ``images`` saying whether its images are wanted.
+    ParameterError for an unknown name.
+    """
     check_one_of("collection", name, COLLECTIONS)
     content = resources.files("nooch.download").joinpath("catalogue.json").read_bytes()
     known = msgspec.json.decode(content, type=_Catalogue)

@@ -1,4 +1,6 @@
-"""A whole collection: what is there is kept, what a folder has is taken, the rest is fetched; zips are unpacked."""
+"""A whole collection: what is there is kept, what a folder has is taken, the rest is fetched; zips
+are unpacked.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ _LARGE = 10**7
 
 @dataclass(frozen=True)
 class Obtained:
-    """How a file came: ``downloaded``, ``taken`` from a folder, ``there`` already, or ``unpacked`` earlier.
+    """How a file came: ``downloaded``, ``taken`` from a folder, ``there`` already, or ``unpacked``
+    earlier.
 
-    ``published`` says whether somebody has published the checksum; otherwise it is the one recorded at the first
-    download.
+    ``published`` says whether somebody has published the checksum; otherwise it is the one recorded
+    at the first download.
     """
 
     name: str
@@ -64,7 +67,8 @@ def download(
     progress: Progress = no_progress,
     patience: Patience | None = None,
 ) -> Downloaded:
-    """Bring a collection's files into a folder, checked, and unpack its zips. Run again, it carries on where it stopped.
+    """Bring a collection's files into a folder, checked, and unpack its zips. Run again, it carries
+    on where it stopped.
 
     Args:
         wanted: ``coco-stuff``, ``nooch-published``, or a collection of your own.
@@ -72,14 +76,15 @@ def download(
         images: also the images (coco-stuff: 20 GB).
         source: folder that has some of the files, anywhere below it; it is read, never changed.
         keep_zips: keep zips when they are unpacked.
-        progress: called with (what, done, total): ``files`` counts them, anything else counts bytes, an estimate where nobody knows.
+        progress: called with (what, done, total): ``files`` counts them, anything else counts
+            bytes, an estimate where nobody knows.
         patience: timeouts and attempts.
 
     Raises:
         DownloadError: no mirror gives a file.
         InputError: a zip is damaged or holds what is refused, no such ``source``.
-        OutputError: the folder cannot be written, its disk is full, another process is at work there, or it holds
-            other files of these names.
+        OutputError: the folder cannot be written, its disk is full, another process is at work
+            there, or it holds other files of these names.
     """
     chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
     folder = prepared(Path(root).absolute())
@@ -110,7 +115,9 @@ class _Work:
     notes: list[str] = field(default_factory=list)
 
     def needs(self, remotes: tuple[Remote, ...]) -> int:
-        """Bytes that the disk must have free, at the worst moment; zips count twice, since they are unpacked."""
+        """Bytes that the disk must have free, at the worst moment; zips count twice, since they are
+        unpacked.
+        """
         used = peak = 0
         for remote in map(self.record.complete, map(self._choice, remotes)):
             if is_unpacked(self.root, remote):
@@ -139,7 +146,9 @@ class _Work:
             return self.obtain(chosen.mirror)
 
     def _choice(self, remote: Remote) -> Remote:
-        """The file, or that of its mirrors which is there already, whole or unpacked, or in the folder to take from."""
+        """The file, or that of its mirrors which is there already, whole or unpacked, or in the
+        folder to take from.
+        """
         for choice in remote.choices:
             there = (self.root / choice.name).exists() or choice.name in self.found
             if there or is_unpacked(self.root, self.record.complete(choice)):
@@ -149,8 +158,9 @@ class _Work:
     def _obtain(self, remote: Remote) -> Obtained:
         if remote.checksum is None:
             self.notes.append(
-                f"{remote.name}: nobody has published a checksum; its members are tested against their CRC-32, and "
-                f"its SHA-256 is recorded in {self.record.path} at the first download"
+                f"{remote.name}: nobody has published a checksum; its members are tested against"
+                f" their CRC-32, and its SHA-256 is recorded in {self.record.path} at the first"
+                " download"
             )
         remote = self.record.complete(remote)
         final = self.root / remote.name

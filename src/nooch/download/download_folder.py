@@ -16,7 +16,9 @@ _LOCK = ".nooch-download.lock"
 
 
 def prepared(root: Path) -> Path:
-    """Make the folder where it is missing; OutputError where that cannot be, or it cannot be written."""
+    """Make the folder where it is missing; OutputError where that cannot be, or it cannot be
+    written.
+    """
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:

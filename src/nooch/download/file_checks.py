@@ -15,7 +15,8 @@ from nooch.files import replace_file, sha256_of
 __all__ = ["RECORD", "Record", "fault"]
 
 RECORD = "nooch_downloads.json"
-"""Sizes and hashes of files that nobody has published them for, as they were at the first download."""
+"""Sizes and hashes of files that nobody has published them for, as they were at the first download.
+"""
 
 
 def fault(path: Path, remote: Remote) -> str | None:

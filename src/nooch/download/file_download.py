@@ -1,4 +1,6 @@
-"""One file from its mirrors: carried on where it stopped, tried again, checked, and only then given its name."""
+"""One file from its mirrors: carried on where it stopped, tried again, checked, and only then given
+its name.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,16 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> str:
     """Download a file under its final name; returns the URL that gave it.
 
-    Bytes that are there already are kept where the server proves, or a checksum can, that they belong to the same file.
-    Where they turn out not to, every mirror is asked once more for the whole.
+    Bytes that are there already are kept where the server proves, or a checksum can, that they
+    belong to the same file. Where they turn out not to, every mirror is asked once more for the
+    whole.
 
     Args:
         remote: the file.
         partial: where its beginning lies, or will.
         client: what makes the requests.
-        tell: called with the bytes that are there, and all of them (an estimate where nobody knows).
+        tell: called with the bytes that are there, and all of them (an estimate where nobody
+            knows).
 
     Raises:
         DownloadError: no mirror gives the file; says why, for each of them.
@@ -62,8 +66,10 @@ def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) 
     raise DownloadError(
         "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
         where=remote.name,
-        remedy="run the same command again later, it carries on where it stopped; or name with `source` a folder "
-        "that has the file",
+        remedy=(
+            "run the same command again later, it carries on where it stopped; or name with"
+            " `source` a folder that has the file"
+        ),
     )
 
 
@@ -165,9 +171,11 @@ def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
     """First byte of the body, and size of the whole file where the server says it."""
     if response.status == 200:
         length = response.headers.get("Content-Length", "")
-        return 0, int(length[:18]) if length.isdecimal() and not response.headers.get(
-            "Transfer-Encoding"
-        ) else None
+        return 0, (
+            int(length[:18])
+            if length.isdecimal() and not response.headers.get("Transfer-Encoding")
+            else None
+        )
     text = response.headers.get("Content-Range", "")
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if not offset or match is None or int(match[1]) != offset or int(match[2]) < offset:

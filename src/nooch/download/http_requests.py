@@ -1,4 +1,6 @@
-"""One request to a server that may stall, lie or send us elsewhere; what goes wrong is told apart by what helps."""
+"""One request to a server that may stall, lie or send us elsewhere; what goes wrong is told apart
+by what helps.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class Patience:
     Attributes:
         connect: seconds until a connection must stand; ``read`` until the next bytes must come.
         attempts: failures in a row, without a MiB gained, after which a mirror is given up.
-        backoff: seconds before the second attempt, doubled each time; ``longest`` caps it and a server's Retry-After.
+        backoff: seconds before the second attempt, doubled each time; ``longest`` caps it and a
+            server's Retry-After.
         slowest: bytes in ``window`` seconds below which a connection counts as stalled.
         wait: what waits, given seconds.
     """
@@ -100,7 +103,9 @@ class Pace:
 
 
 class Client:
-    """Requests over http and https, with connections that are kept; the usual proxy variables are heeded."""
+    """Requests over http and https, with connections that are kept; the usual proxy variables are
+    heeded.
+    """
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
@@ -168,7 +173,9 @@ class Client:
 
 
 def read_block(response: BaseHTTPResponse) -> bytes:
-    """The next bytes of a body as they come, at most a MiB; empty at its end. RetryError where the connection breaks."""
+    """The next bytes of a body as they come, at most a MiB; empty at its end. RetryError where the
+    connection breaks.
+    """
     try:
         return response.read1(_BLOCK, decode_content=False) or b""
     except HTTPError as error:
@@ -192,7 +199,8 @@ def _redirected(url: str, location: str | None) -> str:
         raise MirrorError(f"redirects to {location[:200]!r}, which is no address") from error
     if scheme not in {"http", "https"} or (before == "https" and scheme == "http"):
         raise MirrorError(
-            f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is refused"
+            f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is"
+            " refused"
         )
     return target
 

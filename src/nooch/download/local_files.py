@@ -1,4 +1,6 @@
-"""Files that lie somewhere else already: found below a folder, linked or copied, and checked; the folder is only read."""
+"""Files that lie somewhere else already: found below a folder, linked or copied, and checked; the
+folder is only read.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ def is_linkable(found: Found, name: str, root: Path) -> bool:
 
 
 def take(remote: Remote, found: Found, final: Path, note: Callable[[str], None]) -> Path | None:
-    """Give the file its final name from the first of those found that is the right one; returns which, or None.
+    """Give the file its final name from the first of those found that is the right one; returns
+    which, or None.
 
     Those that are not are noted. OutputError where there is no room.
     """

@@ -1,4 +1,6 @@
-"""The beginning of a file that is being downloaded, and what the server said of it, under hidden names beside it."""
+"""The beginning of a file that is being downloaded, and what the server said of it, under hidden
+names beside it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Origin(msgspec.Struct, frozen=True):
 class Partial:
     """``.NAME.partial`` with ``.NAME.partial.json``.
 
-    Where ``distrusted`` is set, what is there does not count, but stays until a server really sends the file.
+    Where ``distrusted`` is set, what is there does not count, but stays until a server really sends
+    the file.
     """
 
     def __init__(self, final: Path) -> None:

@@ -20,7 +20,9 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 def note_unpacked(root: Path, remote: Remote, files: dict[str, int]) -> None:
-    """Keep that this zip was unpacked to these files (path below its target -> bytes); written last."""
+    """Keep that this zip was unpacked to these files (path below its target -> bytes); written
+    last.
+    """
     replace_file(
         _place(root, remote),
         msgspec.json.encode(_Manifest(remote.checksum, str(remote.into), files)),

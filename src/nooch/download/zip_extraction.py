@@ -23,7 +23,9 @@ __all__ = ["Member", "damage", "listed", "unpack"]
 
 MOST_MEMBERS = 1_000_000
 MOST_RATIO = 200
-"""Bytes that a compressed byte may become in a member of more than a MiB; annotations need 20, bombs have 1000."""
+"""Bytes that a compressed byte may become in a member of more than a MiB; annotations need 20,
+bombs have 1000.
+"""
 
 _ENCRYPTED = 0x1 | 0x20 | 0x40
 _BLOCK = 1 << 20
@@ -53,8 +55,9 @@ def unpack(
 ) -> dict[str, int]:
     """Unpack a zip into a folder; returns the relative paths of its files and their sizes in bytes.
 
-    Where all members lie in one folder, that folder becomes the target. What the target has already with the same
-    contents stays as it is. Everything is unpacked into a hidden folder first and renamed when all of it is right.
+    Where all members lie in one folder, that folder becomes the target. What the target has already
+    with the same contents stays as it is. Everything is unpacked into a hidden folder first and
+    renamed when all of it is right.
 
     Args:
         path: the zip.
@@ -64,7 +67,8 @@ def unpack(
 
     Raises:
         InputError: the zip is damaged, or holds what is refused.
-        OutputError: a file of the same name and other contents is there, the disk is full or cannot be written.
+        OutputError: a file of the same name and other contents is there, the disk is full or cannot
+            be written.
     """
     with _opened(path) as archive:
         members = listed(archive, at_most, path)
@@ -76,7 +80,9 @@ def unpack(
 
 
 def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[Member]:
-    """The files of a zip, after all that its directory tells has been checked; InputError for what is refused."""
+    """The files of a zip, after all that its directory tells has been checked; InputError for what
+    is refused.
+    """
     infos = [info for info in archive.infolist() if not info.filename.startswith("__MACOSX/")]
     _check_sizes(infos, at_most, where)
     for info in infos:
@@ -92,7 +98,9 @@ def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[Member
 
 
 def damage(path: Path, at_most: int) -> str | None:
-    """What is wrong with a zip, or None: everything is read and compared with its CRC-32, nothing is written."""
+    """What is wrong with a zip, or None: everything is read and compared with its CRC-32, nothing
+    is written.
+    """
     try:
         with _opened(path) as archive:
             for member in listed(archive, at_most, path):
@@ -170,16 +178,19 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
             raise InputError(
                 f"member {info.orig_filename[:200]!r} {reason}",
                 where=where,
-                allowed="plain files with relative names, stored or deflated, not encrypted, "
-                f"of at most {MOST_RATIO} times their packed size",
+                allowed=(
+                    "plain files with relative names, stored or deflated, not encrypted, "
+                    f"of at most {MOST_RATIO} times their packed size"
+                ),
             )
 
 
 def _unsafe(info: zipfile.ZipInfo) -> bool:
-    """Whether a member may not be written under ``info.filename``, the only name that is used below.
+    """Whether a member may not be written under ``info.filename``, the only name that is used
+    below.
 
-    That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes on Windows and,
-    from Python 3.12, replaces it by that of the Unicode path field (0x7075).
+    That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes
+    on Windows and, from Python 3.12, replaces it by that of the Unicode path field (0x7075).
     """
     name = info.filename
     parts = name.removesuffix("/").split("/")
@@ -198,7 +209,9 @@ def _is_special(info: zipfile.ZipInfo) -> bool:
 
 
 def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:
-    """No two members may have one name, on a disk that ignores case either, nor be file and folder at once."""
+    """No two members may have one name, on a disk that ignores case either, nor be file and folder
+    at once.
+    """
     files, folders = set(), set()
     for info in infos:
         name = unicodedata.normalize("NFC", info.filename.removesuffix("/")).casefold()

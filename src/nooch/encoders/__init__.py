@@ -1,7 +1,8 @@
-"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; a new one is one file and one line here.
+"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; a new one is one
+file and one line here.
 
-``ENCODERS`` names what makes each: nothing is imported before it is asked for, so that this package needs neither torch
-nor sentence-transformers.
+``ENCODERS`` names what makes each: nothing is imported before it is asked for, so that this package
+needs neither torch nor sentence-transformers.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def encoder(name: str, **options: Any) -> Encoder:
 
     Args:
         name: one of ``ENCODERS``; a folder or a hub id ``owner/model`` of sentence-transformers; or
-            ``package.module:Name`` of the user's own class or factory. Text that comes out of a file must not be given
+            ``package.module:Name`` of the user's own class or factory. Text that comes out of a
+            file must not be given
             here: it would be imported.
-        options: parameters of the encoder, such as ``precision`` and ``device`` (sentence-transformers) or
-            ``dimensions`` (lexical).
+        options: parameters of the encoder, such as ``precision`` and ``device``
+            (sentence-transformers) or ``dimensions`` (lexical).
 
     Raises:
         ParameterError: a name or an option that there is not.

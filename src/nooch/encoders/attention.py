@@ -1,8 +1,9 @@
-"""Attention for short sentences without padding: plain matrix products, where the fused kernels are at their slowest.
+"""Attention for short sentences without padding: plain matrix products, where the fused kernels are
+at their slowest.
 
-On captions of 9 to 30 tokens torch's fused attention for processors spends most of its time on the overhead of each
-sentence and head, and its softmax has no vectorised path for so few keys. Products over all sentences and heads at once
-take about half that time.
+On captions of 9 to 30 tokens torch's fused attention for processors spends most of its time on the
+overhead of each sentence and head, and its softmax has no vectorised path for so few keys. Products
+over all sentences and heads at once take about half that time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _LONGEST = 64
 
 
 def use_short_attention(transformer: Any) -> None:
-    """Let a Hugging Face model use ``_short_attention``; leave it as it is if transformers is too old for that."""
+    """Let a Hugging Face model use ``_short_attention``; leave it as it is if transformers is too
+    old for that.
+    """
     try:
         from transformers import AttentionInterface
     except ImportError:
@@ -67,6 +70,7 @@ def _short_attention(
         .mul_(width**-0.5 if scaling is None else scaling)
         .exp_()
     )
-    # dividing the result is cheaper than dividing the weights: width numbers instead of length for each token
+    # dividing the result is cheaper than dividing the weights: width numbers instead of length for
+    # each token
     mixed = weights.to(v.dtype).bmm(v).float().div_(weights.sum(-1, keepdim=True)).to(v.dtype)
     return mixed.view(batch, heads, length, width).transpose(1, 2).contiguous(), None

@@ -39,8 +39,8 @@ def embed_captions(
         data: needs captions.
         encoder: see ``nooch.encoders.encoder``.
         progress: called with (distinct captions done, distinct captions).
-        keep: folder where finished parts are kept, so that interrupted work goes on where it was. It is the caller's
-            to remove when the result is safe.
+        keep: folder where finished parts are kept, so that interrupted work goes on where it was.
+            It is the caller's to remove when the result is safe.
 
     Returns:
         Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
@@ -70,7 +70,8 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
 def caption_means(
     data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image without captions.
+    """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image
+    without captions.
 
     Args:
         data: its captions are all among ``texts``.
@@ -160,7 +161,8 @@ def _means(
     """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN where a row has none."""
     counts = np.bincount(rows, minlength=n_images).astype(np.float64)[:, None]
     counts[counts == 0] = np.nan
-    # entries of an image are added up in the order of the texts, so the order of the captions is of no effect
+    # entries of an image are added up in the order of the texts, so the order of the captions is of
+    # no effect
     members = csr_array((np.ones(len(rows)), (rows, codes)), shape=(n_images, len(vectors)))
     means = np.empty((n_images, vectors.shape[1]), dtype=np.float32)
     for start in range(0, vectors.shape[1], _BLOCK):

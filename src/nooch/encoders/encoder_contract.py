@@ -18,18 +18,23 @@ __all__ = ["Encoder"]
 class Encoder(Protocol):
     """Frozen parameters of a map from sentences to vectors.
 
-    One that computes on a GPU may say so with a property ``on_gpu``: on an engine each of its jobs then has a GPU for itself.
-    One that chooses by machine may have ``chosen``, the options that workers make it with.
+    One that computes on a GPU may say so with a property ``on_gpu``: on an engine each of its jobs
+    then has a GPU for itself. One that chooses by machine may have ``chosen``, the options that
+    workers make it with.
     """
 
     @property
     def identity(self) -> str:
-        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): all that determines the result."""
+        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): all that determines
+        the result.
+        """
         ...
 
     @property
     def in_parts(self) -> bool:
-        """Whether a part of the sentences can be encoded without the others; not so where the encoder is fitted on all."""
+        """Whether a part of the sentences can be encoded without the others; not so where the
+        encoder is fitted on all.
+        """
         ...
 
     def encode(

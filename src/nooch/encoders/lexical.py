@@ -1,7 +1,8 @@
-"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors. Needs no model and no download.
+"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors. Needs no model
+and no download.
 
-Latent semantic analysis (Deerwester et al., 1990). Sentences that share words come close, synonyms only where others of
-the sentences connect them; use it where no model can be had.
+Latent semantic analysis (Deerwester et al., 1990). Sentences that share words come close, synonyms
+only where others of the sentences connect them; use it where no model can be had.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class LexicalEncoder:
-    """TF-IDF of words and pairs of words, reduced by a truncated SVD, both fitted on the sentences that are given.
+    """TF-IDF of words and pairs of words, reduced by a truncated SVD, both fitted on the sentences
+    that are given.
 
     Vectors of two calls can therefore not be compared with each other: give all sentences at once.
 
@@ -68,7 +70,9 @@ class LexicalEncoder:
     def encode(
         self, sentences: Sequence[str], progress: StepProgress | None = None
     ) -> NDArray[np.float32]:
-        """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is known."""
+        """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is
+        known.
+        """
         # the distinct ones in ascending order: neither order nor repetition has an effect
         texts, codes = distinct(sentences)
         matrix = _tf_idf(texts, 2 if len(texts) >= _MANY else 1)
@@ -90,7 +94,9 @@ class LexicalEncoder:
 
 
 def _tf_idf(texts: list[str], least: int) -> csr_array | None:
-    """TF-IDF of the terms that occur in ``least`` texts and more, rows of length 1; None where there is no term."""
+    """TF-IDF of the terms that occur in ``least`` texts and more, rows of length 1; None where
+    there is no term.
+    """
     vectorizer = TfidfVectorizer(
         strip_accents="unicode",
         ngram_range=(1, 2),

@@ -26,16 +26,18 @@ def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]
     """Read the vectors of a dataset's images from a file that names the images.
 
     Args:
-        path: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON lines) with
-            ``image_id`` and one list or array column, or numeric columns. A bare ``.npy`` is refused: it does not
-            say which row is which image.
+        path: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON
+            lines) with ``image_id`` and one list or array column, or numeric columns. A bare
+            ``.npy`` is refused: it does not say which row is which image.
         data: its images give the order; other images in the file are left out.
 
     Returns:
-        float32 (n_images, d), or float64 if the file has that. An image that the file does not have gets a row of NaN.
+        float32 (n_images, d), or float64 if the file has that. An image that the file does not have
+        gets a row of NaN.
 
     Raises:
-        InputError: repeated ids, none of the dataset's images, values that are not finite, another layout.
+        InputError: repeated ids, none of the dataset's images, values that are not finite, another
+            layout.
     """
     file = open_embedding(path)
     rows = file.rows_of(data)
@@ -80,7 +82,9 @@ class EmbeddingFile:
         return rows
 
     def placed(self, rows: NDArray[np.int64], n_images: int) -> NDArray[np.floating[Any]]:
-        """The vectors in a dataset's order, float32 or float64 (n_images, d); NaN for images that the file does not have."""
+        """The vectors in a dataset's order, float32 or float64 (n_images, d); NaN for images that
+        the file does not have.
+        """
         kind = np.float64 if self.vectors.dtype == np.float64 else np.float32
         placed = np.full((n_images, self.vectors.shape[1]), np.nan, dtype=kind)
         known = rows >= 0
@@ -157,9 +161,9 @@ def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
         described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
         raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
     # a null becomes NaN, which the check of the values names
-    return id_column(table["image_id"], path), _unnested(
-        path, values.to_series()
-    ) if nested else values.to_numpy()
+    return id_column(table["image_id"], path), (
+        _unnested(path, values.to_series()) if nested else values.to_numpy()
+    )
 
 
 def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
@@ -175,7 +179,8 @@ def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
         or not len(lists)
     ):
         raise InputError(
-            f"column {column.name} ({column.dtype}) holds no list of numbers of one length for each image",
+            f"column {column.name} ({column.dtype}) holds no list of numbers of one length for each"
+            " image",
             where=path,
             allowed=_ALLOWED,
         )

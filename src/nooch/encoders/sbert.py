@@ -1,7 +1,8 @@
-"""Sentence embeddings of sentence-transformers, faster than its own ``encode`` on captions (benchmarks/RESULTS.md).
+"""Sentence embeddings of sentence-transformers, faster than its own ``encode`` on captions
+(benchmarks/RESULTS.md).
 
-The transformer runs on batches of equal token length, on every core, in float32 or, where it is asked for, in bfloat16;
-pooling and what follows stays in float32.
+The transformer runs on batches of equal token length, on every core, in float32 or, where it is
+asked for, in bfloat16; pooling and what follows stays in float32.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PRECISIONS = ("float32", "bf16")
 # how the name of a kept embedding ends; data.embedding_precision reads it back
 _SUFFIX = {"float32": "fp32", "bf16": "bf16"}
 
-# tokens in a batch: on a processor the activations should stay in its caches, a GPU needs more to be busy
+# tokens in a batch: on a processor the activations should stay in its caches, a GPU needs more to
+# be busy
 _BUDGET, _GPU_BUDGET = 1024, 65536
 # Python hands out the operations one at a time, so that many more threads would wait for each other
 _MOST_WORKERS = 8
@@ -42,7 +44,9 @@ def minilm(precision: str = "float32", device: str | None = None) -> SbertEncode
 
 
 def distilroberta(precision: str = "float32", device: str | None = None) -> SbertEncoder:
-    """stsb-distilroberta-base-v2, the paper's encoder (Appendix B, "Sentence Embeddings"): 768 numbers, 6 layers."""
+    """stsb-distilroberta-base-v2, the paper's encoder (Appendix B, "Sentence Embeddings"): 768
+    numbers, 6 layers.
+    """
     return SbertEncoder("stsb-distilroberta-base-v2", precision, device)
 
 
@@ -52,8 +56,8 @@ class SbertEncoder:
 
     Attributes:
         source: a named model, a hub id ``owner/model``, or a folder.
-        precision: of the transformer: ``float32`` or ``bf16``. Never chosen by device: vectors in bfloat16 differ
-            enough to move images across a threshold.
+        precision: of the transformer: ``float32`` or ``bf16``. Never chosen by device: vectors in
+            bfloat16 differ enough to move images across a threshold.
         device: ``cpu`` or ``cuda`` (``cuda:1``); None takes a GPU where there is one.
     """
 
@@ -66,7 +70,9 @@ class SbertEncoder:
 
     @cached_property
     def identity(self) -> str:
-        """``all-MiniLM-L6-v2-fp32``; a folder adds the beginning of a hash of its weights and configuration."""
+        """``all-MiniLM-L6-v2-fp32``; a folder adds the beginning of a hash of its weights and
+        configuration.
+        """
         slug = re.sub(
             r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name
         ).strip("-._")
@@ -80,7 +86,9 @@ class SbertEncoder:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Device as it is here, so that workers on other machines do not choose another; and the precision."""
+        """Device as it is here, so that workers on other machines do not choose another; and the
+        precision.
+        """
         return {"device": self._on, "precision": self.precision}
 
     @property
@@ -89,7 +97,9 @@ class SbertEncoder:
         return self._on.startswith("cuda")
 
     def describe(self) -> dict[str, Any]:
-        """Family, model, precision, device, length limit, versions and the hash of the model's files."""
+        """Family, model, precision, device, length limit, versions and the hash of the model's
+        files.
+        """
         import sentence_transformers
         import torch
 
@@ -115,7 +125,8 @@ class SbertEncoder:
             InputError: the model cannot be loaded.
             MissingExtraError: sentence-transformers is not installed.
         """
-        # in ascending order, so that the batches, and with them the last bits, depend on the set of sentences alone
+        # in ascending order, so that the batches, and with them the last bits, depend on the set of
+        # sentences alone
         texts, codes = batching.distinct(sentences)
         vectors = self._encode(texts or [""], progress or (lambda _done, _total: None))
         return vectors if np.array_equal(codes, np.arange(len(vectors))) else vectors[codes]
@@ -166,7 +177,9 @@ class SbertEncoder:
 
 
 def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Vectors of sentences of one length, (n, length) -> (n, d); every module of the model in its order."""
+    """Vectors of sentences of one length, (n, length) -> (n, d); every module of the model in its
+    order.
+    """
     import torch
 
     with torch.inference_mode():
@@ -184,7 +197,9 @@ def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
-    """Through the model's own ``encode``, for families that have not been checked on batches of equal length."""
+    """Through the model's own ``encode``, for families that have not been checked on batches of
+    equal length.
+    """
     parts = []
     for start in range(0, len(texts), 2048):
         parts.append(
@@ -198,7 +213,9 @@ def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDA
 
 @contextlib.contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Threads that share the cores, each with its own batch: nothing waits for the operations that do not divide."""
+    """Threads that share the cores, each with its own batch: nothing waits for the operations that
+    do not divide.
+    """
     import torch
 
     before = torch.get_num_threads()

@@ -10,7 +10,8 @@ from nooch.errors import InputError, MissingExtraError
 
 __all__ = ["is_fast", "load", "require_package"]
 
-# model types that need no input beside the token ids, checked on batches of equal length; others go the plain way
+# model types that need no input beside the token ids, checked on batches of equal length; others go
+# the plain way
 _FAST = FAMILIES | {"mpnet"}
 
 
@@ -25,7 +26,9 @@ def require_package() -> None:
 
 
 def is_fast(model: Any) -> bool:
-    """Whether a model can be run on its transformer's token ids directly, in batches of equal length."""
+    """Whether a model can be run on its transformer's token ids directly, in batches of equal
+    length.
+    """
     transformer = getattr(model[0], "auto_model", None)
     kind = getattr(getattr(transformer, "config", None), "model_type", None)
     return (
@@ -38,8 +41,8 @@ def is_fast(model: Any) -> bool:
 def load(folder: Path, device: str, precision: str) -> Any:
     """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
 
-    Weights that were saved in half precision are computed with in float32 too; with ``bf16`` the transformer alone is in
-    bfloat16 where it is a fast one, else the whole model.
+    Weights that were saved in half precision are computed with in float32 too; with ``bf16`` the
+    transformer alone is in bfloat16 where it is a fast one, else the whole model.
 
     Raises:
         InputError: the folder does not hold what sentence-transformers can load.

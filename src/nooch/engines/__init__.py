@@ -1,4 +1,6 @@
-"""An engine is one method, ``map``: it applies a function to items, somewhere, and yields results in order."""
+"""An engine is one method, ``map``: it applies a function to items, somewhere, and yields results
+in order.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ ENGINES = {
     "ray": "nooch.engines.ray_engine:RayEngine",
     "slurm": "nooch.engines.slurm_engine:SlurmEngine",
 }
-"""Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name after a colon."""
+"""Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name
+after a colon.
+"""
 
 
 def engine(
     text: str, logs: str | Path | None = None, *, gpus: int = 0
 ) -> LocalEngine | RayEngine | SlurmEngine:
-    """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
+    """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or
+    ``slurm[:PARTITION]``.
 
     Args:
         text: name, and argument after a colon.
@@ -34,7 +39,8 @@ def engine(
         gpus: that each job needs for itself; jobs see no others.
 
     Raises:
-        ParameterError: an unknown engine, an argument that it does not take, or GPUs that are not there.
+        ParameterError: an unknown engine, an argument that it does not take, or GPUs that are not
+            there.
         MissingExtraError: its package is not installed.
         OutputError: the folder of logs cannot be made.
     """

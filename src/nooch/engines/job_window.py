@@ -1,4 +1,6 @@
-"""What all engines share: results in order from a bounded window of jobs, a log for each job, lost jobs started again."""
+"""What all engines share: results in order from a bounded window of jobs, a log for each job, lost
+jobs started again.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,17 @@ WAIT = 0.5
 
 
 class Jobs(ABC):
-    """Jobs on one kind of machinery. A job whose worker is lost is started again, ``RETRIES`` times; the others continue."""
+    """Jobs on one kind of machinery. A job whose worker is lost is started again, ``RETRIES``
+    times; the others continue.
+    """
 
     size: int = 1
     """Jobs that are submitted together."""
 
     window: int = 1
-    """Jobs that are submitted and whose results were not fetched yet, at most: what the driver holds in memory."""
+    """Jobs that are submitted and whose results were not fetched yet, at most: what the driver
+    holds in memory.
+    """
 
     @abstractmethod
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -42,7 +48,9 @@ class Jobs(ABC):
 
     @abstractmethod
     def result(self, handle: Any) -> Any:
-        """Wait for a job's result. Raises what the job raised, or NoochError where its worker was lost each time."""
+        """Wait for a job's result. Raises what the job raised, or NoochError where its worker was
+        lost each time.
+        """
 
     @abstractmethod
     def close(self, handles: Sequence[Any]) -> None:
@@ -50,7 +58,9 @@ class Jobs(ABC):
 
 
 def ordered(jobs: Jobs, items: Iterable[Any]) -> Iterator[Any]:
-    """Results in the order of items. The first jobs are submitted at once, further ones as results are fetched."""
+    """Results in the order of items. The first jobs are submitted at once, further ones as results
+    are fetched.
+    """
     results = _results(jobs, enumerate(items))
     # started, so that its end gives up the jobs even if no result was ever asked for
     next(results)
@@ -80,7 +90,9 @@ def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], handles: deque[Any]) ->
 
 
 def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
-    """The error about a job whose worker was lost whenever it was started; ``number`` counts from 0."""
+    """The error about a job whose worker was lost whenever it was started; ``number`` counts from
+    0.
+    """
     return NoochError(
         f"the worker of job {number + 1} was lost {RETRIES + 1} times: {reason}", remedy=remedy
     )
@@ -88,7 +100,8 @@ def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
 
 @dataclass(frozen=True)
 class Logged:
-    """A function that takes (number, item), and writes what a job prints, when, where and how it ended, into its own file.
+    """A function that takes (number, item), and writes what a job prints, when, where and how it
+    ended, into its own file.
 
     Attributes:
         function: of one item.
@@ -127,7 +140,9 @@ def _say(file: Any, text: str) -> None:
 
 
 def module_paths() -> dict[str, str]:
-    """Environment of workers elsewhere, so that they find the user's own modules where this process finds them."""
+    """Environment of workers elsewhere, so that they find the user's own modules where this process
+    finds them.
+    """
     return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 

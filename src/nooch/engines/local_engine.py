@@ -23,11 +23,13 @@ class LocalEngine:
     """Applies functions in parallel processes.
 
     Args:
-        processes: how many at most; by default as many as this process may use processors, or as its GPUs suffice for.
+        processes: how many at most; by default as many as this process may use processors, or as
+            its GPUs suffice for.
         logs: folder for a log of each job, or None.
         gpus: of each job; it sees them alone, in CUDA_VISIBLE_DEVICES.
 
-    Scripts that use it need the usual ``if __name__ == "__main__":`` guard of Python's multiprocessing.
+    Scripts that use it need the usual ``if __name__ == "__main__":`` guard of Python's
+    multiprocessing.
 
     Raises:
         ParameterError: no process, or more GPUs than this process may use.
@@ -64,7 +66,8 @@ class LocalEngine:
 
     @staticmethod
     def warm(*modules: str) -> None:
-        """Start the process that workers are forked from, so that it imports ``modules`` while this one goes on.
+        """Start the process that workers are forked from, so that it imports ``modules`` while this
+        one goes on.
 
         It is of no effect where it runs already, or where there is no such process (Windows).
         """
@@ -78,11 +81,12 @@ class LocalEngine:
             forkserver.ensure_running()
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of items. Work starts at once, not when the first result is asked for.
+        """Results in the order of items. Work starts at once, not when the first result is asked
+        for.
 
-        An error of one item is raised in its place; what has not started then never does, what runs is interrupted. Items
-        are taken as results are fetched, so that memory does not grow with their number. A worker that is killed loses
-        only its job, which is done again.
+        An error of one item is raised in its place; what has not started then never does, what runs
+        is interrupted. Items are taken as results are fetched, so that memory does not grow with
+        their number. A worker that is killed loses only its job, which is done again.
         """
         coming = iter(items)
         first = list(islice(coming, self.processes))

@@ -21,7 +21,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _KNOCK = 5.0
-"""Seconds in which a cluster must take a connection; Ray by itself tries for a quarter of an hour."""
+"""Seconds in which a cluster must take a connection; Ray by itself tries for a quarter of an hour.
+"""
 
 _BEGIN = "begin a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
 
@@ -30,8 +31,8 @@ class RayEngine:
     """Applies functions in the workers of a Ray cluster, a processor each.
 
     Args:
-        address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS, or else a cluster of this
-            machine alone, which ends with this process.
+        address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS, or
+            else a cluster of this machine alone, which ends with this process.
         logs: folder for a log of each job, which every node sees; or None.
         gpus: of each job; Ray lets it see them alone.
 
@@ -72,12 +73,14 @@ class RayEngine:
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items. Items are taken as results are fetched.
 
-        An error of one item is raised in its place. A worker or node that is lost loses only its jobs, which are done again.
+        An error of one item is raised in its place. A worker or node that is lost loses only its
+        jobs, which are done again.
 
         Raises:
-            NoochError: there is no cluster at the address (told within 5 seconds where nothing listens there, within
-                2 minutes where something else does, or where this machine is no node of it), it asks for a token, or none of
-                its nodes has the processor and the GPUs of a job.
+            NoochError: there is no cluster at the address (told within 5 seconds where nothing
+                listens there, within 2 minutes where something else does, or where this machine is
+                no node of it), it asks for a token, or none of its nodes has the processor and the
+                GPUs of a job.
         """
         self._connect()
         return ordered(_RayJobs(self._ray, Logged(function, self.logs), self.gpus), items)
@@ -85,7 +88,8 @@ class RayEngine:
     def _connect(self) -> None:
         if self._ray.is_initialized():
             return
-        # ray asks this variable first; without local it would also look for what an earlier cluster has left
+        # ray asks this variable first; without local it would also look for what an earlier cluster
+        # has left
         address = os.environ.get("RAY_ADDRESS") or self.address or _OWN
         try:
             _knock(address)
@@ -95,7 +99,8 @@ class RayEngine:
                 self._ray.init(
                     runtime_env={"env_vars": module_paths()},
                     address=address,
-                    # a cluster of this machine alone does not know the driver under its outer address
+                    # a cluster of this machine alone does not know the driver under its outer
+                    # address
                     _node_ip_address=host if host.startswith("127.") else None,
                     log_to_driver=False,
                     include_dashboard=None,
@@ -112,7 +117,9 @@ _ALIKE = "install the same packages on every node"
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nothing listens at an address such as ``10.0.0.1:6379``; others are Ray's business."""
+    """Raise OSError where nothing listens at an address such as ``10.0.0.1:6379``; others are Ray's
+    business.
+    """
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         return
@@ -126,7 +133,8 @@ def _one_try(address: str) -> contextlib.AbstractContextManager[None]:
 
 
 def _show_token(address: str) -> None:
-    """Show this user's token to a cluster of this machine: one that is begun while there is a token asks for it.
+    """Show this user's token to a cluster of this machine: one that is begun while there is a token
+    asks for it.
 
     Ray does so for ``auto``, but for no address that is given: that might be anybody's.
     """
@@ -152,9 +160,11 @@ def _no_cluster(error: BaseException, address: str) -> NoochError:
     return NoochError(
         f"cannot connect to Ray: {'the cluster asks for a token' if asks else error}",
         where=None if address == _OWN else address,
-        remedy=f"set {_AUTH}=token, and the cluster's token as RAY_AUTH_TOKEN or in ~/.ray/auth_token"
-        if asks
-        else _BEGIN,
+        remedy=(
+            f"set {_AUTH}=token, and the cluster's token as RAY_AUTH_TOKEN or in ~/.ray/auth_token"
+            if asks
+            else _BEGIN
+        ),
     )
 
 

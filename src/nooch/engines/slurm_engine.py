@@ -36,7 +36,9 @@ _LOOK = 5.0
 """Seconds between looks at the queue."""
 
 _PATIENCE = 10.0
-"""Seconds until a job that has left the queue is taken for lost: on another machine its result may be seen late."""
+"""Seconds until a job that has left the queue is taken for lost: on another machine its result may
+be seen late.
+"""
 
 
 class SlurmEngine:
@@ -44,11 +46,12 @@ class SlurmEngine:
 
     Args:
         partition: where jobs run; by default the site's.
-        logs: folder that every node sees, for a log of each job and for what submitit keeps; by default
-            a new one where the command was given.
+        logs: folder that every node sees, for a log of each job and for what submitit keeps; by
+            default a new one where the command was given.
         gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see them alone.
         cluster: ``slurm``, or submitit's ``local`` and ``debug``, which stand in for it in tests.
-        minutes: time limit of a job. One that is preempted, or runs out of time, is put back into the queue.
+        minutes: time limit of a job. One that is preempted, or runs out of time, is put back into
+            the queue.
         processors: of a job.
         array: jobs in one array at most; by default 200, or what the site allows.
         more: further parameters of submitit, such as ``{"slurm_account": "vision"}``.
@@ -109,7 +112,9 @@ class SlurmEngine:
         return cls(argument, logs, gpus=gpus)
 
     def gpus_there(self) -> int:
-        """GPUs of the node that has most, in the partition or in all; 0 where the site has none or does not tell."""
+        """GPUs of the node that has most, in the partition or in all; 0 where the site has none or
+        does not tell.
+        """
         words = [] if self.partition is None else [f"--partition={self.partition}"]
         listed = _asked(["sinfo", "--noheader", "--format=%G", *words])
         # such as gpu:a100:4(S:0-1),lustre:1
@@ -118,9 +123,11 @@ class SlurmEngine:
         )
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of items, which are submitted in arrays; two arrays at most are under way.
+        """Results in the order of items, which are submitted in arrays; two arrays at most are
+        under way.
 
-        An error of one item is raised in its place. A job that is killed is done again, the others go on.
+        An error of one item is raised in its place. A job that is killed is done again, the others
+        go on.
 
         Raises:
             NoochError: Slurm does not take the jobs.
@@ -144,10 +151,11 @@ class _Submitted:
 
 
 class _SlurmJobs(Jobs):
-    """Jobs of an executor of submitit, found again by their results' files and missed when the queue has them no more.
+    """Jobs of an executor of submitit, found again by their results' files and missed when the
+    queue has them no more.
 
-    submitit itself puts a job back that is preempted or runs out of time; one that is killed or canceled it gives up, and
-    to know of that it asks the accounting, which not every site has.
+    submitit itself puts a job back that is preempted or runs out of time; one that is killed or
+    canceled it gives up, and to know of that it asks the accounting, which not every site has.
     """
 
     remedy = "look at sacct, and at the logs of the jobs"
@@ -268,14 +276,18 @@ class _Call:
             return _Raised(error)
 
     def checkpoint(self, job: tuple[int, Any]) -> Any:
-        """Before time runs out or a job is preempted: queue it again. Jobs resume from what they kept themselves."""
+        """Before time runs out or a job is preempted: queue it again. Jobs resume from what they
+        kept themselves.
+        """
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, job)
 
 
 def _most_in_array() -> int:
-    """Jobs that the site allows in one array: one less than MaxArraySize, which is above the largest number of a job."""
+    """Jobs that the site allows in one array: one less than MaxArraySize, which is above the
+    largest number of a job.
+    """
     found = re.search(
         r"^MaxArraySize\s*=\s*(\d+)", _asked(["scontrol", "show", "config"]) or "", re.MULTILINE
     )
@@ -283,7 +295,9 @@ def _most_in_array() -> int:
 
 
 def _queued() -> set[str] | None:
-    """The user's jobs of ours that Slurm's queue has, in whatever state; None where it does not answer."""
+    """The user's jobs of ours that Slurm's queue has, in whatever state; None where it does not
+    answer.
+    """
     words = [
         "squeue",
         "--noheader",

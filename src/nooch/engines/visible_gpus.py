@@ -1,4 +1,6 @@
-"""Which GPUs this process may use, asked of the driver's programs and files: torch takes seconds to load and might not be here."""
+"""Which GPUs this process may use, asked of the driver's programs and files: torch takes seconds to
+load and might not be here.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _PROC = Path("/proc/driver/nvidia/gpus")
 
 
 def visible_gpus() -> list[str]:
-    """GPUs by what ``CUDA_VISIBLE_DEVICES`` would name them: those that it names, or else all of this machine.
+    """GPUs by what ``CUDA_VISIBLE_DEVICES`` would name them: those that it names, or else all of
+    this machine.
 
     Where a GPU is divided, its parts are named and not the GPU.
     """
@@ -36,8 +39,12 @@ def _all() -> list[str]:
     try:
         # the program is the one that the user's PATH names
         asked = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=60
-        )  # noqa: S607
+            ["nvidia-smi", "-L"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         if asked.returncode == 0:
             return _listed(asked.stdout)
     except (OSError, subprocess.TimeoutExpired):
@@ -46,7 +53,9 @@ def _all() -> list[str]:
 
 
 def _listed(text: str) -> list[str]:
-    """Names from lines such as ``GPU 0: NAME (UUID: GPU-...)`` and, below one, ``MIG ... (UUID: MIG-...)``."""
+    """Names from lines such as ``GPU 0: NAME (UUID: GPU-...)`` and, below one, ``MIG ... (UUID:
+    MIG-...)``.
+    """
     gpus: list[list[str]] = []
     for line in text.splitlines():
         words = line.split()

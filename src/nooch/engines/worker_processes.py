@@ -1,4 +1,6 @@
-"""Worker processes of this machine, each with one job at a time: one that is killed loses that job and nothing else."""
+"""Worker processes of this machine, each with one job at a time: one that is killed loses that job
+and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,8 @@ class _Worker:
 
 
 class Workers(Jobs):
-    """Each worker has a thread in this process, which gives it jobs, and replaces it where it was lost.
+    """Each worker has a thread in this process, which gives it jobs, and replaces it where it was
+    lost.
 
     Args:
         function: of all jobs; it is sent to each worker once.
@@ -110,9 +113,12 @@ class Workers(Jobs):
         return futures
 
     def result(self, handle: Future[Any]) -> Any:
-        """Wait for the result of a job. Raises what the job raised, or what has befallen its workers."""
+        """Wait for the result of a job. Raises what the job raised, or what has befallen its
+        workers.
+        """
         while not handle.done():
-            # libraries such as polars set handlers after which Ctrl-C does not end a wait that has no end of its own
+            # libraries such as polars set handlers after which Ctrl-C does not end a wait that has
+            # no end of its own
             with contextlib.suppress(TimeoutError):
                 handle.exception(_WAKE)
         return handle.result()
@@ -237,8 +243,9 @@ def _leave(_number: int, _frame: object) -> NoReturn:
 def _watch(sentinel: int) -> None:
     """End with the process that made this one: a worker waits for work for ever otherwise."""
     wait([sentinel])
-    # The job is told to end, as by the driver: it may be on its way out, removing temporary files. That happens where
-    # a signal for all processes has ended the driver first, which cannot wait once its fork server is gone.
+    # The job is told to end, as by the driver: it may be on its way out, removing temporary files.
+    # That happens where a signal for all processes has ended the driver first, which cannot wait
+    # once its fork server is gone.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_WAY_OUT)
     os._exit(1)

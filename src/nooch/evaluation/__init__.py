@@ -1,4 +1,6 @@
-"""Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a reason for every null."""
+"""Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a
+reason for every null.
+"""
 
 from nooch.evaluation.evaluation_run import evaluate
 from nooch.evaluation.prediction_files import read_predictions

@@ -1,4 +1,6 @@
-"""Predictions and a suite brought together: every image of a set has a value, and nothing is left over unnoticed."""
+"""Predictions and a suite brought together: every image of a set has a value, and nothing is left
+over unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ class Aligned:
             challenge: the set, whose labels those of the predictions must agree with.
 
         Raises:
-            InputError: an image of the set has no prediction, or another label than the predictions say.
+            InputError: an image of the set has no prediction, or another label than the predictions
+                say.
         """
         row, at = self._run.tasks.index(task), self._at[rows]
         # predictions in the suite's own order need no looking up
@@ -82,7 +85,8 @@ class Aligned:
         if missing.any():
             ids = challenge.image_ids.filter(pl.Series(missing))
             raise InputError(
-                f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction: {some_of(ids)}",
+                f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction:"
+                f" {some_of(ids)}",
                 where=f"run {self._run.run}, task {task}",
                 allowed="a prediction for every image of the split that is scored",
                 remedy="predict them, or score another split with `split`",
@@ -95,7 +99,8 @@ class Aligned:
         wrong = (given >= 0) & (given != challenge.labels)
         if wrong.any():
             raise InputError(
-                f"{int(wrong.sum())} labels disagree with the suite's: {some_of(challenge.image_ids.filter(pl.Series(wrong)))}",
+                f"{int(wrong.sum())} labels disagree with the suite's:"
+                f" {some_of(challenge.image_ids.filter(pl.Series(wrong)))}",
                 where=f"run {self._run.run}, task {task}",
                 allowed="the suite's labels, or no column label",
                 remedy="predict on the images and annotations that the suite was found in",
@@ -109,7 +114,8 @@ def check_known(
 
     Args:
         runs: the predictions.
-        known: ids that are known already; the other sets are looked through only where that is not enough.
+        known: ids that are known already; the other sets are looked through only where that is not
+            enough.
         suite: the suite.
         tasks: tasks whose sets are looked through.
     """
@@ -124,7 +130,8 @@ def check_known(
                 break
         if len(left):
             raise InputError(
-                f"{len(left)} of {len(given)} images are not in the suite: {some_of(left['given'].sort())}",
+                f"{len(left)} of {len(given)} images are not in the suite:"
+                f" {some_of(left['given'].sort())}",
                 where=f"run {run.run}",
                 allowed=f"images of {', '.join(suite.splits)}",
                 remedy="leave them out, or give `ignore_unknown`",
@@ -132,7 +139,9 @@ def check_known(
 
 
 def _as(run: Predictions, kind: pl.DataType) -> pl.Series:
-    """A run's ids in the suite's type: digits as text stand for the number; null where that cannot be."""
+    """A run's ids in the suite's type: digits as text stand for the number; null where that cannot
+    be.
+    """
     ids = run.image_ids.cast(kind, strict=False)
     if ids.drop_nulls().n_unique() != len(ids) - ids.null_count():
         twice = run.image_ids.filter(ids.is_duplicated() & ids.is_not_null())

@@ -1,4 +1,6 @@
-"""Intervals: the bootstrap (images of a split drawn with replacement, the same draws for every run, criterion, task and subset), and Wilson's."""
+"""Intervals: the bootstrap (images of a split drawn with replacement, the same draws for every run,
+criterion, task and subset), and Wilson's.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Draws:
     def weights(
         self, rows: NDArray[np.intp] | slice
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of resamples, and their weights of these images: float64 (images, size of the block)."""
+        """Blocks of resamples, and their weights of these images: float64 (images, size of the
+        block).
+        """
         for start in range(0, self.resamples, _CHUNK):
             if self._cancelled:
                 raise CancelledError
@@ -52,7 +56,8 @@ class Draws:
 def intervals(
     replicates: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Percentile intervals of replicates (..., k): low, high and the number of replicates that are defined, each (...).
+    """Percentile intervals of replicates (..., k): low, high and the number of replicates that are
+    defined, each (...).
 
     Replicates that are NaN are left out; where more than half are, there is no interval (NaN).
     """
@@ -76,7 +81,8 @@ def intervals(
 def wilson(
     shares: NDArray[np.float64], n: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1], never equal.
+    """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1],
+    never equal.
 
     Args:
         shares: float64, in [0, 1]; NaN stays NaN.

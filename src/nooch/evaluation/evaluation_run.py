@@ -55,33 +55,38 @@ def evaluate(
 
     Args:
         suite: the suite.
-        predictions: a path or frame (long: ``image_id, task, logit`` or ``probability``, and any of ``run, method, seed, label``;
-            wide: ``image_id`` and a column for each task), ``Predictions.of(...)`` from arrays or tensors, a mapping from run
-            names to these, or a sequence of them.
+        predictions: a path or frame (long: ``image_id, task, logit`` or ``probability``, and any of
+            ``run, method, seed, label``; wide: ``image_id`` and a column for each task),
+            ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these, or a
+            sequence of them.
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
         metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``.
-        bootstrap: number of resamples for intervals; 0 for none but Wilson's of the error. Images of the split are resampled, the same ones for all.
+        bootstrap: number of resamples for intervals; 0 for none but Wilson's of the error. Images
+            of the split are resampled, the same ones for all.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
-        averages: distributions over hard and easy positives and negatives for averages: ``uniform``, a split of the suite, or
-            ``NAME:hard_positive=0.1,...``.
+        averages: distributions over hard and easy positives and negatives for averages:
+            ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images and tasks that the suite does not have. Images are left out in any
-            case where the suite holds hard images alone.
-        strict: no average over tasks of a value that is undefined for a task. By default averages are over the tasks that have
-            hard and easy positives and negatives, as far as any task has them; ``averaged_tasks`` and a note name them.
-        threads: how many tasks are scored at once; by default as many as there are processors for a bootstrap, and 1 without,
-            where one thread is faster than several that wait for one another.
+        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
+            Images are left out in any case where the suite holds hard images alone.
+        strict: no average over tasks of a value that is undefined for a task. By default averages
+            are over the tasks that have hard and easy positives and negatives, as far as any task
+            has them; ``averaged_tasks`` and a note name them.
+        threads: how many tasks are scored at once; by default as many as there are processors for a
+            bootstrap, and 1 without, where one thread is faster than several that wait for one
+            another.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
-        InputError: predictions with missing, repeated or unknown ids, unknown tasks, values that are not finite, probabilities
-            outside [0, 1], labels that disagree with the suite.
-        ParameterError: unknown criteria, tasks, splits, metrics, distributions or runs; a negative number of resamples.
+        InputError: predictions with missing, repeated or unknown ids, unknown tasks, values that
+            are not finite, probabilities outside [0, 1], labels that disagree with the suite.
+        ParameterError: unknown criteria, tasks, splits, metrics, distributions or runs; a negative
+            number of resamples.
     """
     if bootstrap < 0:
         raise ParameterError(f"{bootstrap} resamples", where="bootstrap", allowed="0 and more")
@@ -191,7 +196,9 @@ class _Split:
     def _results(
         self, keys: Sequence[tuple[str, str, str]], tasks: Sequence[str], threads: int
     ) -> Iterator[_Scored]:
-        """Results in the order of tasks; sets are read here, a few tasks ahead of those being scored."""
+        """Results in the order of tasks; sets are read here, a few tasks ahead of those being
+        scored.
+        """
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
             try:
@@ -265,7 +272,9 @@ def _splits(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
 
 
 def _images(suite: Suite, keys: Sequence[tuple[str, str, str]], split: str) -> pl.Series:
-    """All images of a split that the sets have: those of one set that leaves none out, else of all sets together."""
+    """All images of a split that the sets have: those of one set that leaves none out, else of all
+    sets together.
+    """
     whole = suite.header.dataset.splits.get(split)
     for key in keys:
         record = suite.record(*key)
@@ -323,7 +332,8 @@ def _notes(
     notes = []
     if suite.header.hard_only:
         notes.append(
-            "the suite holds hard images alone: nothing is known of all or easy images, and other images are left out"
+            "the suite holds hard images alone: nothing is known of all or easy images, and other"
+            " images are left out"
         )
     if asked is None and len(wanted) < len(suite.tasks):
         notes.append(f"the predictions have {len(wanted)} of the suite's {len(suite.tasks)} tasks")

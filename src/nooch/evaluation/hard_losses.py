@@ -1,4 +1,6 @@
-"""Mean losses of the images that a threshold would make hard, for many thresholds at once (paper, Figs. 13 and 14)."""
+"""Mean losses of the images that a threshold would make hard, for many thresholds at once (paper,
+Figs. 13 and 14).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ class LossSweep:
     """Mean losses of hard images over thresholds.
 
     Attributes:
-        grid: ``task, split, alpha, beta, hard_positives, hard_negatives, loss_positive, loss_negative``: how many images are hard by CE
-            with these thresholds, and their mean NLL (natural logarithm), null where there is none. The task ``all tasks`` pools
-            all hard pairs of image and task.
+        grid: ``task, split, alpha, beta, hard_positives, hard_negatives, loss_positive,
+            loss_negative``: how many images are hard by CE with these thresholds, and their mean
+            NLL (natural logarithm), null where there is none. The task ``all tasks`` pools all hard
+            pairs of image and task.
         tau: ``task, split, tau``, then the same columns, for the gist criterion.
     """
 

@@ -49,14 +49,16 @@ def paired(
 ) -> Scores:
     """Means over seeds of methods, and differences from baselines with 95 % intervals.
 
-    Images of the split are resampled with replacement, the same draws for all methods, seeds and tasks. A replicate of a method is the mean over
-    its seeds of the metric in that resample, so that intervals say what other images would give; what other seeds would give, they do not.
+    Images of the split are resampled with replacement, the same draws for all methods, seeds and
+    tasks. A replicate of a method is the mean over its seeds of the metric in that resample, so
+    that intervals say what other images would give; what other seeds would give, they do not.
 
     Args:
         suite: the suite.
         criterion: whose sets.
         methods: name -> predictions, one for each seed; all of a method's have the same tasks.
-        baselines: methods that all others are compared with; a pair is given once, with the earlier method as the baseline.
+        baselines: methods that all others are compared with; a pair is given once, with the earlier
+            method as the baseline.
         metrics: out of ``METRICS``.
         split: whose images.
         bootstrap: number of resamples.
@@ -65,8 +67,9 @@ def paired(
         progress: called with what is being done, and how many of how many tasks are done.
 
     Returns:
-        Scores with methods as runs. Subsets are those of ``nooch.evaluate``, and ``worst_hard`` of error and NLL. Task ``average`` is the mean over
-        tasks; differences of averages are there for methods that have the same tasks.
+        Scores with methods as runs. Subsets are those of ``nooch.evaluate``, and ``worst_hard`` of
+        error and NLL. Task ``average`` is the mean over tasks; differences of averages are there
+        for methods that have the same tasks.
 
     Raises:
         ParameterError: no resample, an unknown method or metric, fewer than two methods.
@@ -161,7 +164,9 @@ def _part(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Part:
 def _mean(
     part: Part, runs: Sequence[tuple[Aligned, str]], metrics: Sequence[str], draws: Draws
 ) -> Floats:
-    """Mean over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates; the last subset is worst_hard."""
+    """Mean over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates;
+    the last subset is worst_hard.
+    """
     challenge = part.challenge
     graded = {
         str(n): Graded(
@@ -196,7 +201,9 @@ def _with_worst(place: Place) -> Place:
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:
-    """Without the rows of metrics that worst_hard is not taken of, and with the reason where a side has no image."""
+    """Without the rows of metrics that worst_hard is not taken of, and with the reason where a side
+    has no image.
+    """
     wanted = (pl.col("subset") != WORST_HARD) | pl.col("metric").is_in(_WORST)
     value = "difference" if "difference" in table.columns else "value"
     unknown = (

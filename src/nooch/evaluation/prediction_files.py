@@ -25,16 +25,19 @@ _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEY
 _WIDE = "wide: image_id and a column for each task"
 
 Source = Any
-"""A path, a polars or pandas frame, or Predictions; or a mapping from run names to these, or a sequence of them."""
+"""A path, a polars or pandas frame, or Predictions; or a mapping from run names to these, or a
+sequence of them.
+"""
 
 
 def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> list[Predictions]:
     """All runs of all sources, each with a name of its own.
 
     Args:
-        source: see ``Source``. A file's runs are named by its column ``run``, else after method and seed, else after the
-            file and seed; where ``run`` alone does not tell them apart, after all three. A mapping names them: with its key, or
-            with ``KEY/RUN`` where there are several.
+        source: see ``Source``. A file's runs are named by its column ``run``, else after method and
+            seed, else after the file and seed; where ``run`` alone does not tell them apart, after
+            all three. A mapping names them: with its key, or with ``KEY/RUN`` where there are
+            several.
         tasks: tasks of the suite.
         scale: ``logit`` or ``probability``, needed for wide tables, which do not say.
 
@@ -76,7 +79,9 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
 
 
 def _is_one(source: Source) -> bool:
-    """Whether this is one source; arrays are (ones that are refused), though they can be gone through."""
+    """Whether this is one source; arrays are (ones that are refused), though they can be gone
+    through.
+    """
     kinds = str | Path | Predictions | pl.LazyFrame
     return isinstance(source, kinds) or not isinstance(source, Iterable) or any(
         hasattr(source, name) for name in ("columns", "__array__")
@@ -98,8 +103,8 @@ def read_predictions(
     """The runs of one source.
 
     Raises:
-        InputError: another layout, ids or values missing, the same image twice, values that are not finite, probabilities
-            outside [0, 1], a wide table of unknown scale.
+        InputError: another layout, ids or values missing, the same image twice, values that are not
+            finite, probabilities outside [0, 1], a wide table of unknown scale.
     """
     if isinstance(source, Predictions):
         return [source if name is None else replace(source, run=name)]
@@ -113,7 +118,10 @@ def read_predictions(
     if not hasattr(frame, "columns"):
         raise InputError(
             f"a {type(source).__name__} is no predictions",
-            allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...) for arrays and tensors",
+            allowed=(
+                "a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...) for"
+                " arrays and tensors"
+            ),
         )
     return _from_frame(_polars(frame), name or "predictions", tasks, scale, name or "predictions")
 
@@ -305,7 +313,8 @@ def _one_run(
         twice = frame.filter(frame.select("image_id", "task").is_duplicated())
         image, task = twice.select("image_id", "task").row(0)
         raise InputError(
-            f"{len(place) - len(np.unique(place))} predictions are repeated, such as image {image}, task {task}, run {run}",
+            f"{len(place) - len(np.unique(place))} predictions are repeated, such as image {image},"
+            f" task {task}, run {run}",
             where=where,
             allowed="each image and task once in a run",
             remedy="name the runs in a column run, method or seed, if these are several",

@@ -29,7 +29,8 @@ class Predictions:
         scale: ``logit`` or ``probability``.
         method: name of the training method, or None.
         seed: seed of the training, or None.
-        labels: int8 (n_tasks, n), the labels that came with the predictions, -1 where none did; or None.
+        labels: int8 (n_tasks, n), the labels that came with the predictions, -1 where none did; or
+            None.
     """
 
     run: str
@@ -53,7 +54,8 @@ class Predictions:
         method: str | None = None,
         seed: int | None = None,
     ) -> Predictions:
-        """Predictions from arrays: NumPy, a torch tensor on any device, or anything that NumPy understands.
+        """Predictions from arrays: NumPy, a torch tensor on any device, or anything that NumPy
+        understands.
 
         Args:
             values: (n_images, n_tasks), or (n_images,) for one task; finite numbers.
@@ -65,7 +67,8 @@ class Predictions:
             seed: seed of the training, where it is known.
 
         Raises:
-            InputError: shapes that do not agree, repeated ids or tasks, NaN or infinite values, probabilities outside [0, 1].
+            InputError: shapes that do not agree, repeated ids or tasks, NaN or infinite values,
+                probabilities outside [0, 1].
         """
         names = tuple(class_name(task) for task in ((tasks,) if isinstance(tasks, str) else tasks))
         matrix = _array(values)
@@ -75,7 +78,10 @@ class Predictions:
             raise InputError(
                 f"values have shape {matrix.shape}",
                 where=f"run {run}",
-                allowed=f"({len(ids)}, {len(names)}): {len(ids)} image ids and {len(names)} tasks were given",
+                allowed=(
+                    f"({len(ids)}, {len(names)}): {len(ids)} image ids and {len(names)} tasks were"
+                    " given"
+                ),
             )
         made = cls(run, ids, names, np.ascontiguousarray(matrix.T), scale, method, seed)
         check_values(matrix.T, made)
@@ -105,11 +111,16 @@ class Predictions:
                 )
 
     def __repr__(self) -> str:
-        return f"Predictions({self.run}: {len(self.image_ids)} images, {len(self.tasks)} tasks, {self.scale}s)"
+        return (
+            f"Predictions({self.run}: {len(self.image_ids)} images, {len(self.tasks)} tasks,"
+            f" {self.scale}s)"
+        )
 
 
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
-    """Raise InputError for the first value that no prediction can have; ``values`` has the shape of ``owner.values``."""
+    """Raise InputError for the first value that no prediction can have; ``values`` has the shape of
+    ``owner.values``.
+    """
     wrong = ~np.isfinite(values)
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
@@ -118,8 +129,8 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
         raise InputError(
-            f"{int(wrong.sum())} values are {what}, such as {values[task, image]} for image {owner.image_ids[int(image)]}, "
-            f"task {owner.tasks[task]}",
+            f"{int(wrong.sum())} values are {what}, such as {values[task, image]} for image"
+            f" {owner.image_ids[int(image)]}, task {owner.tasks[task]}",
             where=f"run {owner.run}",
             allowed=allowed,
         )

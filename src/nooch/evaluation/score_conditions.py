@@ -17,7 +17,10 @@ from nooch.metrics import METRICS
 __all__ = ["Condition", "Verdict", "check_names", "judge", "parse_condition"]
 
 _FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
-_ALLOWED = "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as auc@hard[ce,car]<0.85"
+_ALLOWED = (
+    "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as"
+    " auc@hard[ce,car]<0.85"
+)
 _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -33,7 +36,8 @@ class Condition:
     Attributes:
         text: as it was written.
         metric: the metric; ``subset`` the subset it is on.
-        criterion: the only criterion that it concerns, or None for all; ``task`` likewise (``average`` is the mean over tasks).
+        criterion: the only criterion that it concerns, or None for all; ``task`` likewise
+            (``average`` is the mean over tasks).
         sign: ``<``, ``<=``, ``>`` or ``>=``.
         bound: the number on the right.
     """
@@ -90,7 +94,9 @@ def parse_condition(text: str) -> Condition:
 
 
 def check_names(condition: Condition, suite: Suite) -> None:
-    """Raise ParameterError for a criterion or task that the suite does not have; possible before anything is scored."""
+    """Raise ParameterError for a criterion or task that the suite does not have; possible before
+    anything is scored.
+    """
     if condition.criterion is not None:
         check_one_of("criterion", condition.criterion, suite.criteria, owner="the suite")
     if condition.task not in {None, AVERAGE}:
@@ -98,10 +104,12 @@ def check_names(condition: Condition, suite: Suite) -> None:
 
 
 def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[Verdict]:
-    """Every condition on every value that it concerns; a value that is undefined or missing fires it.
+    """Every condition on every value that it concerns; a value that is undefined or missing fires
+    it.
 
     Raises:
-        ParameterError: a criterion, task or subset that the suite or the scores do not have, or a task without a set.
+        ParameterError: a criterion, task or subset that the suite or the scores do not have, or a
+            task without a set.
     """
     return [
         verdict for condition in conditions for verdict in _judge(scores.table, condition, suite)
@@ -143,7 +151,9 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
 
 
 def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool) -> bool:
-    """Whether there is one; where the condition names both, its absence is an error that tells the reason."""
+    """Whether there is one; where the condition names both, its absence is an error that tells the
+    reason.
+    """
     if task == AVERAGE:
         return True
     if named:

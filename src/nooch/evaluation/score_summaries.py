@@ -1,4 +1,6 @@
-"""Values of single runs -> cells of a results table: mean and deviation over seeds, averages over tasks, and which are best."""
+"""Values of single runs -> cells of a results table: mean and deviation over seeds, averages over
+tasks, and which are best.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ __all__ = [
 ]
 
 WORST_HARD = "worst_hard"
-"""The subset that stands for the worse of hard positives and hard negatives: Table 5's worst group."""
+"""The subset that stands for the worse of hard positives and hard negatives: Table 5's worst group.
+"""
 
 LARGER_IS_BETTER = frozenset({"auc", "auprc"})
 """Metrics of which more is better; of the others, less."""
@@ -31,10 +34,12 @@ def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
     """Values of runs with those of ``worst_hard`` added, of error and NLL.
 
     Args:
-        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason`` and any other columns.
+        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason`` and
+            any other columns.
 
     Returns:
-        The rows, and for each run the larger of the values on hard positives and hard negatives; null where one of them is.
+        The rows, and for each run the larger of the values on hard positives and hard negatives;
+        null where one of them is.
     """
     sides = values.filter(
         pl.col("metric").is_in(["error", "nll"])
@@ -59,11 +64,13 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
     """Mean and deviation of each method over its seeds.
 
     Args:
-        values: ``criterion, metric, subset, task, method, setting, seed, value, n, n_positive, reason``; one setting for each criterion, task and method.
+        values: ``criterion, metric, subset, task, method, setting, seed, value, n, n_positive,
+            reason``; one setting for each criterion, task and method.
 
     Returns:
-        ``criterion, metric, subset, task, method, setting, n, n_positive, mean, std, n_seeds, reason``. ``std`` has ddof = 1 and is null of one seed; ``mean``
-        is null, with the reason, where the value of a seed is.
+        ``criterion, metric, subset, task, method, setting, n, n_positive, mean, std, n_seeds,
+        reason``. ``std`` has ddof = 1 and is null of one seed; ``mean`` is null, with the reason,
+        where the value of a seed is.
     """
     known = pl.col("value").null_count() == 0
     return values.group_by([*_WHERE, "method", "setting"], maintain_order=True).agg(
@@ -76,19 +83,23 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
-    """The unweighted mean over tasks for each criterion, metric, subset and method, as rows of task ``average``.
+    """The unweighted mean over tasks for each criterion, metric, subset and method, as rows of task
+    ``average``.
 
-    All averages of a criterion are over the same tasks: those for which every metric and subset that has a value for some task has one, of at
-    least one method. Where there is no such task, each average is over the tasks that have its own metric and subset.
+    All averages of a criterion are over the same tasks: those for which every metric and subset
+    that has a value for some task has one, of at least one method. Where there is no such task,
+    each average is over the tasks that have its own metric and subset.
 
     Args:
-        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that there could be a value of; counts ``n, n_positive,
-            n_seeds, seeds, n_settings, settings``.
+        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
+            there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings,
+            settings``.
         strict: averages are over all tasks, and null where a value is undefined for one of them.
 
     Returns:
-        The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is sqrt(sum of squared deviations) / number of tasks,
-        null where one of them is. ``mean`` is null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
+        The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is
+        sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is
+        null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
         images the sum, of the others the smallest.
     """
     # a task that a method has no row of is missing as well
@@ -119,7 +130,9 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
 
 
 def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
-    """``criterion, metric, subset, task`` that averages are over; of a metric and subset without any value, all tasks."""
+    """``criterion, metric, subset, task`` that averages are over; of a metric and subset without
+    any value, all tasks.
+    """
     known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
     for (criterion,), part in cells.partition_by(
@@ -141,10 +154,12 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:
-    """Cells with a column ``best``: whether the deviation overlaps that of the best mean of the same criterion, metric, subset and task.
+    """Cells with a column ``best``: whether the deviation overlaps that of the best mean of the
+    same criterion, metric, subset and task.
 
-    [mean - std, mean + std] overlaps [best - std, best + std] where |mean - best| <= std + std of the best, ends included (the paper's bold
-    numbers). A deviation that is null counts as 0. Where several have the best mean, the largest of their deviations counts.
+    [mean - std, mean + std] overlaps [best - std, best + std] where |mean - best| <= std + std of
+    the best, ends included (the paper's bold numbers). A deviation that is null counts as 0. Where
+    several have the best mean, the largest of their deviations counts.
 
     Args:
         cells: with ``mean`` and ``std``.

@@ -29,11 +29,14 @@ class Scores:
     """What runs score on a suite.
 
     Attributes:
-        table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed, criterion, task, split, subset,
-            cue, group, metric, value, low, high, interval, n, n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null where it
-            is undefined, and ``reason`` says why; ``low`` and ``high`` bound the 95 % interval, whose kind ``interval`` is ``bootstrap``
-            or ``wilson``. Task ``average`` is the unweighted mean over ``n_tasks`` tasks, which ``averaged_tasks`` names.
-        differences: the same for each run minus the baseline run, in columns ``run, baseline, ..., difference, low, high``.
+        table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed,
+            criterion, task, split, subset, cue, group, metric, value, low, high, interval, n,
+            n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null where it is undefined,
+            and ``reason`` says why; ``low`` and ``high`` bound the 95 % interval, whose kind
+            ``interval`` is ``bootstrap`` or ``wilson``. Task ``average`` is the unweighted mean
+            over ``n_tasks`` tasks, which ``averaged_tasks`` names.
+        differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
+            difference, low, high``.
         notes: what a reader should know.
         settings: how the scores were made (JSON-like).
     """
@@ -45,7 +48,10 @@ class Scores:
 
     def __repr__(self) -> str:
         runs = self.table["run"].n_unique()
-        return f"Scores({runs} runs, {self.table['task'].n_unique()} tasks, {self.table.height} values)"
+        return (
+            f"Scores({runs} runs, {self.table['task'].n_unique()} tasks, {self.table.height}"
+            " values)"
+        )
 
     def _repr_html_(self) -> str:
         keys = ["criterion", "split", "task", "run"]
@@ -63,7 +69,8 @@ class Scores:
         return self.table.height
 
     def value(self, metric: str, subset: str, **where: Any) -> float | None:
-        """One value; ``where`` names run, criterion, task, split, cue or group where there are several.
+        """One value; ``where`` names run, criterion, task, split, cue or group where there are
+        several.
 
         Raises:
             ParameterError: nothing or several values fit.
@@ -85,18 +92,22 @@ class Scores:
             several = {c: v for c, v in left.items() if len(v) > 1}
             raise ParameterError(
                 f"{rows.height} values of {metric} on {subset} fit {where}",
-                allowed=f"more of run, criterion, task, split: {several}"
-                if several
-                else "what the table holds",
+                allowed=(
+                    f"more of run, criterion, task, split: {several}"
+                    if several
+                    else "what the table holds"
+                ),
             )
         found: float | None = rows["value"][0]
         return found
 
     def by_group(self, metric: str, subset: str = "all", **where: Any) -> pl.DataFrame:
-        """A metric by group of an attribute, with the gap between groups, as fairness tables have it.
+        """A metric by group of an attribute, with the gap between groups, as fairness tables have
+        it.
 
         Returns:
-            One row for each run, criterion, task, split and attribute: ``attribute``, ``groups`` (a struct of values by group),
+            One row for each run, criterion, task, split and attribute: ``attribute``, ``groups`` (a
+                struct of values by group),
             ``overall``, ``min``, ``max``, ``difference`` (max - min), ``ratio`` (min / max).
 
         Raises:
@@ -155,7 +166,9 @@ def differences_table(
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of scores on a suite of hard images alone: what needs the other images is null, and the reason says so."""
+    """A table of scores on a suite of hard images alone: what needs the other images is null, and
+    the reason says so.
+    """
     # ece_paper weighs a subset by its share of all images
     hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
         pl.col("metric") != "ece_paper"
@@ -235,7 +248,8 @@ def _reason(resamples: int) -> pl.Expr:
         .when(unbounded & (2 * pl.col("defined") < resamples))
         .then(
             pl.lit(
-                f"no interval: undefined in most of {resamples} resamples, which hold one class or no image"
+                f"no interval: undefined in most of {resamples} resamples, which hold one class or"
+                " no image"
             )
         )
         .when(unbounded)
@@ -243,7 +257,8 @@ def _reason(resamples: int) -> pl.Expr:
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
         .then(
             pl.format(
-                f"interval from {{}} of {resamples} resamples; the others hold one class or no image",
+                f"interval from {{}} of {resamples} resamples; the others hold one class or no"
+                " image",
                 "defined",
             )
         )

@@ -1,4 +1,6 @@
-"""A challenge set -> the subsets that are scored: all, hard, easy, the two sides, by cue, by group, and averages."""
+"""A challenge set -> the subsets that are scored: all, hard, easy, the two sides, by cue, by group,
+and averages.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 """The four parts of a challenge set; a distribution gives shares to them."""
 
 SCORED = ("all", "hard", "easy", *CELLS)
-"""Subsets that are scored. ``easy`` pools positives and negatives, as the paper's tables do: compare a hard side with its own easy side."""
+"""Subsets that are scored. ``easy`` pools positives and negatives, as the paper's tables do:
+compare a hard side with its own easy side.
+"""
 
 _CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
     "all": lambda cell: cell >= 0,
@@ -71,7 +75,8 @@ class Distribution:
 
 
 def parse_distribution(text: str, suite: Suite) -> Distribution:
-    """``uniform``, the name of a split of the suite, or ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
+    """``uniform``, the name of a split of the suite, or
+    ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
 
     Raises:
         ParameterError: another form, unknown cells, shares that are negative or do not add up to 1.
@@ -115,7 +120,8 @@ def divide(
 
     Args:
         challenge: the set, n images.
-        cues: the task's cues in the order of the bits of ``challenge.by_cue``; subsets by cue are made where there are several.
+        cues: the task's cues in the order of the bits of ``challenge.by_cue``; subsets by cue are
+            made where there are several.
         groups: attribute -> (code of each image, intp (n,); name of each code).
         shares: distribution -> shares of the cells, float64 (4,).
     """
@@ -165,7 +171,9 @@ def _atoms(
 
 
 def _renumber(number: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first place of each number that occurs, ascending by number, and for each place the position in that list."""
+    """The first place of each number that occurs, ascending by number, and for each place the
+    position in that list.
+    """
     first = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.intp)
     first[number[::-1]] = np.arange(len(number))[::-1]
     present = first >= 0

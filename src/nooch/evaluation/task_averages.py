@@ -21,7 +21,8 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
     """Tasks that have everything that any task has; all tasks where no task has.
 
     Args:
-        defined: task -> what is defined for it: cells that have images, or (metric, subset) that have a value.
+        defined: task -> what is defined for it: cells that have images, or (metric, subset) that
+            have a value.
     """
     needed: set[T] = set().union(*defined.values())
     return [task for task, has in defined.items() if has >= needed] or list(defined)
@@ -30,14 +31,17 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
 def averaged_tasks(
     suite: Suite, keys: Sequence[tuple[str, str, str]], predicted: Sequence[Collection[str]]
 ) -> dict[str, list[str]]:
-    """The tasks that averages are over: those with images in each cell that any task of the criterion has images in.
+    """The tasks that averages are over: those with images in each cell that any task of the
+    criterion has images in.
 
-    A task without hard positives, say, would count in the average of AUC on easy images and not in that on hard ones.
+    A task without hard positives, say, would count in the average of AUC on easy images and not in
+    that on hard ones.
 
     Args:
         suite: the suite.
         keys: (criterion, task, split) of the sets that are scored, of one split.
-        predicted: tasks of each run. Where all runs have two tasks and more in common, averages are over these.
+        predicted: tasks of each run. Where all runs have two tasks and more in common, averages are
+            over these.
 
     Returns:
         Criterion -> tasks.
@@ -55,7 +59,9 @@ def averaged_tasks(
 def left_out(
     suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """A note for each criterion whose averages leave out tasks: which tasks they are over, and why not the others."""
+    """A note for each criterion whose averages leave out tasks: which tasks they are over, and why
+    not the others.
+    """
     notes = []
     for criterion, kept in over.items():
         cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
@@ -63,15 +69,18 @@ def left_out(
         if not lacking:
             continue
         why = [
-            f"{task} (no {' and no '.join(cell.replace('_', ' ') for cell in CELLS if cell in empty)})"
-            if empty
-            else f"{task} (not predicted by every run)"
+            (
+                f"{task} (no"
+                f" {' and no '.join(cell.replace('_', ' ') for cell in CELLS if cell in empty)})"
+                if empty
+                else f"{task} (not predicted by every run)"
+            )
             for task, empty in lacking.items()
         ]
         (split,) = {key[2] for key in cells}
         notes.append(
-            f"averages on {criterion} ({split}) are over {len(kept)} of {len(cells)} tasks: {some_of(list(kept), _MOST)}; "
-            f"left out: {some_of(why, _MOST)}"
+            f"averages on {criterion} ({split}) are over {len(kept)} of {len(cells)} tasks:"
+            f" {some_of(list(kept), _MOST)}; left out: {some_of(why, _MOST)}"
         )
     return notes
 

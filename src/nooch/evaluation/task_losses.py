@@ -1,4 +1,6 @@
-"""The mean loss of each task on all its images, positives, negatives, and the hard ones of each side (paper, Fig. 3)."""
+"""The mean loss of each task on all its images, positives, negatives, and the hard ones of each
+side (paper, Fig. 3).
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,10 @@ def class_losses(
         split: of the suite.
 
     Returns:
-        ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there is no image, then the counts
-        ``n, positives, negatives, hard_positives, hard_negatives`` and ``runs``. Tasks that no run predicts are missing, and what is
-        predicted for classes that the suite does not have is left alone: a network of all classes has more of them.
+        ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there
+        is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives`` and
+        ``runs``. Tasks that no run predicts are missing, and what is predicted for classes that the
+        suite does not have is left alone: a network of all classes has more of them.
 
     Raises:
         InputError: images without a prediction, no task of the suite, a suite of hard images alone.

@@ -1,4 +1,6 @@
-"""One task of a split: every run on every subset of every criterion's set, with intervals and paired differences."""
+"""One task of a split: every run on every subset of every criterion's set, with intervals and
+paired differences.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class Place:
     """What a block of scores is of.
 
     Attributes:
-        criterion: its name; ``task`` and ``split`` likewise (task ``average``: the mean over tasks).
+        criterion: its name; ``task`` and ``split`` likewise (task ``average``: the mean over
+            tasks).
         subsets: the subsets, in the order of the rows of scores.
         n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
         tasks: how many tasks an average is over, else 1.
@@ -85,10 +88,12 @@ class Block:
     Attributes:
         run: name of the run.
         place: what they are of.
-        values: float64 (n_subsets, n_metrics), NaN where undefined; ``low`` and ``high`` likewise, NaN without an interval.
+        values: float64 (n_subsets, n_metrics), NaN where undefined; ``low`` and ``high`` likewise,
+            NaN without an interval.
         resamples: int64 (n_subsets, n_metrics), resamples in which the value is defined.
         kinds: int8 (n_subsets, n_metrics), positions in ``INTERVALS``.
-        over: for an average, the tasks in which each value is defined: names of each (subset, metric), row by row.
+        over: for an average, the tasks in which each value is defined: names of each (subset,
+            metric), row by row.
         baseline: name of the run that is subtracted.
     """
 
@@ -109,7 +114,8 @@ class Averages:
 
     Attributes:
         over: criterion -> the tasks that its averages are over; of another criterion, all.
-        strict: whether a value that is undefined for one of these tasks has no average. Else the task is left out of that average.
+        strict: whether a value that is undefined for one of these tasks has no average. Else the
+            task is left out of that average.
     """
 
     over: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -134,7 +140,9 @@ class Averages:
         self.known.setdefault(key, []).append(known[..., 0])
 
     def blocks(self, metrics: Sequence[str], baseline: str) -> list[Block]:
-        """Means of every run with at least two tasks, and their differences from the baseline over the same tasks."""
+        """Means of every run with at least two tasks, and their differences from the baseline over
+        the same tasks.
+        """
         blocks: list[Block] = []
         for criterion in dict.fromkeys(criterion for _, criterion in self.sums):
             keys = [key for key in self.sums if key[1] == criterion and self.scored[key] > 1]
@@ -203,7 +211,8 @@ def score_task(
         baseline: the run from which differences are taken, if it is among these.
 
     Returns:
-        Blocks by criterion, first all runs, then the differences; and (run, part, values) for ``Averages``.
+        Blocks by criterion, first all runs, then the differences; and (run, part, values) for
+        ``Averages``.
     """
     blocks: list[Block] = []
     found: list[tuple[str, Part, Floats]] = []
@@ -264,10 +273,12 @@ def block_of(
     baseline: str | None = None,
     over: Sequence[tuple[str, ...]] | None = None,
 ) -> Block:
-    """Values of a run from rows (n_subsets, n_metrics, 1 + n_replicates), the point estimate first, with 95 % intervals.
+    """Values of a run from rows (n_subsets, n_metrics, 1 + n_replicates), the point estimate first,
+    with 95 % intervals.
 
-    Percentiles of the replicates. The error on a subset is a share of its images: without replicates, and where these all agree or
-    most of them are undefined, it has Wilson's interval. No other value has an interval of width 0; differences are as they come.
+    Percentiles of the replicates. The error on a subset is a share of its images: without
+    replicates, and where these all agree or most of them are undefined, it has Wilson's interval.
+    No other value has an interval of width 0; differences are as they come.
     """
     point, replicates = rows[..., 0], rows[..., 1:]
     low = high = np.full(point.shape, np.nan)

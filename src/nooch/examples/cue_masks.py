@@ -41,7 +41,8 @@ def cue_masks(
     annotations: Sequence[str | Path],
     wanted: Sequence[Wanted],
 ) -> Masks:
-    """Masks of the suite's context cues in the images that have pictures, decoded one image at a time.
+    """Masks of the suite's context cues in the images that have pictures, decoded one image at a
+    time.
 
     Args:
         suite: its criteria say which classes are cues of any task.
@@ -51,7 +52,8 @@ def cue_masks(
         wanted: images with pictures.
 
     Raises:
-        InputError: a file that is missing, altered or no annotation file; image ids that are no integers.
+        InputError: a file that is missing, altered or no annotation file; image ids that are no
+            integers.
     """
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
@@ -97,7 +99,9 @@ def _of_image(
 
 
 def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
-    """Where an annotation lies; its box where it has nothing finer; None where what it has cannot be decoded."""
+    """Where an annotation lies; its box where it has nothing finer; None where what it has cannot
+    be decoded.
+    """
     from pycocotools import mask as coco
 
     shape = annotation.segmentation
@@ -129,6 +133,7 @@ def _corners(x: float, y: float, w: float, h: float) -> list[float]:
 def outlined(inside: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """A mask, and its part without the outline; bool (height, width)."""
     padded = np.pad(inside, 1)
-    return inside, inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[
-        1:-1, 2:
-    ]
+    return (
+        inside,
+        inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:],
+    )

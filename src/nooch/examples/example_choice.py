@@ -1,4 +1,6 @@
-"""Which images stand for a task: the hardest and the easiest, where methods differ most, where criteria differ, likely label errors."""
+"""Which images stand for a task: the hardest and the easiest, where methods differ most, where
+criteria differ, likely label errors.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Chosen:
         empty: why there is no image, where there is none.
         method: second method of a comparison, or empty.
         subset: ``hard_positive``, ``hard_negative`` or ``easy_positive``.
-        better: of a comparison of methods, the one with the lower loss; of criteria, the one by which images are easy.
+        better: of a comparison of methods, the one with the lower loss; of criteria, the one by
+            which images are easy.
     """
 
     kind: str
@@ -125,7 +128,9 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
 
 
 def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], str]:
-    """Hard positives whose target is larger than the average of the split's positives (Appendix D.1); all where none is."""
+    """Hard positives whose target is larger than the average of the split's positives (Appendix
+    D.1); all where none is.
+    """
     positive = view.labels == 1
     if view.area is None or np.isnan(view.area[positive]).all():
         return mask, ""
@@ -152,7 +157,9 @@ def _gaps(
 
 
 def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
-    """Hard negatives that most methods, two at least, are sure show the class: the label may be wrong."""
+    """Hard negatives that most methods, two at least, are sure show the class: the label may be
+    wrong.
+    """
     losses = view.losses.get(criterion, {})
     if len(losses) < 2:
         return []
@@ -160,7 +167,10 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
     # a negative's NLL is -log(1 - p): p above CONFIDENT where it is above -log(1 - CONFIDENT)
     sure = (values > -np.log(1 - CONFIDENT)).sum(axis=0)
     inside = (view.marks[criterion] == _HARD_NEGATIVE) & (sure >= max(2, len(losses) // 2 + 1))
-    title = f"Suspected label errors: hard negatives where most of {len(losses)} methods give {view.task} over {CONFIDENT:.0%}"
+    title = (
+        f"Suspected label errors: hard negatives where most of {len(losses)} methods give"
+        f" {view.task} over {CONFIDENT:.0%}"
+    )
     return [
         _group(
             "suspected", title, criterion, inside, -values.mean(axis=0), n, subset="hard_negative"
@@ -169,7 +179,9 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
 
 
 def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
-    """Figs. 2 and 9: hard by one criterion and easy by the other, the clearest under the other first."""
+    """Figs. 2 and 9: hard by one criterion and easy by the other, the clearest under the other
+    first.
+    """
     groups = []
     for code, side, sign in ((_HARD_POSITIVE, "positives", -1), (_HARD_NEGATIVE, "negatives", 1)):
         inside = (view.marks[one] == code) & (view.marks[other] == _EASY)

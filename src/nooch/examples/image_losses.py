@@ -37,7 +37,9 @@ class LossSource:
     scale: str = "logit"
 
     def losses(self, images: SplitImages, labels: NDArray[np.bool_]) -> Floats:
-        """Mean over seeds of the NLL (natural logarithm) of each image, float64 (n,); NaN where a seed says nothing."""
+        """Mean over seeds of the NLL (natural logarithm) of each image, float64 (n,); NaN where a
+        seed says nothing.
+        """
         found = [losses(labels, _aligned(frame, images), self.scale) for frame in self.frames]
         return np.asarray(np.mean(found, axis=0), dtype=np.float64)
 
@@ -49,11 +51,13 @@ def _aligned(frame: pl.DataFrame, images: SplitImages) -> Floats:
 
 
 class ImageLosses:
-    """Losses of images by criterion, task and method, each method with the setting that was chosen under the criterion.
+    """Losses of images by criterion, task and method, each method with the setting that was chosen
+    under the criterion.
 
     Args:
         runs: folders of runs of the suite, each with its results.
-        predictions: outputs of other models; seeds of a method count as one, and they are the same under all criteria.
+        predictions: outputs of other models; seeds of a method count as one, and they are the same
+            under all criteria.
         suite: the suite.
     """
 
@@ -117,7 +121,9 @@ class ImageLosses:
     def of(
         self, task: str, images: SplitImages, labels: NDArray[np.bool_]
     ) -> dict[str, dict[str, tuple[str, Floats]]]:
-        """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean equal losses."""
+        """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean
+        equal losses.
+        """
         cached: dict[str, Floats] = {}
         found: dict[str, dict[str, tuple[str, Floats]]] = {}
         for criterion in self._criteria:

@@ -36,7 +36,9 @@ class SplitImages:
 
     @classmethod
     def of(cls, suite: Suite, split: str, data: Dataset | None) -> SplitImages:
-        """All images of the split that the dataset has; without one, those of any of the suite's sets."""
+        """All images of the split that the dataset has; without one, those of any of the suite's
+        sets.
+        """
         if data is not None:
             part = data.select(split)
             return cls(split, part.images["image_id"], part)
@@ -54,7 +56,9 @@ class SplitImages:
         return found["row"].to_numpy().astype(np.intp)
 
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
-        """Values of a set's images over all images of the split, ``rest`` for those without, shape (n,)."""
+        """Values of a set's images over all images of the split, ``rest`` for those without, shape
+        (n,).
+        """
         wide = np.full(len(self), rest, dtype=values.dtype)
         wide[self.rows(challenge.image_ids)] = values
         return wide

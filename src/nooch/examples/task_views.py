@@ -29,9 +29,11 @@ class TaskView:
         task: its name.
         labels: int8 (n,), 1 present, 0 absent, -1 unknown.
         marks: criterion -> uint8 (n,): 0 hard positive, 1 hard negative, 2 easy, 255 no verdict.
-        support: criterion -> float64 (n,), NaN where there is none; criteria without support are missing.
+        support: criterion -> float64 (n,), NaN where there is none; criteria without support are
+            missing.
         losses: criterion -> method -> float64 (n,).
-        area: float64 (n,), area of the task's class, NaN where it was not annotated, or None where areas are unknown.
+        area: float64 (n,), area of the task's class, NaN where it was not annotated, or None where
+            areas are unknown.
     """
 
     task: str
@@ -79,7 +81,9 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
             c: {m: values for m, (_, values) in of.items()}
             for c, of in losses.of(task, images, given == 1).items()
         },
-        None
-        if images.data is None or not images.data.has_areas
-        else images.data.area(task, unknown=np.nan),
+        (
+            None
+            if images.data is None or not images.data.has_areas
+            else images.data.area(task, unknown=np.nan)
+        ),
     )

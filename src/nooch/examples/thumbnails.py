@@ -31,7 +31,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came of an image: 0 nothing (and why), 1 a small picture that is the whole image, 2 a small and a large one."""
+    """What came of an image: 0 nothing (and why), 1 a small picture that is the whole image, 2 a
+    small and a large one.
+    """
 
     wanted: Wanted
     pictures: int
@@ -56,7 +58,8 @@ def draw_pictures(
     for place in {(folder / picture_name(one.split, one.row)).parent for one in wanted}:
         place.mkdir(parents=True, exist_ok=True)
     found = []
-    # Pillow decodes, resizes and encodes without holding the interpreter, so that threads are enough
+    # Pillow decodes, resizes and encodes without holding the interpreter, so that threads are
+    # enough
     with ThreadPoolExecutor(processors()) as pool:
         for done, one in enumerate(pool.map(lambda w: _draw(w, folder), wanted), 1):
             found.append(one)

@@ -1,4 +1,5 @@
-"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: chosen challenge sets in another tool's format.
+"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: chosen challenge sets in
+another tool's format.
 
 Everything is written whole or not at all and carries the licences of the data.
 """

@@ -39,24 +39,28 @@ def export_coco(
     no_annotations: bool = False,
     subsets: Sequence[str] = HARD_SUBSETS,
 ) -> Exported:
-    """Write ``{split}.json`` with the images of the chosen subsets, their annotations as they were, and why they are there.
+    """Write ``{split}.json`` with the images of the chosen subsets, their annotations as they were,
+    and why they are there.
 
-    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its licence too, is what the
-    annotation files say. Annotation ids are kept where they are unique, else counted from 1.
+    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its licence
+    too, is what the annotation files say. Annotation ids are kept where they are unique, else
+    counted from 1.
 
     Args:
         content: what is exported.
         out: the folder to write.
         overwrite: replace a folder that an export wrote.
-        annotations: the instances and stuff files to take images and annotations from. One that has the name of a file
-            that the dataset was imported from must be that file.
+        annotations: the instances and stuff files to take images and annotations from. One that has
+            the name of a file that the dataset was imported from must be that file.
         no_annotations: write images and categories alone, from the dataset.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides ``easy_positive`` and ``easy_negative``.
+        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides
+            ``easy_positive`` and ``easy_negative``.
 
     Raises:
-        ParameterError: neither or both of ``annotations`` and ``no_annotations``; an unknown subset.
-        InputError: image ids that are text; annotation files that do not parse, were altered, disagree with each other,
-            or lack images of the sets; no dataset where it is needed.
+        ParameterError: neither or both of ``annotations`` and ``no_annotations``; an unknown
+            subset.
+        InputError: image ids that are text; annotation files that do not parse, were altered,
+            disagree with each other, or lack images of the sets; no dataset where it is needed.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     wanted = check_subsets(subsets)
@@ -64,8 +68,12 @@ def export_coco(
         raise ParameterError("`annotations` and `no_annotations` exclude each other")
     if not no_annotations and not annotations:
         raise ParameterError(
-            "the annotation files are not known: a dataset keeps their names and hashes, not where they are",
-            allowed=f"`annotations` FILE for each of them{_recorded_names(content)}, or `no_annotations`",
+            "the annotation files are not known: a dataset keeps their names and hashes, not where"
+            " they are",
+            allowed=(
+                f"`annotations` FILE for each of them{_recorded_names(content)}, or"
+                " `no_annotations`"
+            ),
         )
 
     # the annotation files are large: first what can be said at once

@@ -1,4 +1,6 @@
-"""Annotation files -> what they say of some images. Annotations are cut out as they stand, polygons are never decoded."""
+"""Annotation files -> what they say of some images. Annotations are cut out as they stand, polygons
+are never decoded.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ class _Identified(msgspec.Struct, gc=False):
 def read_annotations(
     paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]
 ) -> Source:
-    """Images, categories, licences, and the annotations of some images, from instances and stuff files.
+    """Images, categories, licences, and the annotations of some images, from instances and stuff
+    files.
 
     Args:
         paths: the files; of what is not wanted, a slice at a time is in memory.
@@ -61,8 +64,8 @@ def read_annotations(
         recorded: ``file`` and ``blake3`` of the files that the dataset was imported from.
 
     Raises:
-        InputError: a file that is missing, altered, or no annotation file; files that name categories or licences
-            differently under one id; wanted images that no file lists.
+        InputError: a file that is missing, altered, or no annotation file; files that name
+            categories or licences differently under one id; wanted images that no file lists.
     """
     merged = _Merged(set(wanted))
     for path in paths:
@@ -72,9 +75,12 @@ def read_annotations(
     if missing := sorted(merged.wanted - set(merged.images)):
         files = some_of(source["file"] for source in recorded)
         raise InputError(
-            f"{len(missing)} images of the sets are in none of the annotation files: {some_of(missing)}",
+            f"{len(missing)} images of the sets are in none of the annotation files:"
+            f" {some_of(missing)}",
             where=some_of(paths),
-            remedy=f"give all files that the dataset was imported from{f': {files}' if files else ''}",
+            remedy=(
+                f"give all files that the dataset was imported from{f': {files}' if files else ''}"
+            ),
         )
     categories = [msgspec.Raw(text) for _, text in merged.categories.values()]
     names = {number: name for number, (name, _) in merged.categories.items()}
@@ -98,7 +104,9 @@ class _Merged:
         self._hashes: set[str] = set()
 
     def note_origin(self, path: Path, recorded: Sequence[Mapping[str, Any]]) -> None:
-        """Raise InputError for a file that is not what it was, or comes twice; note one that the dataset does not know."""
+        """Raise InputError for a file that is not what it was, or comes twice; note one that the
+        dataset does not know.
+        """
         found = source_of(path)
         if found["blake3"] in self._hashes:
             raise InputError("is given twice", where=path, allowed="each annotation file once")
@@ -108,7 +116,10 @@ class _Merged:
             raise InputError(
                 "is not the file that the dataset was imported from: its BLAKE3 is another",
                 where=path,
-                remedy="give the file as it was, import the dataset again, or rename the file if it is another on purpose",
+                remedy=(
+                    "give the file as it was, import the dataset again, or rename the file if it is"
+                    " another on purpose"
+                ),
             )
         if recorded and not hashes:
             self.notes.append(

@@ -1,4 +1,6 @@
-"""Croissant 1.0 metadata (mlcommons.org/croissant) of a folder of Parquet files: which files, their hashes, their columns."""
+"""Croissant 1.0 metadata (mlcommons.org/croissant) of a folder of Parquet files: which files, their
+hashes, their columns.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def croissant(content: Content, parts: Sequence[Part]) -> str:
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "name": "out-of-context-challenge-sets",
-        "description": "Images whose context misleads, by criterion, split and task; found with nooch.",
+        "description": (
+            "Images whose context misleads, by criterion, split and task; found with nooch."
+        ),
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "license": _licence(content),
         "citeAs": PAPER,

@@ -1,4 +1,6 @@
-"""The card of a Hugging Face folder: ``README.md`` with YAML front matter. What users name is escaped."""
+"""The card of a Hugging Face folder: ``README.md`` with YAML front matter. What users name is
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from nooch.html import parameters_text
 __all__ = ["card", "markdown", "yaml_value"]
 
 _WHAT = (
-    "Images whose context misleads: for each task (is this class present?) the images that have the class without its "
-    "usual context, and those that have the context without the class. Only ids, labels and marks are here, no image."
+    "Images whose context misleads: for each task (is this class present?) the images that have the"
+    " class without its usual context, and those that have the context without the class. Only ids,"
+    " labels and marks are here, no image."
 )
 
 _SIZES = {
@@ -31,7 +34,8 @@ _SIZES = {
 def card(content: Content, parts: Sequence[Part]) -> str:
     """The text of ``README.md``."""
     front = {
-        # what is recorded are names and addresses, often several: no single identifier of the hub would be true
+        # what is recorded are names and addresses, often several: no single identifier of the hub
+        # would be true
         "license": "other" if content.licences else "unknown",
         **(
             {"license_name": "see-licences-txt", "license_link": "LICENCES.txt"}
@@ -49,7 +53,9 @@ def card(content: Content, parts: Sequence[Part]) -> str:
 
 
 def yaml_value(value: Any) -> str:
-    """A value in YAML's flow style, which is JSON but for characters that YAML wants escaped otherwise."""
+    """A value in YAML's flow style, which is JSON but for characters that YAML wants escaped
+    otherwise.
+    """
     text = json.dumps(value, ensure_ascii=False)
     # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
     return re.sub(
@@ -80,7 +86,10 @@ def _body(content: Content, parts: Sequence[Part]) -> str:
     chapters = [
         "# Out-of-context challenge sets",
         _WHAT,
-        f"A suite over {record.n_images:,} images (dataset {markdown(record.fingerprint)}), after {PAPER}.",
+        (
+            f"A suite over {record.n_images:,} images (dataset {markdown(record.fingerprint)}),"
+            f" after {PAPER}."
+        ),
         "## Criteria",
         _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, parts)),
         "## Sizes",

@@ -1,4 +1,6 @@
-"""What every export is given, and how it writes: chosen sets, their dataset, the licences; a folder that knows its maker."""
+"""What every export is given, and how it writes: chosen sets, their dataset, the licences; a folder
+that knows its maker.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class Content:
 
     @property
     def licences(self) -> list[Licence]:
-        """Licences recorded with the suite, with the dataset, and found, then those that the user states; each once."""
+        """Licences recorded with the suite, with the dataset, and found, then those that the user
+        states; each once.
+        """
         with_data = [] if self.data is None else self.data.provenance.get("licenses") or []
         return all_licences(
             [*self.suite.header.dataset.licenses, *with_data, *self.found], self.stated
@@ -97,7 +101,8 @@ class Content:
         """
         if self.data is None:
             raise InputError(
-                f"{purpose} needs the dataset, which is not where the suite says, or has changed since",
+                f"{purpose} needs the dataset, which is not where the suite says, or has changed"
+                " since",
                 remedy="give `dataset` DATASET",
             )
         return self.data
@@ -124,7 +129,9 @@ class Exported:
 
 
 def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
-    """Names of subsets, each once. Raises ParameterError for others, for none, and for easy images beside one of their sides."""
+    """Names of subsets, each once. Raises ParameterError for others, for none, and for easy images
+    beside one of their sides.
+    """
     known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
         check_one_of("subset", name, known)
@@ -140,10 +147,11 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
 
 
 def about(content: Content) -> dict[str, Any]:
-    """Where an export comes from, JSON-like: the suite, its dataset and criteria (without their statistics), licences.
+    """Where an export comes from, JSON-like: the suite, its dataset and criteria (without their
+    statistics), licences.
 
-    ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts, thresholds, the dataset's
-    fingerprint), wherever suite and dataset lie.
+    ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts,
+    thresholds, the dataset's fingerprint), wherever suite and dataset lie.
     """
     header = content.suite.header
     dataset = msgspec.structs.replace(header.dataset, path=None)
@@ -165,16 +173,20 @@ def about(content: Content) -> dict[str, Any]:
 
 
 def table_of(challenge: ChallengeSet) -> pl.DataFrame:
-    """A set as ``image_id, task, label, subset, support``: Int64 or String, String, Int8, String, Float64 (null: none)."""
+    """A set as ``image_id, task, label, subset, support``: Int64 or String, String, Int8, String,
+    Float64 (null: none).
+    """
     return pl.DataFrame(
         {
             "image_id": challenge.image_ids,
             "task": pl.repeat(challenge.task, len(challenge), dtype=pl.String, eager=True),
             "label": pl.Series(challenge.labels).cast(pl.Int8),
             "subset": pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
-            "support": pl.Series([None] * len(challenge), dtype=pl.Float64)
-            if challenge.support is None
-            else pl.Series(challenge.support),
+            "support": (
+                pl.Series([None] * len(challenge), dtype=pl.Float64)
+                if challenge.support is None
+                else pl.Series(challenge.support)
+            ),
         }
     )
 
@@ -187,7 +199,8 @@ def write_folder(
     *,
     overwrite: bool,
 ) -> Exported:
-    """Write an export's folder, whole or not at all: what ``fill`` writes, ``LICENCES.txt``, and what it all is.
+    """Write an export's folder, whole or not at all: what ``fill`` writes, ``LICENCES.txt``, and
+    what it all is.
 
     Args:
         content: what is exported.

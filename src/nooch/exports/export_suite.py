@@ -35,7 +35,8 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or your own ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or your own
+            ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names; all by default, as are ``tasks`` and ``splits``.
@@ -43,12 +44,12 @@ def export(
         splits: see ``criteria``.
         licences: licences of the data that are not recorded; recorded ones are always written.
         overwrite: replace an earlier export.
-        options: the format's own: ``annotations, no_annotations, subsets`` (coco), ``subsets, id_field`` (fiftyone),
-            ``predictions, scale, images`` (table).
+        options: the format's own: ``annotations, no_annotations, subsets`` (coco), ``subsets,
+            id_field`` (fiftyone), ``predictions, scale, images`` (table).
 
     Raises:
-        ParameterError: a name that the suite does not have, a selection without a set, an option that the format does not
-            have, or another dataset than the suite's.
+        ParameterError: a name that the suite does not have, a selection without a set, an option
+            that the format does not have, or another dataset than the suite's.
         InputError: what a format needs is not there; see the format.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
@@ -97,7 +98,9 @@ def _keys(
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:
-    """Raise ParameterError for another dataset than the suite's. Sets that others published are of none: it must have their images."""
+    """Raise ParameterError for another dataset than the suite's. Sets that others published are of
+    none: it must have their images.
+    """
     header = content.suite.header
     if any(record.fitted is not None for record in header.criteria.values()):
         if data.fingerprint != header.dataset.fingerprint:

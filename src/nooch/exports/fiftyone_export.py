@@ -25,7 +25,9 @@ __all__ = ["Tag", "export_fiftyone", "match_samples", "plan_tags"]
 
 _INFO = "nooch"
 _ID_FIELDS = ("image_id", "coco_id")
-"""Fields that are looked for: the first is nooch's own name, the second that of FiftyOne's COCO importer."""
+"""Fields that are looked for: the first is nooch's own name, the second that of FiftyOne's COCO
+importer.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,23 @@ def export_fiftyone(
 ) -> Exported:
     """Tag samples with ``nooch:{criterion}:{task}:{subset}`` and save a view for each tag.
 
-    Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else by the end of their
-    file path, which is the dataset's ``file_name``. Where and of which licences the suite is goes into the FiftyOne
-    dataset's ``info["nooch"]``. Where anything fails, the tags are as they were.
+    Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
+    by the end of their file path, which is the dataset's ``file_name``. Where and of which licences
+    the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where anything fails, the tags
+    are as they were.
 
     Args:
         content: what is exported.
         out: name of a FiftyOne dataset that exists.
         overwrite: replace tags of the same names.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides ``easy_positive`` and ``easy_negative``.
+        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides
+            ``easy_positive`` and ``easy_negative``.
         id_field: field of the samples that holds image ids.
 
     Raises:
         MissingExtraError: FiftyOne is not installed.
-        InputError: no such FiftyOne dataset or field, no sample that matches, or several for one image.
+        InputError: no such FiftyOne dataset or field, no sample that matches, or several for one
+            image.
         OutputError: the tags are there already, or cannot be written.
     """
     wanted = check_subsets(subsets)
@@ -82,7 +87,9 @@ def export_fiftyone(
 
 
 def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
-    """The tags of the chosen sets, each with its images of all chosen splits; none without an image."""
+    """The tags of the chosen sets, each with its images of all chosen splits; none without an
+    image.
+    """
     found: dict[tuple[str, str, str], list[ImageId]] = {}
     for challenge in content.sets():
         for subset in subsets:
@@ -154,7 +161,9 @@ def _apply(
     if wanted and len(missing) == len(wanted):
         raise InputError(
             f"no sample is an image of the sets, such as {some_of(missing, 3)}",
-            remedy="choose another FiftyOne dataset, or name the field of image ids with `id_field`",
+            remedy=(
+                "choose another FiftyOne dataset, or name the field of image ids with `id_field`"
+            ),
         )
     present = [
         tag.name

@@ -10,10 +10,11 @@ __all__ = ["Names", "safe_name", "true_name"]
 
 
 def safe_name(name: str) -> str:
-    """A name that is safe in paths and addresses: letters, digits, ``_``, ``-``, ``=`` and ``.`` inside stay as they are.
+    """A name that is safe in paths and addresses: letters, digits, ``_``, ``-``, ``=`` and ``.``
+    inside stay as they are.
 
-    Every other byte becomes ``+`` and two hexadecimal digits, so that ``ce & gist`` is ``ce+20+26+20gist``, and
-    ``true_name`` gives the name back.
+    Every other byte becomes ``+`` and two hexadecimal digits, so that ``ce & gist`` is
+    ``ce+20+26+20gist``, and ``true_name`` gives the name back.
     """
     return re.sub(
         r"^\.|[^A-Za-z0-9_.=-]", lambda found: "".join(f"+{b:02X}" for b in found[0].encode()), name
@@ -28,7 +29,9 @@ def true_name(name: str) -> str:
 
 
 class Names:
-    """File names that were given, so that two things never share one, not even where case is ignored."""
+    """File names that were given, so that two things never share one, not even where case is
+    ignored.
+    """
 
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""Tables ``split,filename,y,a`` for loaders of the Waterbirds kind: group robustness methods read label and attribute."""
+"""Tables ``split,filename,y,a`` for loaders of the Waterbirds kind: group robustness methods read
+label and attribute.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ __all__ = ["export_csv"]
 
 
 def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a`` and then ``image_id,subset,support``.
+    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a`` and then
+    ``image_id,subset,support``.
 
-    ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is: 1 for easy positives
-    and hard negatives, 0 for hard positives and easy negatives. So y = a holds where context helps, and the groups
-    (y, a) are those of group robustness methods. ``filename`` is relative to the dataset's folder of images.
+    ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is:
+    1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a holds
+    where context helps, and the groups (y, a) are those of group robustness methods. ``filename``
+    is relative to the dataset's folder of images.
 
     Raises:
         InputError: the dataset is not there, or has no file names.
@@ -57,7 +61,8 @@ def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
     )
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
         raise InputError(
-            f"{len(nameless)} images of the {challenge.split} split have no file name: {some_of(nameless)}",
+            f"{len(nameless)} images of the {challenge.split} split have no file name:"
+            f" {some_of(nameless)}",
             remedy="import the dataset again with `images` DIR, or export with `to` ids or hf",
         )
     return rows.select(

@@ -1,4 +1,6 @@
-"""A folder that ``datasets.load_dataset`` reads: Parquet by criterion and split, a card, Croissant metadata."""
+"""A folder that ``datasets.load_dataset`` reads: Parquet by criterion and split, a card, Croissant
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ __all__ = ["export_hf"]
 def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
     """Write ``data/{criterion}/{split}.parquet``, ``README.md`` (the card) and ``croissant.json``.
 
-    A table has ``image_id, file_name, task, label, subset, support``, a row for each image of each task; ``file_name``
-    only where the dataset is there and names files. Each criterion is a configuration of its own:
-    ``load_dataset(OUT, "ce", split="test")``. The split ``all`` is called ``full``, since ``all`` is taken there.
+    A table has ``image_id, file_name, task, label, subset, support``, a row for each image of each
+    task; ``file_name`` only where the dataset is there and names files. Each criterion is a
+    configuration of its own: ``load_dataset(OUT, "ce", split="test")``. The split ``all`` is called
+    ``full``, since ``all`` is taken there.
 
     Raises:
         ParameterError: two criteria would have the same folder.

@@ -1,4 +1,6 @@
-"""One JSON file: for each challenge set the ids of its hard images, how it was made, and the licences of the data."""
+"""One JSON file: for each challenge set the ids of its hard images, how it was made, and the
+licences of the data.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ _HEAD = b'{"format":"nooch-ids"'
 
 
 def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write ``OUT`` as JSON: ``format, version, nooch, suite, dataset, criteria, licences, sets, skipped``.
+    """Write ``OUT`` as JSON: ``format, version, nooch, suite, dataset, criteria, licences, sets,
+    skipped``.
 
-    A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and all of its counts and
-    thresholds under the names they have in ``suite.json``.
+    A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
+    all of its counts and thresholds under the names they have in ``suite.json``.
 
     Args:
         content: what is exported.
@@ -30,7 +33,8 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
         overwrite: replace a file, but only one that this export wrote.
 
     Raises:
-        OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot be written.
+        OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot
+            be written.
     """
     path = _check(Path(out), overwrite)
     document = {

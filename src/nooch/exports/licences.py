@@ -1,4 +1,6 @@
-"""Licences of the data behind an export: what is recorded, what the user states, and never more than that."""
+"""Licences of the data behind an export: what is recorded, what the user states, and never more
+than that.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ __all__ = ["LICENCES", "Licence", "all_licences", "licences_text", "one_line"]
 LICENCES = "LICENCES.txt"
 
 Licence = dict[str, str]
-"""``name`` and ``url`` as far as they are known, and ``source``: ``recorded`` in the annotations, or ``stated`` at export."""
+"""``name`` and ``url`` as far as they are known, and ``source``: ``recorded`` in the annotations,
+or ``stated`` at export.
+"""
 
 
 def one_line(text: object) -> str:
-    """Text without line breaks, control characters and runs of spaces: it cannot pass for another line."""
+    """Text without line breaks, control characters and runs of spaces: it cannot pass for another
+    line.
+    """
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
@@ -30,8 +36,8 @@ def licences_text(licences: Sequence[Licence]) -> str:
     """``LICENCES.txt``."""
     if not licences:
         return (
-            "Licences of the data: not recorded.\n"
-            "Neither the annotations nor whoever exported them named one. Ask their source before you pass them on.\n"
+            "Licences of the data: not recorded.\nNeither the annotations nor whoever exported them"
+            " named one. Ask their source before you pass them on.\n"
         )
     parts = []
     for source, heading in _HEADINGS.items():

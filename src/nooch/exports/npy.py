@@ -1,4 +1,6 @@
-"""The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy`` and the ids of each split."""
+"""The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy`` and the
+ids of each split.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _PUBLISHED_SPLITS = {"valid", "test"}
 def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
     """Write a folder of ``.npy`` files, int64 ids ascending, as the authors published theirs.
 
-    The criterion ``ce`` is called CE there; characters of other names that are not safe in file names are escaped (see
-    ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``: all images of the dataset where it is there,
-    else those of the exported sets.
+    The criterion ``ce`` is called CE there; characters of other names that are not safe in file
+    names are escaped (see ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``:
+    all images of the dataset where it is there, else those of the exported sets.
 
     Raises:
         InputError: image ids are text.
@@ -52,7 +54,8 @@ def _fill(content: Content, folder: Path) -> list[str]:
     np.savez(folder / "cocostuff_split_image_ids.npz", **splits)
     if other := [split for split in content.splits if split not in _PUBLISHED_SPLITS]:
         notes.append(
-            f"the authors' layout knows the splits valid and test: files of {', '.join(other)} are read by no one else"
+            f"the authors' layout knows the splits valid and test: files of {', '.join(other)} are"
+            " read by no one else"
         )
     return notes
 
@@ -80,5 +83,8 @@ def _splits(
         return {
             f"{split}_ids": part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
         }, []
-    note = "the dataset is not there: the ids of a split are those of the exported sets, without images that have no verdict"
+    note = (
+        "the dataset is not there: the ids of a split are those of the exported sets, without"
+        " images that have no verdict"
+    )
     return {f"{split}_ids": np.unique(np.concatenate(ids)) for split, ids in seen.items()}, [note]

@@ -6,15 +6,26 @@ from dataclasses import dataclass
 
 __all__ = ["COLUMNS", "PAPER", "Part"]
 
-PAPER = "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems, NeurIPS 2021"
+PAPER = (
+    "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems,"
+    " NeurIPS 2021"
+)
 
 COLUMNS = {
     "image_id": "id of the image in its dataset",
-    "file_name": "name of the image file, relative to the folder of images, which is not part of this export",
+    "file_name": (
+        "name of the image file, relative to the folder of images, which is not part of this export"
+    ),
     "task": "the class that is asked for",
     "label": "1 where the class is present in the image",
-    "subset": "hard_positive: present without its usual context; hard_negative: absent in spite of it; easy: neither",
-    "support": "context support of the image for the task, larger for a more usual context; null where there is none",
+    "subset": (
+        "hard_positive: present without its usual context; hard_negative: absent in spite of it;"
+        " easy: neither"
+    ),
+    "support": (
+        "context support of the image for the task, larger for a more usual context; null where"
+        " there is none"
+    ),
 }
 """What the columns mean."""
 
@@ -25,7 +36,8 @@ class Part:
 
     Attributes:
         criterion: its name in the suite, ``split`` likewise.
-        config: the criterion's name made safe: configuration and folder; ``name`` is what the split is called there.
+        config: the criterion's name made safe: configuration and folder; ``name`` is what the split
+            is called there.
         path: relative to the export's folder; ``rows``, ``sha256`` and ``bytes`` are the file's.
         columns: name -> type, as polars writes it.
     """

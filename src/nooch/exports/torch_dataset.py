@@ -42,9 +42,9 @@ def torch_dataset(
 ) -> TorchDataset[Item]:
     """The images of a challenge set for torch.
 
-    Items are ``(image, label, subset, image_id)`` in the order of ids: the image as RGB (PIL), or what ``transform`` makes
-    of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text. A DataLoader's default
-    collation needs a transform that gives tensors.
+    Items are ``(image, label, subset, image_id)`` in the order of ids: the image as RGB (PIL), or
+    what ``transform`` makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``;
+    an integer or text. A DataLoader's default collation needs a transform that gives tensors.
 
     Args:
         suite: the suite.
@@ -53,12 +53,14 @@ def torch_dataset(
         split: see there.
         criterion: see there.
         transform: image -> anything.
-        image_root: folder of images, where it is not the one that the dataset records. Files outside it are not opened.
+        image_root: folder of images, where it is not the one that the dataset records. Files
+            outside it are not opened.
 
     Raises:
         MissingExtraError: torch is not installed.
         ParameterError: the suite has no such set.
-        InputError: no folder of images; images of the set that the dataset does not name, or that are not below the folder.
+        InputError: no folder of images; images of the set that the dataset does not name, or that
+            are not below the folder.
     """
     if _Base is object:
         raise MissingExtraError("torch", "train", "a torch Dataset")

@@ -1,4 +1,6 @@
-"""One long table for other viewers: image path, task, subset, support, and what each run lost on the image."""
+"""One long table for other viewers: image path, task, subset, support, and what each run lost on
+the image.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,24 @@ def export_table(
 ) -> Exported:
     """Write ``table.csv`` and ``table.parquet``: a row for each image of each chosen set.
 
-    Columns are ``image_path`` (null where the dataset names no file, or is not there), ``image_id, criterion, task, split, label,
-    subset, support`` and, for each run of the predictions, ``nll:RUN``: the negative log-likelihood of the image (natural
-    logarithm), null for tasks that the run does not predict.
+    Columns are ``image_path`` (null where the dataset names no file, or is not there), ``image_id,
+    criterion, task, split, label, subset, support`` and, for each run of the predictions,
+    ``nll:RUN``: the negative log-likelihood of the image (natural logarithm), null for tasks that
+    the run does not predict.
 
     Args:
         content: what is exported.
         out: the folder to write.
         overwrite: replace a folder, but only one that an export wrote.
-        predictions: as ``nooch.evaluate`` takes them; each of their runs that predicts a chosen task must predict all its images.
+        predictions: as ``nooch.evaluate`` takes them; each of their runs that predicts a chosen
+            task must predict all its images.
         scale: ``logit`` or ``probability``, needed for wide tables of predictions.
-        images: folder that is put before the paths; without it they are relative to the dataset's folder of images.
+        images: folder that is put before the paths; without it they are relative to the dataset's
+            folder of images.
 
     Raises:
-        InputError: predictions that cannot be read, lack images, or are for none of the chosen tasks.
+        InputError: predictions that cannot be read, lack images, or are for none of the chosen
+            tasks.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     runs = _runs(content, predictions, scale)

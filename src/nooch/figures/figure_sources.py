@@ -40,26 +40,31 @@ _PAPER = "paper"
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What figures are drawn from; a figure needs some of it, and computes what it needs when it is drawn.
+    """What figures are drawn from; a figure needs some of it, and computes what it needs when it is
+    drawn.
 
     Attributes:
         suite: challenge sets.
         data: the dataset.
         predictions: as ``nooch.evaluate`` takes them.
-        runs: folder of ``nooch bench`` (the suite must be the one that was trained for) or of ``nooch collect``.
-        paper: the paper's own numbers for Figs. 4 to 7, below those of runs or predictions where there are any.
+        runs: folder of ``nooch bench`` (the suite must be the one that was trained for) or of
+            ``nooch collect``.
+        paper: the paper's own numbers for Figs. 4 to 7, below those of runs or predictions where
+            there are any.
         sweep: of ``nooch.sweep_thresholds``; where it is missing, the dataset is swept.
         split: whose images.
         rule: which hyperparameters of runs; out of ``nooch.selection.RULES``.
         roles: kind of criterion -> name of the criterion that stands for it in results of runs.
         tasks: names; all that are there by default.
-        strict: averages over all tasks: a value that is undefined for one of them has none. By default such tasks are left out.
+        strict: averages over all tasks: a value that is undefined for one of them has none. By
+            default such tasks are left out.
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
-        methods: for image sheets: the methods to compare, the baseline first; by default ERM and the one with the best average
-            AUC on hard images.
-        images: for image sheets: folder of images, where it is not the one that the dataset records.
-        annotations: for image sheets: the COCO files that the dataset was made from, to shade cues; by default those that the
-            dataset records, where they lie near the images.
+        methods: for image sheets: the methods to compare, the baseline first; by default ERM and
+            the one with the best average AUC on hard images.
+        images: for image sheets: folder of images, where it is not the one that the dataset
+            records.
+        annotations: for image sheets: the COCO files that the dataset was made from, to shade cues;
+            by default those that the dataset records, where they lie near the images.
         alpha: thresholds for sweeps, as are ``beta`` and ``tau``.
         beta: see ``alpha``.
         tau: see ``alpha``.
@@ -175,7 +180,8 @@ class Sources:
         return ImageLosses(suite, folders, outputs)
 
     def pair(self, criterion: str) -> tuple[str | None, str | None]:
-        """The method whose losses order images, and the one that is held against it; None where there is none.
+        """The method whose losses order images, and the one that is held against it; None where
+        there is none.
 
         Raises:
             ParameterError: ``methods`` are not two different ones that have losses of images.
@@ -185,7 +191,8 @@ class Sources:
         return baseline_of(known, pair), rival_of(self.results, criterion, known, pair)
 
     def levels(self, metric: str) -> pl.DataFrame:
-        """Points of Figs. 4 to 7, methods in the paper's order; beside the paper, its own kind of ECE and its own subsets.
+        """Points of Figs. 4 to 7, methods in the paper's order; beside the paper, its own kind of
+        ECE and its own subsets.
 
         Raises:
             UndefinedError: scores that were collected without the metric.
@@ -258,7 +265,9 @@ class Sources:
 
     @property
     def _allow_unannotated(self) -> bool:
-        """A dataset with a suite was checked when the suite was found, at its thresholds and not at all of the grid's."""
+        """A dataset with a suite was checked when the suite was found, at its thresholds and not at
+        all of the grid's.
+        """
         return self.suite is not None
 
     def _embedding(self) -> str:
@@ -296,7 +305,8 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
         "scores": Need(
             lambda s: s.has_scores,
             "scores of methods",
-            "give `runs` RUNS `suite` SUITE, or `predictions` FILE `suite` SUITE, or `paper` for the paper's own numbers",
+            "give `runs` RUNS `suite` SUITE, or `predictions` FILE `suite` SUITE, or `paper` for"
+            " the paper's own numbers",
         ),
         "dataset": Need(lambda s: s.data is not None, "the dataset", "give `dataset` DATASET"),
         "area sweep": Need(
@@ -310,7 +320,8 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
                 or (s.sweep is not None and s.sweep.tau.height > 0)
             ),
             "counts over tau",
-            "give `sweep` SWEEP of nooch sweep-thresholds `tau`, or `dataset` DATASET with an embedding (nooch embed)",
+            "give `sweep` SWEEP of nooch sweep-thresholds `tau`, or `dataset` DATASET with an"
+            " embedding (nooch embed)",
         ),
         "embedding": Need(
             lambda s: s.data is None or bool(s.data.embeddings),

@@ -51,7 +51,8 @@ class Group:
 
 
 class SheetSource:
-    """What image sheets are made of: the suite's images of one split, their files, losses and masks.
+    """What image sheets are made of: the suite's images of one split, their files, losses and
+    masks.
 
     Args:
         sources: needs the suite and the dataset; runs or predictions give losses.
@@ -138,7 +139,9 @@ class SheetSource:
 
     @cached_property
     def annotations(self) -> list[Path]:
-        """Files to shade cues from: those named, else the recorded ones if they are near the images."""
+        """Files to shade cues from: those named, else the recorded ones if they are near the
+        images.
+        """
         if self.sources.annotations:
             return [Path(p) for p in self.sources.annotations]
         root = self.index.root
@@ -272,7 +275,8 @@ def save_gallery(
         groups += [Group(source.view(task), one, methods) for one in hardest]
     if not any(len(group.chosen.rows) for group in groups):
         raise UndefinedError(
-            f"none of these tasks has a hard image under {name} on {source.split}: {', '.join(tasks)}"
+            f"none of these tasks has a hard image under {name} on {source.split}:"
+            f" {', '.join(tasks)}"
         )
     panels = source.panels(groups)
     most = max(len(panel.tiles) for panel in panels)
@@ -295,7 +299,9 @@ def contact_sheet(
     cell: int = 112,
     overwrite: bool = False,
 ) -> Path:
-    """``save_gallery`` in pixels: rows of ``per_row`` images of ``cell`` pixels, half of them positives."""
+    """``save_gallery`` in pixels: rows of ``per_row`` images of ``cell`` pixels, half of them
+    positives.
+    """
     if per_row < 2 or rows < 1:
         raise ParameterError(
             "an image sheet of nothing",

@@ -36,7 +36,9 @@ _SIDE, _PIXELS = 65_000, 400_000_000
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """One image: its file, the lines below it, and classes to shade with masks, bool (height, width)."""
+    """One image: its file, the lines below it, and classes to shade with masks, bool (height,
+    width).
+    """
 
     path: Path
     words: Sequence[str] = ()
@@ -228,7 +230,9 @@ class _Placed:
             y -= self._tall(row)
 
     def _draw_legend(self, pen: _Pen, left: float, y: float) -> None:
-        """Names of the shaded classes, each in its colour; all in gray where they need several lines."""
+        """Names of the shaded classes, each in its colour; all in gray where they need several
+        lines.
+        """
         lines = _lines(self._legend, _WORDS, self.layout.width)
         if len(lines) > 1:
             for number, line in enumerate(lines):
@@ -259,7 +263,9 @@ def _width(text: str, size: float, bold: bool = False) -> float:
 
 
 def _lines(text: str, size: float, most: float, *, bold: bool = False) -> list[str]:
-    """A text on lines of at most so many inches, broken after spaces, hyphens and underscores if possible."""
+    """A text on lines of at most so many inches, broken after spaces, hyphens and underscores if
+    possible.
+    """
     found = [""]
     for piece in re.findall(r"[^-_ ]*[-_ ]?", printable(text)):
         for part in piece if _width(piece.rstrip(), size, bold) > most else [piece]:

@@ -1,4 +1,6 @@
-"""The paper's figures from what one has: each as a table of its data and as a drawing, written as files."""
+"""The paper's figures from what one has: each as a table of its data and as a drawing, written as
+files.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,8 @@ def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
     """Names of figures, each once; ``all`` stands for those that the sources allow.
 
     Raises:
-        ParameterError: no name, an unknown one, or a figure that needs what is not there; the message says which option gives it.
+        ParameterError: no name, an unknown one, or a figure that needs what is not there; the
+            message says which option gives it.
     """
     listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
     for name in listed:
@@ -184,7 +187,8 @@ def save_figures(
     dpi: int = 200,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write figures as ``NAME.svg``, ``.pdf`` and ``.png``, and their data as ``NAME.csv``; nothing before all are drawn.
+    """Write figures as ``NAME.svg``, ``.pdf`` and ``.png``, and their data as ``NAME.csv``; nothing
+    before all are drawn.
 
     Args:
         names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.

@@ -177,7 +177,8 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
             any_tasks=True,
         ),
         "fig2": Sheet(
-            "hard positives of one task and hard negatives of another, each hard by one criterion alone",
+            "hard positives of one task and hard negatives of another, each hard by one criterion"
+            " alone",
             (*_SUITE, "both criteria"),
             ("airplane", "bowl"),
             partial(_contrast, sides=("hard_positive", "hard_negative")),
@@ -197,7 +198,8 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
         ),
         **{
             f"fig{number}": Sheet(
-                f"a hard positive, a hard negative and an easy positive of {task.replace('_', ' ')}",
+                "a hard positive, a hard negative and an easy positive of"
+                f" {task.replace('_', ' ')}",
                 _OUTPUTS,
                 (task,),
                 _extremes,

@@ -24,7 +24,8 @@ _REMEDY = (
 def left_out(
     fitted: Mapping[str, Fitted], tasks: Sequence[str]
 ) -> dict[str, dict[str, tuple[int, int]]]:
-    """Criterion -> task -> training positives that were not annotated and are left out of the fit, of how many.
+    """Criterion -> task -> training positives that were not annotated and are left out of the fit,
+    of how many.
 
     Only tasks with such images are listed.
     """
@@ -45,7 +46,8 @@ def check_fit(
 
     Args:
         fitted: fitted criteria by name.
-        criteria: what they were made of, by name; those that came fitted were checked when they were.
+        criteria: what they were made of, by name; those that came fitted were checked when they
+            were.
         tasks: names.
     """
     fresh = {
@@ -67,7 +69,8 @@ def check_fit(
 
 
 def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> None:
-    """Raise InputError where a set leaves out more than half of its split's images because they were not annotated.
+    """Raise InputError where a set leaves out more than half of its split's images because they
+    were not annotated.
 
     Images without a gist have always been left out and counted: they are not counted here.
     """
@@ -92,7 +95,9 @@ def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> No
 
 
 def check_counted(tasks: Sequence[str], split: str, counted: NDArray[np.int64], total: int) -> None:
-    """Raise InputError where fewer than half of a split's ``total`` images are counted for a task; ``counted`` is int (n_tasks,)."""
+    """Raise InputError where fewer than half of a split's ``total`` images are counted for a task;
+    ``counted`` is int (n_tasks,).
+    """
     few = [
         f"{task} ({total - n} of {total})"
         for task, n in zip(tasks, counted.tolist(), strict=True)

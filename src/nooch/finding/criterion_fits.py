@@ -1,4 +1,6 @@
-"""Criteria are fitted on the training images of all parts: statistics of every part, added up as they come."""
+"""Criteria are fitted on the training images of all parts: statistics of every part, added up as
+they come.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,18 @@ def fit_criteria(
 
     Args:
         data: the dataset.
-        criteria: by name; one that is not ``Summable`` is fitted in this process, on a dataset of one part.
+        criteria: by name; one that is not ``Summable`` is fitted in this process, on a dataset of
+            one part.
         tasks: names.
-        target: suite folder, beside which a part's statistics are kept where criteria say what they are (``state``), so that no part
-            is summed twice; they are of use until the suite is written. None: nothing is kept.
+        target: suite folder, beside which a part's statistics are kept where criteria say what they
+            are (``state``), so that no part is summed twice; they are of use until the suite is
+            written. None: nothing is kept.
         map: where parts are summed.
         progress: called with what is being done, and how many of how many parts are done.
 
     Raises:
-        ParameterError: a criterion that cannot be fitted on several parts, or an embedding that the dataset lacks.
+        ParameterError: a criterion that cannot be fitted on several parts, or an embedding that the
+            dataset lacks.
         InputError: no training images.
         OutputError: another process is finding this suite.
     """
@@ -65,7 +70,9 @@ def fit_criteria(
 
 
 def training_part(data: Dataset, name: str) -> Dataset:
-    """The images that criteria are fitted on. Raises InputError, for ``name``, where there are none."""
+    """The images that criteria are fitted on. Raises InputError, for ``name``, where there are
+    none.
+    """
     if data.fitting_split in data.splits:
         return data.select(data.fitting_split)
     raise InputError(
@@ -76,7 +83,9 @@ def training_part(data: Dataset, name: str) -> Dataset:
 
 
 def code_of(criterion: object) -> list[str]:
-    """Which class a criterion is of and, for a custom one, the hash of the file with its code, which may be edited meanwhile."""
+    """Which class a criterion is of and, for a custom one, the hash of the file with its code,
+    which may be edited meanwhile.
+    """
     kind = type(criterion)
     named = [kind.__module__, kind.__qualname__]
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -86,7 +95,9 @@ def code_of(criterion: object) -> list[str]:
 
 
 def content_of(data: Dataset) -> dict[str, Any]:
-    """What a dataset folder holds, JSON-like: files by hash. How it is divided is among it, and so are embeddings."""
+    """What a dataset folder holds, JSON-like: files by hash. How it is divided is among it, and so
+    are embeddings.
+    """
     header = data.header
     assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
     return {
@@ -108,7 +119,10 @@ def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str])
     if data.n_parts > 1 and not isinstance(criterion, Summable):
         raise ParameterError(
             f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
-            allowed="ce, gist, attribute, scores, a criterion with these three methods, or one fitted before",
+            allowed=(
+                "ce, gist, attribute, scores, a criterion with these three methods, or one fitted"
+                " before"
+            ),
             remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
     given = getattr(criterion, "cues", {})
@@ -122,7 +136,9 @@ def _training_images(part: Dataset, split: str) -> Dataset:
 
 
 def _folder(target: Path, data: Dataset, criteria: Mapping[str, Any], tasks: Sequence[str]) -> Path:
-    """Where parts' statistics lie, named by everything that they depend on; criteria are named by their parameters."""
+    """Where parts' statistics lie, named by everything that they depend on; criteria are named by
+    their parameters.
+    """
     content = {
         "version": __version__,
         "data": content_of(data),

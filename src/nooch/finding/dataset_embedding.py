@@ -1,7 +1,8 @@
-"""Captions, or a file of vectors -> an embedding of the dataset: part by part, each a job, kept in the dataset folder.
+"""Captions, or a file of vectors -> an embedding of the dataset: part by part, each a job, kept in
+the dataset folder.
 
-A part that is done lies beside the dataset's tables under a temporary name until all are; then ``dataset.json`` is rewritten.
-Interrupted work resumes where it stopped.
+A part that is done lies beside the dataset's tables under a temporary name until all are; then
+``dataset.json`` is rewritten. Interrupted work resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -54,27 +55,35 @@ def embed(
 ) -> tuple[Dataset, str]:
     """The dataset with an embedding to take the gist from, and that embedding's name.
 
-    The embedding of a dataset of ``open_dataset`` is kept in its folder. Each part is a job that has the captions and vectors of
-    one part in memory; one part is one job in this process. An encoder that is fitted on all sentences (``lexical``) has those of
-    all parts in this process: its vectors do not depend on how the dataset is divided. Others encode a caption together
-    with other captions where it is divided in another way, which may change its last bits.
+    The embedding of a dataset of ``open_dataset`` is kept in its folder. Each part is a job that
+    has the captions and vectors of one part in memory; one part is one job in this process. An
+    encoder that is fitted on all sentences (``lexical``) has those of all parts in this process:
+    its vectors do not depend on how the dataset is divided. Others encode a caption together with
+    other captions where it is divided in another way, which may change its last bits.
 
     Args:
-        data: with captions, unless the embedding exists or comes from a file. In memory it is embedded at once.
-        encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``), which is divided like the images; or
-            an encoder's name or folder. None takes the dataset's only embedding.
-        precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an embedding that the
-            dataset has must be of this precision.
+        data: with captions, unless the embedding exists or comes from a file. In memory it is
+            embedded at once.
+        encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``),
+            which is divided like the images; or an encoder's name or folder. None takes the
+            dataset's only embedding.
+        precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an
+            embedding that the dataset has must be of this precision.
         map: where parts are embedded, such as an engine's; all workers must see the folder.
-        threads: of a job, so that jobs side by side do not take all CPUs each; by default as libraries choose.
-        progress: called with how many of how many parts are done, or sentences where there is one part.
-        note: called with the reason where the folder cannot be written, and the embedding is in memory alone; None makes that an
-            error. With it, vectors of a file are not copied into the folder of a dataset of one part.
+        threads: of a job, so that jobs side by side do not take all CPUs each; by default as
+            libraries choose.
+        progress: called with how many of how many parts are done, or sentences where there is one
+            part.
+        note: called with the reason where the folder cannot be written, and the embedding is in
+            memory alone; None makes that an error. With it, vectors of a file are not copied into
+            the folder of a dataset of one part.
 
     Raises:
         ParameterError: as ``asked_embedding``.
-        InputError: no captions; an encoder that gives no finite vectors; a file that names none of the images.
-        OutputError: the folder cannot be written and there is no ``note``, or another process is embedding there.
+        InputError: no captions; an encoder that gives no finite vectors; a file that names none of
+            the images.
+        OutputError: the folder cannot be written and there is no ``note``, or another process is
+            embedding there.
     """
     found = asked_embedding(encoder, data.embedding_names, precision)
     if isinstance(found, str):
@@ -82,7 +91,9 @@ def embed(
     if not isinstance(found, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy="import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)",
+            remedy=(
+                "import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)"
+            ),
         )
     if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
         return _in_memory(data, found, progress)
@@ -101,7 +112,8 @@ def embed(
 def asked_embedding(
     name: str | None, embeddings: Collection[str], precision: str | None = None
 ) -> str | Path | Encoder:
-    """What an encoder's name means for a dataset: one of its embeddings, a file, or an encoder whose embedding it lacks.
+    """What an encoder's name means for a dataset: one of its embeddings, a file, or an encoder
+    whose embedding it lacks.
 
     Args:
         name: ``encoder`` of ``embed``; ``precision`` likewise.
@@ -109,15 +121,18 @@ def asked_embedding(
         precision: see ``embed``.
 
     Raises:
-        ParameterError: no name where there is not one embedding, no such encoder, an embedding of another precision, or a
-            precision of a file or of an encoder that has none.
+        ParameterError: no name where there is not one embedding, no such encoder, an embedding of
+            another precision, or a precision of a file or of an encoder that has none.
     """
     if name is None:
         if len(embeddings) == 1:
             return _checked(next(iter(embeddings)), precision)
         raise ParameterError(
             "the gist criterion needs an encoder of captions",
-            allowed=f"an encoder, a folder, or one of the dataset's embeddings: {', '.join(embeddings) or 'none'}",
+            allowed=(
+                "an encoder, a folder, or one of the dataset's embeddings:"
+                f" {', '.join(embeddings) or 'none'}"
+            ),
             remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
         )
     if name in embeddings:
@@ -136,12 +151,17 @@ def asked_embedding(
 
 
 def _checked(name: str, precision: str | None) -> str:
-    """The name of an embedding that the dataset has; ParameterError where it is not of the precision asked for."""
+    """The name of an embedding that the dataset has; ParameterError where it is not of the
+    precision asked for.
+    """
     found = embedding_precision(name)
     if precision not in (None, found):
         raise ParameterError(
             f"precision is {precision}, but the dataset's embedding {name} has precision {found}",
-            remedy="name the encoder, so that the captions are embedded in that precision, or leave the precision out",
+            remedy=(
+                "name the encoder, so that the captions are embedded in that precision, or leave"
+                " the precision out"
+            ),
         )
     return name
 
@@ -243,7 +263,9 @@ class _Job:
         return [number for number, file in enumerate(self.rows) if not self.done(file).is_file()]
 
     def take_back(self) -> None:
-        """Finished parts that were put in their place, but not listed yet when the process was killed."""
+        """Finished parts that were put in their place, but not listed yet when the process was
+        killed.
+        """
         (self.keep / "parts").mkdir(exist_ok=True)
         for file in () if self.label in self.data.embedding_names else self.rows:
             if (self.folder / file).is_file() and not self.done(file).is_file():
@@ -257,14 +279,17 @@ class _Job:
         partial.replace(file)
 
     def finish(self) -> None:
-        """Put the parts in their place and list them, once all of them fit the images and each other."""
+        """Put the parts in their place and list them, once all of them fit the images and each
+        other.
+        """
         widths = set()
         for file, rows in self.rows.items():
             shape = read_array(self.done(file), mapped=True).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
                 raise InputError(
-                    f"part {file.stem} of embedding {self.label} has shape {shape} for {rows} images, unlike other parts",
+                    f"part {file.stem} of embedding {self.label} has shape {shape} for {rows}"
+                    " images, unlike other parts",
                     remedy="embed again: what was kept is removed",
                 )
         if self.label in self.data.embedding_names:

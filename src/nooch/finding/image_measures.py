@@ -16,7 +16,9 @@ from nooch.data import Dataset
 __all__ = ["TASKS_AT_ONCE", "Measures", "defined_criteria", "measured", "measures_schema"]
 
 TASKS_AT_ONCE = 32
-"""Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not 34."""
+"""Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not
+34.
+"""
 
 _TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "phi": pl.Boolean}
 
@@ -28,8 +30,10 @@ class Measures:
     Attributes:
         labels: bool (n_images,), False where unknown.
         unknown: images of unknown label, bool (n_images,); None where there is none.
-        support: criterion -> float64 (n_images,), NaN where it has no notion of context; criteria that measure support.
-        by_cue: criterion -> uint64 (n_images,), see ``Mark``; those of them that have thresholds and cues.
+        support: criterion -> float64 (n_images,), NaN where it has no notion of context; criteria
+            that measure support.
+        by_cue: criterion -> uint64 (n_images,), see ``Mark``; those of them that have thresholds
+            and cues.
         phi: criterion -> bool (n_images,); criteria that mark directly.
 
     Criteria under which the task is not defined are in none of them.
@@ -42,7 +46,9 @@ class Measures:
     phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def to_frame(self, schema: Mapping[str, Any]) -> pl.DataFrame:
-        """A row per image, with the columns of ``measures_schema``: null where a label is unknown or a criterion has no value."""
+        """A row per image, with the columns of ``measures_schema``: null where a label is unknown
+        or a criterion has no value.
+        """
         labels = pl.Series("label", self.labels)
         if self.unknown is not None:
             labels = labels.set(pl.Series(self.unknown), value=None)
@@ -69,7 +75,9 @@ class Measures:
 
 
 def measures_schema(fitted: Mapping[str, Fitted]) -> dict[str, Any]:
-    """Column -> type of the table of what these criteria measure: ``label``, and for each ``support/NAME`` and so on."""
+    """Column -> type of the table of what these criteria measure: ``label``, and for each
+    ``support/NAME`` and so on.
+    """
     schema: dict[str, Any] = {"label": pl.Boolean}
     for name, one in fitted.items():
         if isinstance(one, MarkFitted):
@@ -88,7 +96,9 @@ def defined_criteria(fitted: Mapping[str, Fitted], task: str) -> list[str]:
 def measured(
     fitted: Mapping[str, Fitted], images: Dataset, tasks: Sequence[str]
 ) -> Iterator[Measures]:
-    """What criteria say of images, for one task after the other; of no image for a task that no criterion defines."""
+    """What criteria say of images, for one task after the other; of no image for a task that no
+    criterion defines.
+    """
     for start in range(0, len(tasks), TASKS_AT_ONCE):
         block = {
             task: defined_criteria(fitted, task) for task in tasks[start : start + TASKS_AT_ONCE]

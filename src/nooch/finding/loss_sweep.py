@@ -1,4 +1,6 @@
-"""Dataset and predictions -> the mean loss of hard images as alpha and beta, or tau, vary (the data of Figs. 13 and 14)."""
+"""Dataset and predictions -> the mean loss of hard images as alpha and beta, or tau, vary (the data
+of Figs. 13 and 14).
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,15 @@ def sweep_losses(
     allow_unannotated: bool = False,
     progress: Progress = no_progress,
 ) -> LossSweep:
-    """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training split.
+    """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training
+    split.
 
     Args:
         data: the dataset.
-        predictions: as ``nooch.evaluate`` takes them; of several runs (seeds) the mean loss of each image.
-        alpha: thresholds on A(C, Y), together with ``beta``: thresholds on areas; fractions of the image, 0 and more.
+        predictions: as ``nooch.evaluate`` takes them; of several runs (seeds) the mean loss of each
+            image.
+        alpha: thresholds on A(C, Y), together with ``beta``: thresholds on areas; fractions of the
+            image, 0 and more.
         beta: see ``alpha``.
         tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
         embedding: name of one of the dataset's embeddings.
@@ -59,8 +64,10 @@ def sweep_losses(
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
-        ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or embedding, tau without an embedding.
-        InputError: no class is predicted, images without a prediction, unknown areas, an empty training split.
+        ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or
+            embedding, tau without an embedding.
+        InputError: no class is predicted, images without a prediction, unknown areas, an empty
+            training split.
     """
     alphas, betas, taus = (
         grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau))

@@ -1,7 +1,9 @@
-"""Measures and marks as Arrow files in a folder that all workers see: one job per part, then one per task.
+"""Measures and marks as Arrow files in a folder that all workers see: one job per part, then one
+per task.
 
-Files carry supports bit by bit, so that marks do not depend on how a dataset is divided, ties by image id and counts to match
-included. A file that exists is whole: an interrupted find resumes where it stopped.
+Files carry supports bit by bit, so that marks do not depend on how a dataset is divided, ties by
+image id and counts to match included. A file that exists is whole: an interrupted find resumes
+where it stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class MeasureFiles:
     search: Search
 
     def measure(self, number: int) -> None:
-        """Measure the images of one part: a record batch per task, in their order. A part that was measured stays."""
+        """Measure the images of one part: a record batch per task, in their order. A part that was
+        measured stays.
+        """
         done = self._part_file(number, "images")
         if done.is_file():
             return
@@ -71,7 +75,9 @@ class MeasureFiles:
         )
 
     def mark(self, task: str) -> Marked:
-        """Mark all images for one task, write its sets, a record batch each, and return their records."""
+        """Mark all images for one task, write its sets, a record batch each, and return their
+        records.
+        """
         path = self._marked_file(task)
         record = path.with_suffix(".json")
         if record.is_file():
@@ -94,7 +100,9 @@ class MeasureFiles:
         return marked
 
     def read(self, record: SetRecord, number: int) -> ChallengeSet:
-        """A set that ``mark`` has written: the one of this record, which is the ``number``-th of its task."""
+        """A set that ``mark`` has written: the one of this record, which is the ``number``-th of
+        its task.
+        """
         rows = _batch(self._marked_file(record.task), number)
         ids = self._ids[self.search.splits.index(record.split)]
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
@@ -138,7 +146,9 @@ class MeasureFiles:
 
 
 def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
-    """Frames as record batches, under a temporary name first: a file of this name is whole. Without a frame there is no file."""
+    """Frames as record batches, under a temporary name first: a file of this name is whole. Without
+    a frame there is no file.
+    """
     partial = partial_of(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(writing(path, _RESUME))

@@ -1,7 +1,9 @@
-"""Dataset and criteria -> Suite: fit on training images, measure and mark the others, keep what was done.
+"""Dataset and criteria -> Suite: fit on training images, measure and mark the others, keep what was
+done.
 
-One process and one part need no file. Otherwise measures and marks lie beside the suite until that is written, so that an
-interrupted find resumes where it stopped. Both give the same sets, bit by bit, however a dataset is divided.
+One process and one part need no file. Otherwise measures and marks lie beside the suite until that
+is written, so that an interrupted find resumes where it stopped. Both give the same sets, bit by
+bit, however a dataset is divided.
 """
 
 from __future__ import annotations
@@ -73,36 +75,42 @@ def find(
 ) -> Suite:
     """Find the challenge sets of a dataset.
 
-    Images of which it is unknown whether they show a task's class, or how large its cues are, because that was not annotated,
-    are left out of fits and sets; sets count them (``excluded_*``).
+    Images of which it is unknown whether they show a task's class, or how large its cues are,
+    because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
 
     Args:
         data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
-        criteria: name -> criterion, fitted criterion (used as it is), or combination of the others by name.
+        criteria: name -> criterion, fitted criterion (used as it is), or combination of the others
+            by name.
         tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
-        match: criterion whose counts of hard images, for each split and side, are matched by those criteria that measure
-            support and have no thresholds of their own.
+        match: criterion whose counts of hard images, for each split and side, are matched by those
+            criteria that measure support and have no thresholds of their own.
         splits: where to find; by default valid and test as far as there are any, or ``all``.
         path: where the dataset lies, recorded so that images can be explained later.
-        allow_unannotated: also where that leaves out more than half of a task's training positives or of a split's images.
-        out: suite folder to write. Without it everything is in memory, whatever the number of parts.
+        allow_unannotated: also where that leaves out more than half of a task's training positives
+            or of a split's images.
+        out: suite folder to write. Without it everything is in memory, whatever the number of
+            parts.
         overwrite: replace a suite folder that exists.
-        map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it, or with several parts and
-            ``out``, a part's images are in memory at a time, and intermediate files lie beside ``out``, where all workers must be
-            able to write; an interrupted find resumes there.
+        map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
+            or with several parts and ``out``, a part's images are in memory at a time, and
+            intermediate files lie beside ``out``, where all workers must be able to write; an
+            interrupted find resumes there.
         progress: called with what is being done, and how much of how much is done.
 
     Returns:
-        A suite in memory, or the one in ``out``, whose rows are read when they are asked for; tasks without a set under a criterion
-        are listed with the reason.
+        A suite in memory, or the one in ``out``, whose rows are read when they are asked for; tasks
+        without a set under a criterion are listed with the reason.
 
     Raises:
-        ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and nothing to match, or that has
-            thresholds by task and none for a task, or for an unknown class; one that cannot be fitted on several parts; an engine
-            without ``out``, or for a dataset in memory.
-        InputError: an empty split; areas or attribute values that a criterion needs and the data lack; more than half of
-            what a set would stand on was not annotated.
-        OutputError: the folder exists or cannot be written, or another process is finding this suite.
+        ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and
+            nothing to match, or that has thresholds by task and none for a task, or for an unknown
+            class; one that cannot be fitted on several parts; an engine without ``out``, or for a
+            dataset in memory.
+        InputError: an empty split; areas or attribute values that a criterion needs and the data
+            lack; more than half of what a set would stand on was not annotated.
+        OutputError: the folder exists or cannot be written, or another process is finding this
+            suite.
     """
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     names, found_in = resolve_tasks(data, tasks), splits_to_search(data, splits)
@@ -181,7 +189,9 @@ def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
 def _in_files(
     search: Search, data: Dataset, target: Path, map: Map, progress: Progress
 ) -> Iterator[_Found]:
-    """Measure every part and mark every task, each a job, in a folder beside the suite; sets are read from there."""
+    """Measure every part and mark every task, each a job, in a folder beside the suite; sets are
+    read from there.
+    """
     files = MeasureFiles(data, _folder(target, data, search), search)
     with held(files.folder, "finding this suite"):
         _all(map(files.measure, range(data.n_parts)), data.n_parts, "measuring parts", progress)
@@ -207,7 +217,9 @@ def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> l
 
 
 def _folder(target: Path, data: Dataset, search: Search) -> Path:
-    """Where intermediate files lie, named by everything that they depend on: another find never takes them for its own."""
+    """Where intermediate files lie, named by everything that they depend on: another find never
+    takes them for its own.
+    """
     content = {
         "version": __version__,
         "data": content_of(data),
@@ -245,7 +257,9 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
 
 
 def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
-    """Names of tasks from ``all``, ``nooch``, a comma-separated text or a sequence; each must be a class."""
+    """Names of tasks from ``all``, ``nooch``, a comma-separated text or a sequence; each must be a
+    class.
+    """
     if tasks == "all":
         return list(data.classes)
     if tasks == "nooch":
@@ -261,7 +275,9 @@ def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
 
 
 def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
-    """Names of the splits to find in: those that are given, else valid and test as far as there are any, or all."""
+    """Names of the splits to find in: those that are given, else valid and test as far as there are
+    any, or all.
+    """
     if splits is None:
         splits = [s for s in ("valid", "test", "all") if s in data.splits]
     for split in splits:
@@ -301,7 +317,8 @@ def thresholds_in(criteria: Mapping[str, Any]) -> dict[str, TaskThresholds]:
 def check_thresholds(
     tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]
 ) -> None:
-    """Check each criterion's thresholds, where it has them by task, against the tasks that are asked for.
+    """Check each criterion's thresholds, where it has them by task, against the tasks that are
+    asked for.
 
     Raises:
         ParameterError: thresholds of an unknown class, or none for a task.

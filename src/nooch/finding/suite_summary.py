@@ -21,7 +21,9 @@ __all__ = ["annotation_facts", "explain", "fit_left_out", "overlaps", "recorded_
 
 
 def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
-    """Everything ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets with counts and thresholds, overlap."""
+    """Everything ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets with counts
+    and thresholds, overlap.
+    """
     header = suite.header
     criteria = {
         name: {
@@ -50,7 +52,9 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
 
 
 def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
-    """Task -> training positives that were not annotated and are left out of a criterion's fit, of how many; tasks without are missing."""
+    """Task -> training positives that were not annotated and are left out of a criterion's fit, of
+    how many; tasks without are missing.
+    """
     record = suite.header.criteria[criterion]
     if record.kind not in FITTED or record.fitted is None:
         return {}
@@ -60,7 +64,9 @@ def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:
-    """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that are stated one by one."""
+    """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that
+    are stated one by one.
+    """
     recorded = {
         name.removeprefix("annotated_"): data.images[name]
         for name in ANNOTATED
@@ -75,7 +81,9 @@ def annotation_facts(data: Dataset) -> dict[str, Any]:
 
 
 def overlaps(suite: Suite) -> list[dict[str, Any]]:
-    """For each task, split, side and pair of criteria: how many hard images they share, and the Jaccard index."""
+    """For each task, split, side and pair of criteria: how many hard images they share, and the
+    Jaccard index.
+    """
     rows = []
     for task in suite.tasks:
         for split in suite.splits:
@@ -101,7 +109,9 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
 
 
 def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
-    """The dataset that the suite was found in, if it still lies where it did and is unchanged; None otherwise."""
+    """The dataset that the suite was found in, if it still lies where it did and is unchanged; None
+    otherwise.
+    """
     path = suite.header.dataset.path
     if path is None:
         return None
@@ -129,7 +139,8 @@ def explain(
         criteria: names; all of the suite's by default.
 
     Returns:
-        ``image_id, task, split, label, verdicts``; a verdict has ``criterion, subset, support, threshold, text``.
+        ``image_id, task, split, label, verdicts``; a verdict has ``criterion, subset, support,
+        threshold, text``.
 
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.
@@ -249,4 +260,7 @@ def _rule(
         return name
     sign = "<" if support < threshold else ">" if support > threshold else "="
     usual = "hard positives lie below" if label else "hard negatives lie above"
-    return f"{name}: {task} is {'present' if label else 'absent'} and context support {support:.3g} {sign} {threshold:.3g} ({usual})"
+    return (
+        f"{name}: {task} is {'present' if label else 'absent'} and context support {support:.3g}"
+        f" {sign} {threshold:.3g} ({usual})"
+    )

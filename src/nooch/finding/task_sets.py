@@ -1,4 +1,6 @@
-"""Measures of images -> marks of every criterion -> challenge sets of one task. Written once for memory and files."""
+"""Measures of images -> marks of every criterion -> challenge sets of one task. Written once for
+memory and files.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ __all__ = ["Marked", "Search"]
 
 
 class Marked(msgspec.Struct):
-    """What came of one task or several: the records of the sets, and tasks and criteria without one."""
+    """What came of one task or several: the records of the sets, and tasks and criteria without
+    one.
+    """
 
     records: list[SetRecord] = []
     skipped: list[Skipped] = []

@@ -1,6 +1,8 @@
-"""Thresholds swept without refitting: cues by alpha, hard images over a grid of alpha and beta, and over tau.
+"""Thresholds swept without refitting: cues by alpha, hard images over a grid of alpha and beta, and
+over tau.
 
-The data of the paper's Figs. 10 to 12, and the thresholds that best equalise the two shares (section 3.2.1).
+The data of the paper's Figs. 10 to 12, and the thresholds that best equalise the two shares
+(section 3.2.1).
 """
 
 from __future__ import annotations
@@ -44,9 +46,11 @@ def sweep_thresholds(
     allow_unannotated: bool = False,
     progress: Progress = no_progress,
 ) -> Sweep:
-    """Count cues and hard images over thresholds; CE and gist are fitted once, on the training split.
+    """Count cues and hard images over thresholds; CE and gist are fitted once, on the training
+    split.
 
-    Images where a task's class, or one of its cues at an alpha, was not annotated are not counted there, on no side.
+    Images where a task's class, or one of its cues at an alpha, was not annotated are not counted
+    there, on no side.
 
     Args:
         data: the dataset.
@@ -60,7 +64,8 @@ def sweep_thresholds(
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
-        ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of range, tau without an embedding.
+        ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
+            range, tau without an embedding.
         InputError: unknown areas, an empty training split; too much that was not annotated.
     """
     alphas, betas, taus = (
@@ -133,7 +138,9 @@ def _report(progress: Progress, split: str, total: int, done: int) -> None:
 
 
 def grid_of(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """Thresholds ascending, each once. Raises ParameterError where one is out of range for ``alpha``, ``beta`` or ``tau``."""
+    """Thresholds ascending, each once. Raises ParameterError where one is out of range for
+    ``alpha``, ``beta`` or ``tau``.
+    """
     grid = np.unique(np.asarray(values, dtype=np.float64))
     low, high = (-1.0, 1.0) if name == "tau" else (0.0, np.inf)
     if not np.isfinite(grid).all() or (len(grid) and (grid[0] < low or grid[-1] > high)):
@@ -145,7 +152,9 @@ def grid_of(name: str, values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _cues(fitted: FittedCE, task: str, alphas: NDArray[np.float64]) -> tuple[list[int], Counts]:
-    """Columns of the cues at the smallest alpha, strongest first, and how many of them there are at each alpha."""
+    """Columns of the cues at the smallest alpha, strongest first, and how many of them there are at
+    each alpha.
+    """
     column = fitted.classes.index(task)
     strengths = np.nan_to_num(fitted.A[column], nan=-np.inf)
     strengths[column] = -np.inf
@@ -158,9 +167,10 @@ def _cues(fitted: FittedCE, task: str, alphas: NDArray[np.float64]) -> tuple[lis
 class _Areas:
     """Areas of a split as codes that say where they lie among the betas.
 
-    An area between the (k-1)th and the kth beta has code 2k, one equal to the kth beta 2k + 1. So s < beta k is code <= 2k, and
-    s > beta k is code >= 2k + 2; and the code of a maximum is the maximum of codes. Images that are not counted have the
-    largest number there is, above which no code rises.
+    An area between the (k-1)th and the kth beta has code 2k, one equal to the kth beta 2k + 1. So s
+    < beta k is code <= 2k, and s > beta k is code >= 2k + 2; and the code of a maximum is the
+    maximum of codes. Images that are not counted have the largest number there is, above which no
+    code rises.
     """
 
     def __init__(self, part: Dataset, betas: NDArray[np.float64]) -> None:
@@ -188,7 +198,9 @@ class _Areas:
         alphas: NDArray[np.float64],
         done: Callable[[int], None],
     ) -> Counts:
-        """Hard positives, hard negatives, positives and negatives: int64 (n_tasks, n_alphas x n_betas, 4)."""
+        """Hard positives, hard negatives, positives and negatives: int64 (n_tasks, n_alphas x
+        n_betas, 4).
+        """
         counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)
         for number, task in enumerate(tasks):
             columns, n_cues = _cues(fitted, task, alphas)
@@ -201,7 +213,9 @@ class _Areas:
         return counts.reshape(len(tasks), -1, 4)
 
     def _prefixes(self, task: str, cues: Sequence[str], wanted: set[int]) -> list[Counts]:
-        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0, 1, ...; only where wanted."""
+        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0, 1, ...; only where
+        wanted.
+        """
         width = 2 * self._n + 1
         labels, unknown = self._part.labels(task, unknown=False), self._part.unknown_labels(task)
         support = np.full(len(labels), self._none, dtype=self._kind)
@@ -250,7 +264,9 @@ class _Areas:
 def _by_threshold(
     fitted: SupportFitted, part: Dataset, tasks: Sequence[str], thresholds: NDArray[np.float64]
 ) -> Counts:
-    """The same counts for a criterion whose support does not depend on the threshold: int64 (n_tasks, n_thresholds, 4)."""
+    """The same counts for a criterion whose support does not depend on the threshold: int64
+    (n_tasks, n_thresholds, 4).
+    """
     counts = np.zeros((len(tasks), len(thresholds), 4), dtype=np.int64)
     for number, task in enumerate(tasks):
         support, labels = fitted.support(part, task), part.labels(task, unknown=False)
@@ -278,8 +294,8 @@ def _table(
     n_points = counts.shape[1]
     frame = pl.DataFrame(
         {
-            "task": pl.Series(names, dtype=pl.String).gather(
-                np.repeat(np.arange(len(names)), n_points)
+            "task": (
+                pl.Series(names, dtype=pl.String).gather(np.repeat(np.arange(len(names)), n_points))
             ),
             "split": pl.Series([split] * (len(names) * n_points), dtype=pl.String),
             **{name: np.tile(values, len(names)) for name, values in thresholds.items()},

@@ -1,4 +1,6 @@
-"""A table of one's own -> attribute columns of a dataset: scores of context, cameras, places, years."""
+"""A table of one's own -> attribute columns of a dataset: scores of context, cameras, places,
+years.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def attribute_table(
 
     Raises:
         ParameterError: a column that is not there.
-        InputError: ids that are missing or occur twice, a name that nooch uses itself, or no column at all.
+        InputError: ids that are missing or occur twice, a name that nooch uses itself, or no column
+            at all.
     """
     for name in (id, *(columns or ())):
         check_one_of("column", name, table.columns, owner=str(where or "the table"))
@@ -94,8 +97,8 @@ def with_attributes(
     kind, ids = data.images["image_id"].dtype, table["image_id"]
     if not (ids.dtype.is_integer() if kind.is_integer() else isinstance(ids.dtype, _TEXT)):
         raise InputError(
-            f"ids of the table are {ids.dtype}, such as {some_of(ids.to_list(), 1)}, those of the dataset {kind}, such as "
-            f"{some_of(data.images['image_id'], 1)}",
+            f"ids of the table are {ids.dtype}, such as {some_of(ids.to_list(), 1)}, those of the"
+            f" dataset {kind}, such as {some_of(data.images['image_id'], 1)}",
             where=where,
             allowed="the dataset's image ids",
         )

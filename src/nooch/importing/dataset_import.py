@@ -1,10 +1,12 @@
 """Import: files of any size -> a dataset folder, in bounded memory.
 
-Three steps, each spread over workers by a ``map``: files are scanned into rows on disk; parts of the dataset, one by default,
-are written from the rows of their images; a split by groups is added once all groups are known. Finished work lies
-beside the dataset until that is written, so that an interrupted import resumes.
+Three steps, each spread over workers by a ``map``: files are scanned into rows on disk; parts of
+the dataset, one by default, are written from the rows of their images; a split by groups is added
+once all groups are known. Finished work lies beside the dataset until that is written, so that an
+interrupted import resumes.
 
-This module is light on purpose: files are being read by workers before Polars and SciPy are imported here.
+This module is light on purpose: files are being read by workers before Polars and SciPy are
+imported here.
 """
 
 from __future__ import annotations
@@ -47,13 +49,15 @@ def import_dataset(
 ) -> Imported:
     """Import files as a dataset folder.
 
-    A worker holds a piece of a file, or the rows of a part. This process holds a few dozen bytes an image: ids, splits, and
-    groups where a split is by groups.
+    A worker holds a piece of a file, or the rows of a part. This process holds a few dozen bytes an
+    image: ids, splits, and groups where a split is by groups.
 
     Args:
         reading: what is read, such as ``CocoReading(things=["instances.json"])``.
-        out: folder to write. Intermediate files lie beside it, where all workers must be able to write.
-        part_size: images in a part, at most; by default all images are one part. 125,000 take a few hundred MB of memory.
+        out: folder to write. Intermediate files lie beside it, where all workers must be able to
+            write.
+        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
+            hundred MB of memory.
         images: folder below which the image files lie.
         split: how images are divided.
         notes: put before those of the import.
@@ -63,9 +67,10 @@ def import_dataset(
 
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
-        InputError: files that the reading refuses; a file that is changed meanwhile. Lists and counts in the message are those
-            of a part. Nothing is written then.
-        OutputError: the folder exists or cannot be written, or another process is importing this dataset.
+        InputError: files that the reading refuses; a file that is changed meanwhile. Lists and
+            counts in the message are those of a part. Nothing is written then.
+        OutputError: the folder exists or cannot be written, or another process is importing this
+            dataset.
     """
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     if part_size is not None and part_size < 1:
@@ -143,8 +148,8 @@ def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
     """The dataset with the plan's splits, and the plan in its provenance.
 
     Raises:
-        InputError: percentages that leave a split empty. A file may do so, since a dataset may hold a part of
-            the images that the file names; that is noted.
+        InputError: percentages that leave a split empty. A file may do so, since a dataset may hold
+            a part of the images that the file names; that is noted.
     """
     import polars as pl
 

@@ -1,4 +1,6 @@
-"""What workers do for an import: write a part of the dataset from scanned rows; give its images their splits."""
+"""What workers do for an import: write a part of the dataset from scanned rows; give its images
+their splits.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class Written(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Part:
-    """Images ``first`` to ``first + count`` in the order of ids; theirs lie in ``low <= id < high``, where None is no end."""
+    """Images ``first`` to ``first + count`` in the order of ids; theirs lie in ``low <= id <
+    high``, where None is no end.
+    """
 
     low: ImageId | None
     high: ImageId | None
@@ -71,7 +75,9 @@ class Part:
 
 
 def divided(ids: pl.Series, part_size: int | None) -> list[Part]:
-    """Parts of about as many images each, ``part_size`` at most; one part where it is None. Their ranges leave no id out."""
+    """Parts of about as many images each, ``part_size`` at most; one part where it is None. Their
+    ranges leave no id out.
+    """
     edges = part_edges(len(ids), part_size)
     bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
@@ -134,7 +140,8 @@ class PartJob(Job):
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
-        # of several parts, it takes another look at all files; with groups, splits are still to come
+        # of several parts, it takes another look at all files; with groups, splits are still to
+        # come
         fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
         return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
 
@@ -167,7 +174,9 @@ class SplitJob(PartJob):
 
 
 def groups_of(files: Sequence[Path]) -> pl.Series:
-    """Groups of the images of all parts, as numbers in the order of their names, from files of names."""
+    """Groups of the images of all parts, as numbers in the order of their names, from files of
+    names.
+    """
     named = [pl.scan_parquet(file, glob=False).select("group") for file in files]
     names = pl.concat(some.unique() for some in named).unique().collect()["group"].sort()
     kind = pl.Enum(names)
@@ -183,7 +192,9 @@ def write_parts(
     map: Map,
     progress: Progress,
 ) -> tuple[Work, list[Written]]:
-    """Write all parts. The parameters are those of ``import_dataset``, and the folder of intermediate files."""
+    """Write all parts. The parameters are those of ``import_dataset``, and the folder of
+    intermediate files.
+    """
     ids = scanned.ids()
     parts = divided(ids, part_size)
     listing = None if images is None else _listing(images, folder)
@@ -281,7 +292,8 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def split_provenance(
     provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Provenance with the plan, and a note where it leaves a split empty; ``counts`` are images in each split.
+    """Provenance with the plan, and a note where it leaves a split empty; ``counts`` are images in
+    each split.
 
     Raises:
         InputError: percentages that leave a split empty.
@@ -291,7 +303,8 @@ def split_provenance(
     wanted = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
     if lost := [name for name in empty if name in wanted]:
         raise InputError(
-            f"split {plan.source} of {sum(counts.values())} images leaves {' and '.join(lost)} empty",
+            f"split {plan.source} of {sum(counts.values())} images leaves {' and '.join(lost)}"
+            " empty",
             remedy="give more images, or other percentages",
         )
     if empty:

@@ -1,4 +1,6 @@
-"""A metric is a plain function of labels and one model's outputs; all of a task's subsets are scored from one ranking."""
+"""A metric is a plain function of labels and one model's outputs; all of a task's subsets are
+scored from one ranking.
+"""
 
 from nooch.metrics.calibration import N_BINS, ece, ece_paper, ece_top
 from nooch.metrics.pointwise import SCALES, constant_nll, error, nll

@@ -1,4 +1,6 @@
-"""Expected calibration error in three conventions, over equal-width bins (paper, section 5; Guo et al., 2017)."""
+"""Expected calibration error in three conventions, over equal-width bins (paper, section 5; Guo et
+al., 2017).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def ece(
 ) -> float:
     """Expected calibration error of the probability of being positive.
 
-    The sum over bins of |share of positives - mean probability|, each times the bin's share of images.
+    The sum over bins of |share of positives - mean probability|, each times the bin's share of
+    images.
 
     Args:
         labels: bool (n,).
@@ -48,9 +51,11 @@ def ece_top(
     scale: str = "logit",
     n_bins: int = N_BINS,
 ) -> float:
-    """Expected calibration error of the answer: its confidence max(p, 1 - p) against the share of right answers.
+    """Expected calibration error of the answer: its confidence max(p, 1 - p) against the share of
+    right answers.
 
-    Arguments and errors are those of ``ece``; bins are over [0, 1], so that those below 0.5 are empty.
+    Arguments and errors are those of ``ece``; bins are over [0, 1], so that those below 0.5 are
+    empty.
     """
     p = probabilities(values, scale)
     confidence, difference = top_gaps(labels, p, said_positive(values, scale))
@@ -66,13 +71,15 @@ def ece_paper(
     scale: str = "logit",
     n_bins: int = N_BINS,
 ) -> float:
-    """``ece_top`` of a subset times the subset's share of all images: what Tables 17 and 18 of the paper hold.
+    """``ece_top`` of a subset times the subset's share of all images: what Tables 17 and 18 of the
+    paper hold.
 
-    The paper says only "ECE". Its numbers fit this quantity and no other (docs/results.md). It grows with the size of the
-    subset, so compare methods on one subset with it, never subsets.
+    The paper says only "ECE". Its numbers fit this quantity and no other (docs/results.md). It
+    grows with the size of the subset, so compare methods on one subset with it, never subsets.
 
     Arguments and errors are those of ``ece``, and:
-        images: number of all images of the set (criterion, task, split), or their total weight; at least that of the subset.
+        images: number of all images of the set (criterion, task, split), or their total weight; at
+        least that of the subset.
     """
     return (
         ece_top(labels, values, weights, scale=scale, n_bins=n_bins)

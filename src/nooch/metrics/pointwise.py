@@ -27,7 +27,8 @@ _EPS = np.finfo(np.float64).eps
 
 
 def constant_nll(n_positive: int, n: int) -> float:
-    """NLL of the best constant answer to n images, their share of positives: its entropy, natural logarithm; 0 for one class.
+    """NLL of the best constant answer to n images, their share of positives: its entropy, natural
+    logarithm; 0 for one class.
 
     Raises:
         UndefinedError: no image.
@@ -50,8 +51,8 @@ def nll(
         labels: bool (n,).
         values: float64 (n,), logits, or probabilities of being positive.
         weights: float64 (n,), 0 and more; each image counts once by default.
-        scale: ``logit`` or ``probability``. Probabilities are kept 2.2e-16 away from 0 and 1, as scikit-learn does; logits
-            need no such bound.
+        scale: ``logit`` or ``probability``. Probabilities are kept 2.2e-16 away from 0 and 1, as
+            scikit-learn does; logits need no such bound.
 
     Raises:
         UndefinedError: no image.
@@ -66,7 +67,8 @@ def error(
     *,
     scale: str = "logit",
 ) -> float:
-    """Share of wrong answers; the answer is positive where the logit is above 0 (the probability above 0.5).
+    """Share of wrong answers; the answer is positive where the logit is above 0 (the probability
+    above 0.5).
 
     Arguments and errors are those of ``nll``.
     """

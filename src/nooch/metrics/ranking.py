@@ -17,7 +17,8 @@ Floats = NDArray[np.float64]
 
 
 def auc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = None) -> float:
-    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting one half.
+    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting
+    one half.
 
     Args:
         labels: bool (n,).
@@ -31,7 +32,8 @@ def auc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = None
 
 
 def auprc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = None) -> float:
-    """Area under the precision-recall curve as average precision: sum over thresholds of precision x gain in recall.
+    """Area under the precision-recall curve as average precision: sum over thresholds of precision
+    x gain in recall.
 
     Arguments and errors are those of ``auc``.
     """
@@ -53,9 +55,11 @@ def _one(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None) -> t
 
 
 def stable_order(values: Floats) -> NDArray[np.intp]:
-    """What ``np.argsort(values, kind="stable")`` gives, float64 (n,) without NaN; 2 to 4 times as fast on thousands of values.
+    """What ``np.argsort(values, kind="stable")`` gives, float64 (n,) without NaN; 2 to 4 times as
+    fast on thousands of values.
 
-    A radix sort over 16-bit digits of the floats' bits: outputs that are float32 in truth, as models give them, need two.
+    A radix sort over 16-bit digits of the floats' bits: outputs that are float32 in truth, as
+    models give them, need two.
     """
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32)
@@ -73,7 +77,9 @@ def stable_order(values: Floats) -> NDArray[np.intp]:
 
 
 def _ascending(bits: NDArray[Any], sign: Any) -> NDArray[Any]:
-    """Unsigned integers in the order of the floats whose bits these are: negative ones are turned round."""
+    """Unsigned integers in the order of the floats whose bits these are: negative ones are turned
+    round.
+    """
     negative = (bits >> (8 * bits.itemsize - 1)).view(sign.dtype)
     return np.asarray(bits.view(sign.dtype) ^ (negative | sign))
 
@@ -105,7 +111,8 @@ class Ranking:
         return cls(order, labels[order], groups)
 
     def areas(self, mask: NDArray[np.bool_] | None) -> tuple[float, float]:
-        """AUC and average precision of the rows in ``mask``, bool (n,) in ascending order of score, or of all rows (None).
+        """AUC and average precision of the rows in ``mask``, bool (n,) in ascending order of score,
+        or of all rows (None).
 
         NaN where these have only one class. Counts are integers until the last division.
         """
@@ -117,8 +124,8 @@ class Ranking:
         n_positive = len(where)
         if n_positive in {0, n}:
             return np.nan, np.nan
-        # each positive's group of equal scores starts at ``start`` and ends before ``end``; ``before`` and ``until`` count
-        # the positives up to there
+        # each positive's group of equal scores starts at ``start`` and ends before ``end``;
+        # ``before`` and ``until`` count the positives up to there
         start, before = where, np.arange(n_positive)
         below_twice = 2 * int(where.sum()) - n_positive * (n_positive - 1)
         tied = _tied(groups, where)
@@ -138,7 +145,8 @@ class Ranking:
 
         Args:
             mask: see ``areas``.
-            weights: float64 (n, k), 0 and more, in the order of the scores that were ranked; a column is a weighting.
+            weights: float64 (n, k), 0 and more, in the order of the scores that were ranked; a
+                column is a weighting.
 
         Returns:
             Two float64 (k,); NaN where a weighting leaves only one class.
@@ -191,9 +199,11 @@ def _sums(rows: NDArray[np.intp], cells: NDArray[np.intp], n_cells: int, weights
 
 
 def _areas(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
-    """Sums over the m scores of positives: of positive x negative weight below, and of positive weight x precision.
+    """Sums over the m scores of positives: of positive x negative weight below, and of positive
+    weight x precision.
 
-    From the weights of negatives by cell, float64 (m + 1, k), and of positives by score, (m, k); float64 (k,) each.
+    From the weights of negatives by cell, float64 (m + 1, k), and of positives by score, (m, k);
+    float64 (k,) each.
     """
     below = np.cumsum(negative, axis=0)
     caught = np.cumsum(positive[::-1], axis=0)[::-1]

@@ -1,7 +1,9 @@
-"""All metrics of one task's outputs on many subsets of its images at once, once or under many resamplings.
+"""All metrics of one task's outputs on many subsets of its images at once, once or under many
+resamplings.
 
-Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean or a histogram is
-summed over atoms once; AUC and average precision come from one ranking of all images.
+Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean
+or a histogram is summed over atoms once; AUC and average precision come from one ranking of all
+images.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ _SUMS = {"error": "error", "nll": "nll", "ece": "ece", "ece_top": "ece_top", "ec
 
 @dataclass(frozen=True)
 class Parts:
-    """Subsets of the images of a task, and mixtures: distributions over cells, which are unions of atoms too.
+    """Subsets of the images of a task, and mixtures: distributions over cells, which are unions of
+    atoms too.
 
     Attributes:
         labels: bool (n,).
         atoms: intp (n,), number of each image's atom.
         members: bool (n_subsets, n_atoms), the atoms of each subset.
         cells: intp (n_atoms,), number of each atom's cell.
-        shares: float64 (n_mixtures, n_cells), the share that each cell has in a mixture, whatever its size here.
+        shares: float64 (n_mixtures, n_cells), the share that each cell has in a mixture, whatever
+            its size here.
     """
 
     labels: NDArray[np.bool_]
@@ -58,7 +62,8 @@ class Parts:
         return self.members @ self.counts, self.members @ positives
 
     def scales(self, mixture: int, counts: Floats) -> Floats:
-        """What an image of each atom weighs in a mixture, float64 (n_atoms, k), for weights of atoms (n_atoms, k).
+        """What an image of each atom weighs in a mixture, float64 (n_atoms, k), for weights of
+        atoms (n_atoms, k).
 
         NaN in a column where a cell that has a share has no weight: the mixture is undefined there.
         """
@@ -93,7 +98,9 @@ class Graded:
         self._summed = dict(_summands(labels, values, scale, metrics))
 
     def scores(self, parts: Parts) -> Floats:
-        """Every metric on every subset, then on every mixture: float64 (n_subsets + n_mixtures, n_metrics); NaN = undefined."""
+        """Every metric on every subset, then on every mixture: float64 (n_subsets + n_mixtures,
+        n_metrics); NaN = undefined.
+        """
         n_atoms = parts.members.shape[1]
         sums = {name: part.by_atom(parts.atoms, n_atoms) for name, part in self._summed.items()}
         counts = parts.counts.astype(np.float64)
@@ -102,7 +109,9 @@ class Graded:
         )[..., 0]
 
     def resampled(self, parts: Parts, weights: Floats) -> Floats:
-        """The same under weightings of the images, float64 (n, k): float64 (n_subsets + n_mixtures, n_metrics, k)."""
+        """The same under weightings of the images, float64 (n, k): float64 (n_subsets + n_mixtures,
+        n_metrics, k).
+        """
         n_atoms = parts.members.shape[1]
         matrices = [part.matrix(parts.atoms, n_atoms) for part in self._summed.values()]
         count = coo_array(
@@ -131,9 +140,11 @@ class Graded:
             for row, scale in enumerate(self._scales(parts, counts)):
                 total = (scale * counts).sum(axis=0)
                 of_bins = {
-                    name: np.abs(
-                        np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
-                    ).sum(axis=0)
+                    name: (
+                        np.abs(
+                            np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
+                        ).sum(axis=0)
+                    )
                     for name, of_atoms in sums.items()
                 }
                 # a mixture is over all images
@@ -149,7 +160,9 @@ class Graded:
 
     @staticmethod
     def _scales(parts: Parts, counts: Floats) -> list[Floats]:
-        """What an image of each atom counts in every subset, float64 (n_atoms, 1), and mixture, (n_atoms, k)."""
+        """What an image of each atom counts in every subset, float64 (n_atoms, 1), and mixture,
+        (n_atoms, k).
+        """
         members = [member.astype(np.float64)[:, None] for member in parts.members]
         return members + [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
 
@@ -177,7 +190,9 @@ class Graded:
 
 @dataclass(frozen=True)
 class _Summand:
-    """A value of each image, summed by atom and bin: float64 (n,), and intp (n,) or None where there is one bin."""
+    """A value of each image, summed by atom and bin: float64 (n,), and intp (n,) or None where
+    there is one bin.
+    """
 
     values: Floats
     bins: NDArray[np.int64] | None

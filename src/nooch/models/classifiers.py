@@ -129,6 +129,8 @@ def _labels(asked: Asked) -> list[str]:
             f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
             where=asked.found.name,
             allowed="a label for each output",
-            remedy="write id2label into config.json: without it the meaning of the outputs is unknown",
+            remedy=(
+                "write id2label into config.json: without it the meaning of the outputs is unknown"
+            ),
         )
     return [numbered[number] for number in range(len(numbered))]

@@ -41,8 +41,9 @@ CONFIGURATIONS = MappingProxyType(
 _WEIGHTS = ".safetensors"
 _INDEX = "model.safetensors.index.json"
 _ALLOWED = (
-    "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as .safetensors; "
-    f"for training from scratch {SCRATCH}NAME ({', '.join(CONFIGURATIONS)}), {SCRATCH}FOLDER or {SCRATCH}FILE.json"
+    "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as"
+    f" .safetensors; for training from scratch {SCRATCH}NAME ({', '.join(CONFIGURATIONS)}),"
+    f" {SCRATCH}FOLDER or {SCRATCH}FILE.json"
 )
 
 
@@ -125,7 +126,10 @@ def _check_weights(folder: Path) -> None:
             f"holds no weights as {_WEIGHTS}",
             where=folder,
             allowed="weights as .safetensors; pickled ones can run code and are not loaded",
-            remedy=f"save the model again with model.save_pretrained(folder), or train from scratch: {SCRATCH}{folder}",
+            remedy=(
+                "save the model again with model.save_pretrained(folder), or train from scratch:"
+                f" {SCRATCH}{folder}"
+            ),
         )
     if missing := [name for name in named if name not in found]:
         raise InputError(
@@ -159,7 +163,8 @@ def _download(repository: str) -> Path:
         Exception
     ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
         raise InputError(
-            f"backbone {repository!r} is not in the local cache and cannot be fetched: {type(error).__name__}",
+            f"backbone {repository!r} is not in the local cache and cannot be fetched:"
+            f" {type(error).__name__}",
             allowed=_ALLOWED,
             remedy="give the path of a folder that holds the model, or go online once",
         ) from error

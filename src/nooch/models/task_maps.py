@@ -19,7 +19,10 @@ __all__ = ["READY", "TaskWords", "find_labels", "prompts_of", "read_task_map"]
 READY = MappingProxyType({"imagenet": Path(__file__).with_name("imagenet.yaml")})
 """Maps that come with nooch: COCO's classes as ImageNet's 1,000 classes."""
 
-_ALLOWED = "a list of labels or prompts for each task, or 'positive' and 'negative' with a list of prompts each"
+_ALLOWED = (
+    "a list of labels or prompts for each task, or 'positive' and 'negative' with a list of prompts"
+    " each"
+)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def load_zero_shot(asked: Asked) -> TaskModel:
         hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")
     ):
         raise InputError(
-            f"a model of type {found.config['model_type']} does not compare texts and images by cosine",
+            f"a model of type {found.config['model_type']} does not compare texts and images by"
+            " cosine",
             where=found.name,
             allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
         )
@@ -106,7 +107,9 @@ def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> 
         raise InputError(
             "the tokenizer does not tell prompts apart, or is not this model's",
             where=found.folder,
-            allowed="the tokenizer that the model was trained with, and prompts in words that it knows",
+            allowed=(
+                "the tokenizer that the model was trained with, and prompts in words that it knows"
+            ),
         )
     fixed = found.config["model_type"] in _ONE_LENGTH
     padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}

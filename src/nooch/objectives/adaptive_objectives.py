@@ -14,7 +14,9 @@ __all__ = ["CVaR", "Focal"]
 
 
 class CVaR(Objective):
-    """Mean of the worst fraction p of the batch, the last row by its part; released: of the worst ceil(p m) rows."""
+    """Mean of the worst fraction p of the batch, the last row by its part; released: of the worst
+    ceil(p m) rows.
+    """
 
     name = "cvar"
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (1e-6, 1.0)}
@@ -48,7 +50,9 @@ class CVaR(Objective):
 
 
 class Focal(Objective):
-    """Mean of (1 - q)^gamma x loss, q the probability of the right answer (Eq. 7); released: times 1 - frequency of the label."""
+    """Mean of (1 - q)^gamma x loss, q the probability of the right answer (Eq. 7); released: times
+    1 - frequency of the label.
+    """
 
     name = "focal"
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"gamma": (0.0, float("inf"))}
@@ -62,7 +66,8 @@ class Focal(Objective):
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean of the damped losses."""
         del environments
-        # 1 - q is the probability of the wrong answer: no difference of numbers that are nearly equal
+        # 1 - q is the probability of the wrong answer: no difference of numbers that are nearly
+        # equal
         wrong = ((1 - 2 * labels) * logits).sigmoid()
         return (
             self._weights(labels) * wrong ** self.parameters["gamma"] * losses(logits, labels)

@@ -16,7 +16,9 @@ _INFINITY = float("inf")
 
 
 class GDRO(Objective):
-    """The largest of the environments' mean losses plus K / sqrt(n_c), over those in the batch (Eq. 5; Sagawa et al.)."""
+    """The largest of the environments' mean losses plus K / sqrt(n_c), over those in the batch (Eq.
+    5; Sagawa et al.).
+    """
 
     name = "gdro"
     needs_environments = True
@@ -47,12 +49,13 @@ class GDRO(Objective):
 
 
 class OnlineGDRO(Objective):
-    """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) (Sagawa et al.).
+    """Mean losses weighted by q, where each step multiplies q_c by exp(eta x loss_c) (Sagawa et
+    al.).
 
     q is then normalized to sum 1. loss_c is adjusted by K / sqrt(n_c) also for an environment that
-    the batch lacks, as the authors' code (kohpangwei/group_DRO, loss.py) has it. There an environment
-    without training images has an infinite adjustment; here it has none.
-    Each call is a step; the weights are part of the state of a training.
+    the batch lacks, as the authors' code (kohpangwei/group_DRO, loss.py) has it. There an
+    environment without training images has an infinite adjustment; here it has none. Each call is a
+    step; the weights are part of the state of a training.
     """
 
     name = "online-gdro"
@@ -77,7 +80,8 @@ class OnlineGDRO(Objective):
 
     def _step(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         means, counts, inside = known.by_environment
-        # as in the authors' code, what is not in the batch has loss 0, and its adjustment all the same
+        # as in the authors' code, what is not in the batch has loss 0, and its adjustment all the
+        # same
         adjusted = means + self._margin
         q = self.q.to(means.dtype) * (self.parameters["eta"] * adjusted.detach()).exp()
         self.q = q / q.sum(dim=0)
@@ -98,7 +102,8 @@ class OnlineGDRO(Objective):
 
 
 class IRM(Objective):
-    """Sum over environments of mean loss and lambda x |derivative by a factor on the logits, at 1| (Eq. 6).
+    """Sum over environments of mean loss and lambda x |derivative by a factor on the logits, at 1|
+    (Eq. 6).
 
     Released: the derivative squared, and all divided by lambda where that is above 1.
     """
@@ -135,7 +140,9 @@ class IRM(Objective):
     def gradient(
         self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Closed form: the slope's own derivative by a logit is (s - y) + z s (1 - s), over the environment's count."""
+        """Closed form: the slope's own derivative by a logit is (s - y) + z s (1 - s), over the
+        environment's count.
+        """
         known = known or self.known(logits, labels, environments)
         (means, counts, inside), residual = known.by_environment, known.residuals
         slopes = self._slopes(logits, known)
@@ -151,7 +158,9 @@ class IRM(Objective):
 
 
 class VREx(Objective):
-    """Mean over environments of their mean losses, plus beta x the variance of these (Krueger et al., 2021)."""
+    """Mean over environments of their mean losses, plus beta x the variance of these (Krueger et
+    al., 2021).
+    """
 
     name = "vrex"
     needs_environments = True

@@ -1,4 +1,6 @@
-"""The contract of an objective: ``(logits, labels, environments) -> loss``, for many heads along the last axis."""
+"""The contract of an objective: ``(logits, labels, environments) -> loss``, for many heads along
+the last axis.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class Known:
     Attributes:
         losses: (m, H), negative log-likelihoods.
         residuals: (m, H), probability minus label.
-        inside: (C, m, H), 1 where a row is in an environment, else 0; or None where no head needs it.
+        inside: (C, m, H), 1 where a row is in an environment, else 0; or None where no head needs
+            it.
         counts: (C, H), rows of each environment; or None.
         means: (C, H), mean losses of the environments, 0 where there is no row; or None.
     """
@@ -83,7 +86,9 @@ class Known:
 
 
 def known_of(logits: Tensor, labels: Tensor, inside: Tensor | None) -> Known:
-    """Losses, residuals, and what follows from membership in environments (C, m, H), for all heads at once."""
+    """Losses, residuals, and what follows from membership in environments (C, m, H), for all heads
+    at once.
+    """
     values = losses(logits, labels)
     if inside is None:
         return Known(values, residuals(logits, labels))
@@ -94,8 +99,8 @@ def known_of(logits: Tensor, labels: Tensor, inside: Tensor | None) -> Known:
 class Objective(ABC):
     """What training minimises: one number for each head.
 
-    An objective is made for the counts of its heads and one value of each hyperparameter for each head, so that heads of
-    different tasks and hyperparameters train together.
+    An objective is made for the counts of its heads and one value of each hyperparameter for each
+    head, so that heads of different tasks and hyperparameters train together.
 
     Args:
         counts: class and environment counts of the training images.
@@ -169,8 +174,9 @@ class Objective(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Loss (H,) and its derivative by the logits (m, H): what many heads in one pass train by.
 
-        By automatic differentiation, unless an objective knows a closed form. ``known`` is what ``known_of`` gives for these
-        heads, where it has been computed for those of many objectives at once.
+        By automatic differentiation, unless an objective knows a closed form. ``known`` is what
+        ``known_of`` gives for these heads, where it has been computed for those of many objectives
+        at once.
         """
         import torch
 
@@ -193,7 +199,9 @@ class Objective(ABC):
 
 
 def losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Negative log-likelihood of each row and head, natural logarithm, (m, H); labels may be fractions."""
+    """Negative log-likelihood of each row and head, natural logarithm, (m, H); labels may be
+    fractions.
+    """
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     return binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -213,6 +221,8 @@ def indicators(environments: Tensor, n_environments: int, like: Tensor) -> Tenso
 
 
 def means_by_environment(values: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-    """Means of values (m, H) over the rows of each environment and their counts, (C, H) each; 0 where there is no row."""
+    """Means of values (m, H) over the rows of each environment and their counts, (C, H) each; 0
+    where there is no row.
+    """
     counts = inside.sum(dim=1)
     return (inside * values[None]).sum(dim=1) / counts.clamp(min=1), counts

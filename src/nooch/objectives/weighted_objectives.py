@@ -1,4 +1,6 @@
-"""Objectives that weight rows by class or environment: ERM, reweighting, balanced softmax (paper, sections 4.1 to 4.3)."""
+"""Objectives that weight rows by class or environment: ERM, reweighting, balanced softmax (paper,
+sections 4.1 to 4.3).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class ERM(Objective):
 
 
 class LabelReweight(ERM):
-    """Rows weighted by (1 / w)^alpha, w the frequency of their label (Eq. 2); released: (1 - w)^alpha."""
+    """Rows weighted by (1 / w)^alpha, w the frequency of their label (Eq. 2); released: (1 -
+    w)^alpha.
+    """
 
     name = "label-reweight"
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"alpha": (0.0, float("inf"))}
@@ -69,7 +73,9 @@ class LabelReweight(ERM):
 
 
 class EnvironmentReweight(LabelReweight):
-    """Rows weighted by (1 / w)^alpha, w the frequency of their environment; released: (1 - w)^alpha."""
+    """Rows weighted by (1 / w)^alpha, w the frequency of their environment; released: (1 -
+    w)^alpha.
+    """
 
     name = "environment-reweight"
     needs_environments = True
@@ -84,7 +90,9 @@ class EnvironmentReweight(LabelReweight):
 
 
 class BalancedSoftmax(Objective):
-    """The loss of logits shifted by the log odds of the training labels (Ren et al., 2020); predictions are not shifted."""
+    """The loss of logits shifted by the log odds of the training labels (Ren et al., 2020);
+    predictions are not shifted.
+    """
 
     name = "balanced-softmax"
 

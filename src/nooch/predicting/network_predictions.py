@@ -67,14 +67,17 @@ def find_images(
     data: Dataset | None = None,
     images: str | Path | None = None,
 ) -> tuple[pl.Series, list[Path]]:
-    """The images of a suite: their ids, ascending, and where their files are. All are looked for before any is opened.
+    """The images of a suite: their ids, ascending, and where their files are. All are looked for
+    before any is opened.
 
     Args:
         suite: the suite.
         tasks: whose images are wanted.
         splits: of which splits; all of the suite's by default.
-        data: a dataset that has file names; without one, files are found by ids: ``17.jpg`` or, as COCO writes it, ``000000000017.jpg``.
-        images: folder of images, where it is not the one that the dataset records. Links that lead out of it count as missing.
+        data: a dataset that has file names; without one, files are found by ids: ``17.jpg`` or, as
+            COCO writes it, ``000000000017.jpg``.
+        images: folder of images, where it is not the one that the dataset records. Links that lead
+            out of it count as missing.
 
     Raises:
         InputError: no folder of images, or images that are not below it; several are named at once.
@@ -115,8 +118,9 @@ def predict(
 ) -> Predictions:
     """Logits of every task for every image.
 
-    Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch pixels`` does: the whole image,
-    its aspect not kept. On a processor the same batch size and number of threads give the same bytes.
+    Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch
+    pixels`` does: the whole image, its aspect not kept. On a processor the same batch size and
+    number of threads give the same bytes.
 
     Args:
         model: from ``load_task_model``.
@@ -171,7 +175,8 @@ def check_ending(path: Path) -> Path:
 def save_predictions(
     predictions: Predictions, path: str | Path, *, overwrite: bool = False
 ) -> Path:
-    """Write predictions as ``image_id, task, run, logit`` (or ``probability``), whole or not at all.
+    """Write predictions as ``image_id, task, run, logit`` (or ``probability``), whole or not at
+    all.
 
     Raises:
         ParameterError: another ending than ``.parquet`` and ``.csv``.

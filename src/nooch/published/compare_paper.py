@@ -1,4 +1,6 @@
-"""Results beside the paper's: the published number of each cell, and the difference in standard deviations."""
+"""Results beside the paper's: the published number of each cell, and the difference in standard
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ def beside_paper(cells: pl.DataFrame) -> pl.DataFrame:
     """Cells with the paper's number beside each.
 
     Args:
-        cells: ``criterion, metric, subset, task, method, mean, std, averaged_tasks``; criteria called ``ce``, ``gist`` and ``attribute``.
+        cells: ``criterion, metric, subset, task, method, mean, std, averaged_tasks``; criteria
+            called ``ce``, ``gist`` and ``attribute``.
 
     Returns:
-        The cells with ``paper_mean``, ``paper_std``, ``deviations`` and ``comparison``. ``deviations`` is (mean - paper_mean) / sqrt(std^2 + paper_std^2); it
-        is null, and ``comparison`` says why, where a number or a deviation is missing, or both deviations are 0. Where one deviation is 0
-        the other alone counts, and ``comparison`` says that. An average over some of the paper's tasks (``averaged_tasks``) is beside the paper's
-        average over the same ones; one over a task that the paper lacks is beside none. Where the results and the paper have one task each
-        under a criterion, as Waterbirds, these stand for each other.
+        The cells with ``paper_mean``, ``paper_std``, ``deviations`` and ``comparison``.
+        ``deviations`` is (mean - paper_mean) / sqrt(std^2 + paper_std^2); it is null, and
+        ``comparison`` says why, where a number or a deviation is missing, or both deviations are 0.
+        Where one deviation is 0 the other alone counts, and ``comparison`` says that. An average
+        over some of the paper's tasks (``averaged_tasks``) is beside the paper's average over the
+        same ones; one over a task that the paper lacks is beside none. Where the results and the
+        paper have one task each under a criterion, as Waterbirds, these stand for each other.
     """
     paper = paper_results().drop("table").rename({"mean": "paper_mean", "std": "paper_std"})
     parts = [
@@ -44,9 +49,9 @@ def _beside(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
         theirs = own
     averages = [
         _over(paper, over, theirs)
-        for over in cells.filter(task=AVERAGE)["averaged_tasks"]
-        .unique(maintain_order=True)
-        .drop_nulls()
+        for over in (
+            cells.filter(task=AVERAGE)["averaged_tasks"].unique(maintain_order=True).drop_nulls()
+        )
     ]
     of_tasks = paper.filter(pl.col("task") != AVERAGE).with_columns(
         averaged_tasks=pl.lit(None, pl.String)
@@ -93,7 +98,9 @@ def _beside(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over(paper: pl.DataFrame, over: str, tasks: Collection[str]) -> pl.DataFrame:
-    """The paper's averages over some of its tasks, by ``averaged_tasks``; over all, as they are printed; over others, none."""
+    """The paper's averages over some of its tasks, by ``averaged_tasks``; over all, as they are
+    printed; over others, none.
+    """
     wanted = over.split(", ")
     if set(wanted) == set(tasks):
         found = paper.filter(task=AVERAGE)

@@ -1,4 +1,6 @@
-"""Numbers of the paper: Table 2's counts, the strongest contexts, the gist thresholds of Tables 6 and 7."""
+"""Numbers of the paper: Table 2's counts, the strongest contexts, the gist thresholds of Tables 6
+and 7.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The paper's tables of its challenge sets: counts (Table 2), gist thresholds on test (Table 6) and valid (Table 7).
+"""The paper's tables of its challenge sets: counts (Table 2), gist thresholds on test (Table 6) and
+valid (Table 7).
 
-Numbered as in the text with appendices. The text without them has none of the three, and calls Table 2 its Table 5.
+Numbered as in the text with appendices. The text without them has none of the three, and calls
+Table 2 its Table 5.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class SetTable:
     Attributes:
         number: as in the text with appendices.
         shows: what it shows, in words.
-        criteria: kinds of criteria that the paper's numbers are of; gist has CE's counts in the paper.
+        criteria: kinds of criteria that the paper's numbers are of; gist has CE's counts in the
+            paper.
         split: whose sets in the paper.
         columns: names of its numbers -> column titles.
     """
@@ -62,7 +65,8 @@ def paper_rows(name: str) -> pl.DataFrame:
     """The paper's numbers of one of ``SET_TABLES``.
 
     Returns:
-        ``task`` and the table's columns, in the paper's order: counts of images (Int64), or cosines to two decimals (Float64).
+        ``task`` and the table's columns, in the paper's order: counts of images (Int64), or cosines
+        to two decimals (Float64).
     """
     table = SET_TABLES[name]
     tasks = list(paper_tasks().values())

@@ -1,7 +1,8 @@
 """The paper's results: what each of its tables shows, and the numbers in it.
 
-Tables are numbered as in the text with appendices. In the text without them the three main ones are numbered one lower (2, 3 and 4), and the others are not
-in it. Facts are in ``nooch_results.csv`` (Tables 9 to 18) and ``waterbirds_results.csv`` (Table 5).
+Tables are numbered as in the text with appendices. In the text without them the three main ones are
+numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``nooch_results.csv``
+(Tables 9 to 18) and ``waterbirds_results.csv`` (Table 5).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class PaperTable:
         number: as in the text with appendices.
         shows: what it shows, in words.
         panels: its blocks, in order.
-        stacked: whether the blocks are rows of one table, as in Table 5, instead of tables of their own.
+        stacked: whether the blocks are rows of one table, as in Table 5, instead of tables of their
+            own.
     """
 
     number: int
@@ -111,8 +113,9 @@ def paper_results() -> pl.DataFrame:
     """Tables 5 and 9 to 18 as one long frame; Tables 3 and 4 are the means of Table 9.
 
     Returns:
-        ``table`` (number), ``criterion``, ``metric``, ``subset``, ``task`` (``average``: the mean over tasks), ``method`` (as in ``METHODS``),
-        ``mean``, ``std`` over three seeds; std is null in Table 5, which has none, and 0 where it was below 0.0005.
+        ``table`` (number), ``criterion``, ``metric``, ``subset``, ``task`` (``average``: the mean
+        over tasks), ``method`` (as in ``METHODS``), ``mean``, ``std`` over three seeds; std is null
+        in Table 5, which has none, and 0 where it was below 0.0005.
     """
     # what the paper calls ECE (docs/results.md has the evidence)
     metric = pl.col("metric").replace({"ece": "ece_paper"})

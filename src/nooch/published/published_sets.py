@@ -22,7 +22,9 @@ _NAME = re.compile(r"nooch_ids_(CE|gist)_(.+)_hard_(positive|negative)_(test|val
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """One published file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids int64 ascending."""
+    """One published file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids
+    int64 ascending.
+    """
 
     criterion: str
     task: str
@@ -33,7 +35,9 @@ class PublishedSet:
 
 @dataclass(frozen=True)
 class Published:
-    """The published files of a folder; ``splits`` maps split -> ids (int64, ascending), empty where its file is missing."""
+    """The published files of a folder; ``splits`` maps split -> ids (int64, ascending), empty where
+    its file is missing.
+    """
 
     sets: list[PublishedSet]
     splits: dict[str, NDArray[np.int64]]

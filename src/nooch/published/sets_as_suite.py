@@ -1,4 +1,6 @@
-"""The published sets as a suite, so that any model can be scored on the official benchmark without annotations."""
+"""The published sets as a suite, so that any model can be scored on the official benchmark without
+annotations.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,16 @@ class Labels:
 
 
 def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
-    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` with ``image_ids``, ``labels`` and ``category_names``.
+    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` with ``image_ids``, ``labels``
+    and ``category_names``.
 
     Args:
-        source: one of them; of ``instances_*.json`` files also several, such as those of train2017 and val2017.
+        source: one of them; of ``instances_*.json`` files also several, such as those of train2017
+            and val2017.
 
     Raises:
-        InputError: none of these, ids that are no integers or occur twice, labels of another shape or other than 0 and 1.
+        InputError: none of these, ids that are no integers or occur twice, labels of another shape
+            or other than 0 and 1.
         ParameterError: several that are not all COCO JSON files.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
@@ -125,7 +130,8 @@ def _labels(
         )
     if ids.n_unique() != len(ids):
         raise InputError(
-            f"image ids occur more than once: {some_of(ids.filter(ids.is_duplicated()).unique().sort())}",
+            "image ids occur more than once:"
+            f" {some_of(ids.filter(ids.is_duplicated()).unique().sort())}",
             where=path,
             allowed="each image once",
         )
@@ -138,13 +144,15 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
 
     Args:
         published: the files, with the split.
-        labels: of the images; those of no split are left out, and hard images without labels are kept, because being a hard
-            positive says that the class is present. Without them the suite holds hard images alone: nothing is known of
-            the others, and ``evaluate`` gives no score that needs them.
+        labels: of the images; those of no split are left out, and hard images without labels are
+            kept, because being a hard positive says that the class is present. Without them the
+            suite holds hard images alone: nothing is known of the others, and ``evaluate`` gives no
+            score that needs them.
 
     Raises:
-        InputError: no split among the files, a task without labels, a side without its other, hard positives (negatives) that
-            are labelled negative (positive), or that are not in their split.
+        InputError: no split among the files, a task without labels, a side without its other, hard
+            positives (negatives) that are labelled negative (positive), or that are not in their
+            split.
     """
     if labels is not None and not published.splits:
         raise InputError(

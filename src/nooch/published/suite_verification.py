@@ -21,12 +21,15 @@ class Verdict:
 
     Attributes:
         published: ids in the published file.
-        covered: of those, how many are among the suite's images of that task and split; only these can agree.
-        mislabelled: covered ids that have the other label in the suite, so that they cannot be on this side.
+        covered: of those, how many are among the suite's images of that task and split; only these
+            can agree.
+        mislabelled: covered ids that have the other label in the suite, so that they cannot be on
+            this side.
         found: ids on this side in the suite.
         both: ids that the two share.
         jaccard: both / (covered + found - both); null where the two are empty.
-        only_published: covered ids that the suite does not have on this side; ``only_found`` the reverse.
+        only_published: covered ids that the suite does not have on this side; ``only_found`` the
+            reverse.
         images: images of the suite for this task, in the published split too where that is known.
         reason: why the suite has no such set, or null.
     """
@@ -50,18 +53,22 @@ class Verdict:
 def verify(suite: Suite, published: Published) -> list[Verdict]:
     """Compare every published set with the suite's set of the same criterion, task, split and side.
 
-    Only images that both the suite and the published split hold are compared, so that a partial dataset, one without
-    splits or one with splits of its own is judged on what can be known.
+    Only images that both the suite and the published split hold are compared, so that a partial
+    dataset, one without splits or one with splits of its own is judged on what can be known.
 
     Raises:
-        InputError: the suite shares no criterion and task with the published sets, or has no integer ids.
+        InputError: the suite shares no criterion and task with the published sets, or has no
+            integer ids.
     """
     kinds = {record.kind: name for name, record in reversed(suite.header.criteria.items())}
     shared = [p for p in published.sets if p.criterion in kinds and p.task in suite.tasks]
     if not shared:
         raise InputError(
-            f"the suite (criteria {', '.join(suite.criteria)}) shares no criterion and task with the published sets",
-            allowed=f"criteria ce and gist; tasks {', '.join(sorted({p.task for p in published.sets}))}",
+            f"the suite (criteria {', '.join(suite.criteria)}) shares no criterion and task with"
+            " the published sets",
+            allowed=(
+                f"criteria ce and gist; tasks {', '.join(sorted({p.task for p in published.sets}))}"
+            ),
         )
     verdicts = [
         _compare(suite, one, kinds[one.criterion], published.splits.get(one.split))

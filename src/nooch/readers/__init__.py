@@ -2,7 +2,9 @@
 
 from nooch.shared_types import Map
 
-"""What a reader does its work with: Python's ``map``, or an engine's, which spreads it over processes."""
+"""What a reader does its work with: Python's ``map``, or an engine's, which spreads it over
+processes.
+"""
 
 READERS = {
     "coco": "nooch.readers.coco.coco_reader:read_coco",

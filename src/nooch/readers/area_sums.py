@@ -15,16 +15,19 @@ Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
 
 
 def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
-    """Entries as CSR, those of the same place added up: in an order that depends on the entries of that row alone.
+    """Entries as CSR, those of the same place added up: in an order that depends on the entries of
+    that row alone.
 
     Args:
         entries: to be added up.
         shape: of the array.
-        ordered: the columns of every row ascend already, and entries of the same place are added up as they come.
+        ordered: the columns of every row ascend already, and entries of the same place are added up
+            as they come.
     """
     rows, columns, values = entries
     listed = coo_array((values, (rows, columns)), shape=shape)
-    # unless asked otherwise, entries are put in order also where all are: sums must not depend on what other rows hold
+    # unless asked otherwise, entries are put in order also where all are: sums must not depend on
+    # what other rows hold
     listed.has_canonical_format = True
     found = listed.tocsr()
     found.has_sorted_indices, found.has_canonical_format = ordered, False

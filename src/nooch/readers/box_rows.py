@@ -1,4 +1,6 @@
-"""What every format of bounding boxes gives: where the boxes of each image are, and the checks that formats share."""
+"""What every format of bounding boxes gives: where the boxes of each image are, and the checks that
+formats share.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class FoundBoxes(ABC):
 
     @abstractmethod
     def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
-        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (an image of the listing that has no boxes), and what else is known."""
+        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (an image of the listing that has no
+        boxes), and what else is known.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,8 @@ class BoxFiles(FoundBoxes):
     """Boxes in a file for each image.
 
     Attributes:
-        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name`` and ``split`` where they are known.
+        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name``
+            and ``split`` where they are known.
         parse: parses a file.
         parsed: columns that it gives.
     """
@@ -154,7 +159,9 @@ def listed_files(files: Sequence[str]) -> pl.DataFrame:
 
 
 def files_of(folder: Path, ending: str) -> list[str]:
-    """The files below a folder with an ending, sorted. Raises InputError where there is no such folder or file."""
+    """The files below a folder with an ending, sorted. Raises InputError where there is no such
+    folder or file.
+    """
     if not folder.is_dir():
         raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
     files = files_below(folder, lambda name: name.endswith(ending))
@@ -174,12 +181,15 @@ def count_notes(bare: int, missing: int, of: int) -> list[str]:
 
 
 def check_box(edges: Sequence[float], where: object) -> None:
-    """Raise InputError for a box that is not within the image: left, right, top and bottom, as fractions of its size."""
+    """Raise InputError for a box that is not within the image: left, right, top and bottom, as
+    fractions of its size.
+    """
     left, right, top, bottom = edges
     # false for NaN, too
     if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
         raise InputError(
-            f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the image",
+            f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the"
+            " image",
             where=where,
             allowed="edges between 0 and 1 of the image's width and height, in order",
         )

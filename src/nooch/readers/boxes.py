@@ -1,4 +1,6 @@
-"""Bounding boxes -> Dataset: YOLO, Pascal VOC, Open Images. A box's area stands for the object's, and says so."""
+"""Bounding boxes -> Dataset: YOLO, Pascal VOC, Open Images. A box's area stands for the object's,
+and says so.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
     "voc": find_voc,
     "openimages": find_openimages,
 }
-"""Name -> how boxes of that format are found: from the source, the classes and the images of ``read_boxes``."""
+"""Name -> how boxes of that format are found: from the source, the classes and the images of
+``read_boxes``.
+"""
 
 
 def read_boxes(
@@ -46,21 +50,25 @@ def read_boxes(
     images: str | Path | None = None,
     map: Map = builtins.map,
 ) -> Dataset:
-    """Sum the areas of each class's boxes in each image, a proxy (an upper bound) for the areas of the objects.
+    """Sum the areas of each class's boxes in each image, a proxy (an upper bound) for the areas of
+    the objects.
 
     Args:
-        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``, which names the classes, the folder
-            and the images of each split. VOC: folder of ``.xml`` files. Open Images: a CSV with ``ImageID, LabelName, XMin, XMax,
-            YMin, YMax`` (relative).
+        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``,
+            which names the classes, the folder and the images of each split. VOC: folder of
+            ``.xml`` files. Open Images: a CSV with ``ImageID, LabelName, XMin, XMax, YMin, YMax``
+            (relative).
         format: ``yolo``, ``voc`` or ``openimages``.
-        classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken where they are below ``source``
-            (needed, unless that is the source). Open Images: CSV of ``LabelName, name``. VOC: none.
-        images: folder below which the images lie; YOLO: by default ``source``, where it holds images. Images without a label file
-            have no object; a note counts them.
+        classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken
+            where they are below ``source`` (needed, unless that is the source). Open Images: CSV of
+            ``LabelName, name``. VOC: none.
+        images: folder below which the images lie; YOLO: by default ``source``, where it holds
+            images. Images without a label file have no object; a note counts them.
         map: where files are parsed.
 
     Raises:
-        InputError: files that do not parse, boxes outside the image, classes without a name, paths that lead out of the folder.
+        InputError: files that do not parse, boxes outside the image, classes without a name, paths
+            that lead out of the folder.
         ParameterError: an unknown format, a class list that is missing or not wanted.
     """
     return read(BoxReading(source, format, classes, images), map=map)
@@ -182,7 +190,9 @@ class ScannedBoxes:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``, and how many are bare or have no file. Raises InputError as ``read_boxes``."""
+        """The images with ``low <= id < high``, and how many are bare or have no file. Raises
+        InputError as ``read_boxes``.
+        """
         del images  # which images there are depends on them: they are known already
         rows, root, missing = self.rows.read(low, high), self.root, 0
         if self.images is not None:

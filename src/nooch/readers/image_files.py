@@ -21,7 +21,8 @@ class ImageIndex:
 
     Args:
         root: the folder.
-        paths: of the files, relative to it, where they are listed already, or those that may be asked for.
+        paths: of the files, relative to it, where they are listed already, or those that may be
+            asked for.
 
     Raises:
         InputError: no such folder, or one that cannot be listed.
@@ -39,7 +40,8 @@ class ImageIndex:
 
     @classmethod
     def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
-        """The files below ``images``, or below the folder that the dataset records; ``option`` is what names another one.
+        """The files below ``images``, or below the folder that the dataset records; ``option`` is
+        what names another one.
 
         Raises:
             InputError: neither, or no such folder.
@@ -55,7 +57,8 @@ class ImageIndex:
     def all_of(
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:
-        """Where images are, by id and file name. Links that lead out of the folder count as missing.
+        """Where images are, by id and file name. Links that lead out of the folder count as
+        missing.
 
         Raises:
             InputError: images that are not below the folder; several are named at once.
@@ -69,13 +72,18 @@ class ImageIndex:
             raise InputError(
                 f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}",
                 where=self.root,
-                allowed="image files below this folder, under the dataset's file names; no links that lead out of it",
+                allowed=(
+                    "image files below this folder, under the dataset's file names; no links that"
+                    " lead out of it"
+                ),
                 remedy=f"give the folder that the dataset's file names are relative to as {option}",
             )
         return [self.root / str(name) for name in names]
 
     def by_file_name(self, name: str) -> str | None:
-        """Relative path of a file of this name: as given below the root, or in whatever one folder holds it."""
+        """Relative path of a file of this name: as given below the root, or in whatever one folder
+        holds it.
+        """
         if name in self.paths:
             return name
         return _only(self._by_name.get(name.rsplit("/", 1)[-1], []), name)
@@ -85,7 +93,9 @@ class ImageIndex:
         return _only(self._by_stem.get(stem, []), stem)
 
     def by_id(self, image_id: ImageId) -> str | None:
-        """Relative path of the file called after an image: its id, or as COCO writes it in twelve digits (the zeros of ids are not kept)."""
+        """Relative path of the file called after an image: its id, or as COCO writes it in twelve
+        digits (the zeros of ids are not kept).
+        """
         found = self.by_stem(str(image_id))
         return (
             self.by_stem(f"{image_id:012d}")
@@ -95,7 +105,9 @@ class ImageIndex:
 
 
 def list_images(root: str | Path) -> Iterator[str]:
-    """Paths of the image files below a folder, relative to it, as they are found. Raises InputError as ``ImageIndex``."""
+    """Paths of the image files below a folder, relative to it, as they are found. Raises InputError
+    as ``ImageIndex``.
+    """
     if not Path(root).is_dir():
         raise InputError("no such folder of images", where=root)
     try:

@@ -1,4 +1,6 @@
-"""The one way to open an image file: as the formats that it may have, and never one that is too large to decode."""
+"""The one way to open an image file: as the formats that it may have, and never one that is too
+large to decode.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,13 @@ def opened_image(
 ) -> Iterator[Image.Image]:
     """Open an image, whatever its name ends in, as one of some formats.
 
-    Without ``formats`` Pillow would try all that it knows, some by starting another program (EPS: Ghostscript).
+    Without ``formats`` Pillow would try all that it knows, some by starting another program (EPS:
+    Ghostscript).
 
     Raises:
         UnidentifiedImageError: it has none of the formats.
-        DecompressionBombError: it has more pixels than ``PIL.Image.MAX_IMAGE_PIXELS`` (where Pillow only warns).
+        DecompressionBombError: it has more pixels than ``PIL.Image.MAX_IMAGE_PIXELS`` (where Pillow
+            only warns).
         OSError: it cannot be read. What is damaged may raise any of ``UNREADABLE``, later too.
     """
     with warnings.catch_warnings():
@@ -48,6 +52,7 @@ def opened_image(
         most = Image.MAX_IMAGE_PIXELS
         if most is not None and opened.width * opened.height > most:
             raise Image.DecompressionBombError(
-                f"has {opened.width} x {opened.height} pixels, more than the {most:,} that are decoded"
+                f"has {opened.width} x {opened.height} pixels, more than the {most:,} that are"
+                " decoded"
             )
         yield opened

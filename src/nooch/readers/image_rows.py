@@ -1,4 +1,6 @@
-"""Files that describe one image each -> a table with a row for each image, parsed in batches by workers and kept on disk."""
+"""Files that describe one image each -> a table with a row for each image, parsed in batches by
+workers and kept on disk.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ __all__ = [
 ]
 
 Parse = Callable[[Path, str], dict[str, Any]]
-"""Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers."""
+"""Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class ImageRows:
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Paths of the files below a folder whose names are wanted, sorted; links to folders are not followed."""
+    """Paths of the files below a folder whose names are wanted, sorted; links to folders are not
+    followed.
+    """
     return sorted(
         path
         for place, _, names in os.walk(folder)
@@ -77,7 +82,8 @@ def parse_files(
     """Parse files into a table whose rows keep the order of ``listed``.
 
     Args:
-        listed: ``image_id``, ``file`` (its path; null: the image has none, and its lists are empty), and other columns.
+        listed: ``image_id``, ``file`` (its path; null: the image has none, and its lists are
+            empty), and other columns.
         parse: parses one file.
         schema: columns that ``parse`` gives.
         folder: where the table is written.
@@ -141,7 +147,9 @@ def _batch_file(folder: Path, number: int) -> Path:
 
 
 def listed_digest(listed: pl.DataFrame) -> str:
-    """A digest of listed files, their sizes and times. Raises InputError where a file cannot be read."""
+    """A digest of listed files, their sizes and times. Raises InputError where a file cannot be
+    read.
+    """
     digest = blake3()
     for row in listed.iter_rows(named=True):
         try:
@@ -154,5 +162,7 @@ def listed_digest(listed: pl.DataFrame) -> str:
 
 
 def row_ends(lists: pl.Series) -> NDArray[np.int64]:
-    """Where the entries of each row start in the values of all rows, and where the last ones end: int64 (n + 1,)."""
+    """Where the entries of each row start in the values of all rows, and where the last ones end:
+    int64 (n + 1,).
+    """
     return np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])

@@ -1,4 +1,6 @@
-"""Label maps -> Dataset: one single-channel image of class values for each photograph, areas counted exactly."""
+"""Label maps -> Dataset: one single-channel image of class values for each photograph, areas
+counted exactly.
+"""
 
 from __future__ import annotations
 
@@ -51,21 +53,25 @@ def read_label_maps(
 ) -> Dataset:
     """Count every class in every map.
 
-    A class's area is its pixels over all pixels of the image, so areas and the unlabelled share add up to 1.
+    A class's area is its pixels over all pixels of the image, so areas and the unlabelled share add
+    up to 1.
 
     Args:
         folder: the maps; a map is called after its image.
-        classes: ``cocostuff`` (value = COCO id - 1, 255 unlabelled), ``pixelmaps`` (value = COCO id, 183 other), or a
-            text file with a class in each line: ``value name``, or only names, then counted from 0.
-        void: values that are no class. Needed for a listed class that is called void, unknown, unlabeled, unannotated or ignore
-            (also ``name (void)``): its pixels were not annotated, which is no class.
+        classes: ``cocostuff`` (value = COCO id - 1, 255 unlabelled), ``pixelmaps`` (value = COCO
+            id, 183 other), or a text file with a class in each line: ``value name``, or only names,
+            then counted from 0.
+        void: values that are no class. Needed for a listed class that is called void, unknown,
+            unlabeled, unannotated or ignore (also ``name (void)``): its pixels were not annotated,
+            which is no class.
         images: folder below which the images lie; each needs the name of its map, with any ending.
         suffix: what the maps' names carry beyond the image's.
         map: where maps are counted.
 
     Raises:
         InputError: see ``nooch.readers.map_pixels``; also a class list that cannot be read.
-        ParameterError: a class of the list is called void or the like, and ``void`` does not have its value.
+        ParameterError: a class of the list is called void or the like, and ``void`` does not have
+            its value.
     """
     return read(MapReading(Path(folder), classes, void, suffix), images=images, map=map)
 
@@ -144,7 +150,10 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
             f"the class list gives {listed}, which names pixels that were not annotated",
             where=classes,
             allowed=f"void: {some_of(meant, len(meant))}",
-            remedy=f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is annotated another name)",
+            remedy=(
+                f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is"
+                " annotated another name)"
+            ),
         )
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
 
@@ -173,7 +182,9 @@ class ScannedMaps:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``, and the number of maps without an image and the first of these maps."""
+        """The images with ``low <= id < high``, and the number of maps without an image and the
+        first of these maps.
+        """
         counted = counted_maps(self.rows.read(low, high), len(self.classes))
         stems, root = counted.stems, None
         found: list[str | None] = [None] * len(stems)
@@ -211,7 +222,9 @@ class ScannedMaps:
         }
 
     def _digest(self) -> str:
-        """SHA-256 of what was counted, not of the files: re-encoded maps with the same pixels count the same."""
+        """SHA-256 of what was counted, not of the files: re-encoded maps with the same pixels count
+        the same.
+        """
         digest = hashlib.sha256()
         for number, batch in enumerate(self.rows.columns("stem")):
             digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
@@ -234,7 +247,9 @@ _FIRST = "missing: "
 
 
 def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
-    """A note where maps have no image, of which the first are named. Raises InputError where none has."""
+    """A note where maps have no image, of which the first are named. Raises InputError where none
+    has.
+    """
     missing, first = (
         counts["missing"],
         [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5],

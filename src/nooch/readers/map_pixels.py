@@ -31,7 +31,9 @@ _COUNTED = {
     "column": pl.List(pl.Int64),
     "pixels": pl.List(pl.Int64),
 }
-"""What is counted in a map: its size, and how many pixels each class has, by ascending column of the class."""
+"""What is counted in a map: its size, and how many pixels each class has, by ascending column of
+the class.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class CountedMaps:
 
 
 def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
-    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (without the suffix) and ``file``.
+    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (without the suffix) and
+    ``file``.
 
     Raises:
         InputError: there is none, or there are two for an image.
@@ -123,7 +126,9 @@ def _count(
             raise InputError(
                 f"{count} pixels have value {value}, which is no class",
                 where=where,
-                allowed=f"{some_of(sorted(columns), 8)}; ignored: {some_of(sorted(ignored)) or 'none'}",
+                allowed=(
+                    f"{some_of(sorted(columns), 8)}; ignored: {some_of(sorted(ignored)) or 'none'}"
+                ),
                 remedy="add the value to the class list, or name it with `void`",
             )
     ordered = sorted(found)

@@ -18,7 +18,9 @@ _EDGES = ("XMin", "XMax", "YMin", "YMax")
 
 
 def find_openimages(file: Path, classes: Path | None, images: Path | None) -> BoxTable:
-    """Boxes of a table, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
+    """Boxes of a table, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as
+    that does.
+    """
     del images  # a table names no images
     return BoxTable(source=file, names_of=partial(_names, file, classes), read=partial(_read, file))
 

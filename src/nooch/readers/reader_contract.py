@@ -1,4 +1,5 @@
-"""The contract of every reader: a ``Reading`` scans files into rows on disk, from which images are read part by part.
+"""The contract of every reader: a ``Reading`` scans files into rows on disk, from which images are
+read part by part.
 
 ``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
 """
@@ -42,7 +43,8 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class ImageListing:
-    """The image files below a folder, listed in a file: a worker indexes those of its part without holding all paths.
+    """The image files below a folder, listed in a file: a worker indexes those of its part without
+    holding all paths.
 
     Attributes:
         root: the folder, absolute.
@@ -87,7 +89,8 @@ class Scanned(Protocol):
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high`` as a Dataset without provenance, and counts that add up over parts.
+        """The images with ``low <= id < high`` as a Dataset without provenance, and counts that add
+        up over parts.
 
         Args:
             low: first id of the range; None: the range has no lower end.
@@ -114,10 +117,13 @@ class Reading(Protocol):
         """The files, each with its role."""
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raise what can be told before anything is read, of the files and of how images are divided."""
+        """Raise what can be told before anything is read, of the files and of how images are
+        divided.
+        """
 
     def words(self) -> list[Any]:
-        """What else the rows depend on, JSON-like: an import resumes only from rows that were read with the same values.
+        """What else the rows depend on, JSON-like: an import resumes only from rows that were read
+        with the same values.
 
         Asked again when everything is read: a file that changed meanwhile is refused.
         """
@@ -125,13 +131,15 @@ class Reading(Protocol):
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> Scanned:
-        """Read the files into rows below a folder; what an earlier scan left there is not read again.
+        """Read the files into rows below a folder; what an earlier scan left there is not read
+        again.
 
         Args:
             folder: where rows are written.
             map: where the work is done.
             progress: called with how much is done, and of how much.
-            part_size: number of images that are going to be read at once, for a reader that stores rows by part; None: all.
+            part_size: number of images that are going to be read at once, for a reader that stores
+                rows by part; None: all.
         """
 
 
@@ -191,7 +199,8 @@ def _do(job: Job) -> Any:
 
 
 class Counter:
-    """Jobs done once, step by step, with the progress over all steps; what a step is comes of the one before.
+    """Jobs done once, step by step, with the progress over all steps; what a step is comes of the
+    one before.
 
     Args:
         map: where jobs are done.
@@ -217,7 +226,9 @@ class Counter:
 
 @contextlib.contextmanager
 def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
-    """Errors about files name them as they were given, not as workers read them: pairs of a path that is read, and that."""
+    """Errors about files name them as they were given, not as workers read them: pairs of a path
+    that is read, and that.
+    """
     try:
         yield
     except InputError as error:
@@ -230,7 +241,8 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
 
 
 def part_edges(n_images: int, part_size: int | None) -> list[int]:
-    """Where parts start and end among images sorted by id: n_parts + 1 positions, from 0 to ``n_images``.
+    """Where parts start and end among images sorted by id: n_parts + 1 positions, from 0 to
+    ``n_images``.
 
     Parts hold about as many images each, at most ``part_size``; None: one part.
     """
@@ -240,6 +252,8 @@ def part_edges(n_images: int, part_size: int | None) -> list[int]:
 
 
 def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
-    """Rows with ``low <= column < high``, where None is no end. Groups of rows on disk outside it are passed over."""
+    """Rows with ``low <= column < high``, where None is no end. Groups of rows on disk outside it
+    are passed over.
+    """
     wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
     return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))

@@ -1,7 +1,9 @@
-"""Files that make up one table -> the types of its columns, and its rows as a lazy frame, in bounded memory.
+"""Files that make up one table -> the types of its columns, and its rows as a lazy frame, in
+bounded memory.
 
-CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars holds the whole
-file for that, so the cells are classified here, in a streaming pass. JSON lines have the types of their first hundred rows.
+CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars
+holds the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
+have the types of their first hundred rows.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class TableFiles:
     schema: Schema
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
-        """The result of an action on the rows. Raises InputError, which names the file, where it cannot be read."""
+        """The result of an action on the rows. Raises InputError, which names the file, where it
+        cannot be read.
+        """
         scans = {
             given: _scan(file, self.schema)
             for file, given in zip(self.files, self.given, strict=True)
@@ -136,7 +140,9 @@ def _kinds_of_cells(
 
 
 def _kind(cell: pl.Expr) -> pl.Expr:
-    """The kind of text: as Polars infers types, which does not take for numbers all that it can convert to numbers."""
+    """The kind of text: as Polars infers types, which does not take for numbers all that it can
+    convert to numbers.
+    """
     is_int64 = cell.cast(pl.Int64, strict=False).is_not_null()
     has_float = cell.str.contains("[.eE]") & cell.cast(pl.Float64, strict=False).is_not_null()
     return (

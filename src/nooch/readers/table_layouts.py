@@ -22,7 +22,9 @@ __all__ = ["LongTable", "TableOfImages"]
 
 @dataclass(frozen=True)
 class _Class:
-    """Where a class is present: where a label column has this value, or where its text is this, in small letters."""
+    """Where a class is present: where a label column has this value, or where its text is this, in
+    small letters.
+    """
 
     name: str
     label: str
@@ -72,7 +74,9 @@ class TableOfImages:
             raise InputError(
                 f"image ids occur more than once: {some_of(twice)}",
                 where=path,
-                remedy="for a row of each (image, class), name the class column with `class_column`",
+                remedy=(
+                    "for a row of each (image, class), name the class column with `class_column`"
+                ),
             )
 
     def classes(self, seen: Seen, path: Path) -> list[_Class]:
@@ -270,7 +274,9 @@ def _areas(
         raise InputError(
             f"row {numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
             where=path,
-            allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present with unknown "
-            "area; unknown where not annotated",
+            allowed=(
+                f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present with"
+                " unknown area; unknown where not annotated"
+            ),
         )
     return values

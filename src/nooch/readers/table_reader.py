@@ -1,4 +1,6 @@
-"""Tables -> Dataset: a row for each image with labels and attributes, or a row for each (image, class, area)."""
+"""Tables -> Dataset: a row for each image with labels and attributes, or a row for each (image,
+class, area).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ def read_table_of_images(
 ) -> Dataset:
     """A table with one row for each image.
 
-    A label column of 0/1 or true/false is one class, called after the column. Any other label column is one class for
-    each of its values, called ``column=value``. Areas are unknown (NaN): CE refuses such a dataset with a clear error.
+    A label column of 0/1 or true/false is one class, called after the column. Any other label
+    column is one class for each of its values, called ``column=value``. Areas are unknown (NaN): CE
+    refuses such a dataset with a clear error.
 
     Args:
         path: CSV, TSV, Parquet or JSON lines; a file or a folder of parts.
@@ -44,18 +47,21 @@ def read_long_table(
 ) -> Dataset:
     """A table with one row for each (image, class): areas of the same pair add up.
 
-    An image without any class has a row whose class is empty. Attributes must be the same in all rows of an image.
+    An image without any class has a row whose class is empty. Attributes must be the same in all
+    rows of an image.
 
     Args:
         path: as for ``read_table_of_images``.
         columns: what the columns are.
         class_column: names of classes.
-        area_column: areas as fractions of the image; without it areas are unknown. The word ``unknown`` as an area states that the
-            class was not (completely) annotated in the image: it is neither present nor absent there.
+        area_column: areas as fractions of the image; without it areas are unknown. The word
+            ``unknown`` as an area states that the class was not (completely) annotated in the
+            image: it is neither present nor absent there.
         images: folder below which the images lie.
 
     Raises:
-        InputError: negative or infinite areas; an image with two values of an attribute; and as for the other tables.
+        InputError: negative or infinite areas; an image with two values of an attribute; and as for
+            the other tables.
     """
     return read(
         TableReading(Path(path), columns, LongTable(class_column, area_column)), images=images

@@ -1,4 +1,6 @@
-"""The reading of a table of any size: what its rows hold together, and the rows of a range of images as a Dataset."""
+"""The reading of a table of any size: what its rows hold together, and the rows of a range of
+images as a Dataset.
+"""
 
 from __future__ import annotations
 
@@ -327,7 +329,9 @@ class _LookJob(Job):
 
 
 class _Distinct:
-    """What a column holds, a batch of rows after another: polars would hold several times the distinct values."""
+    """What a column holds, a batch of rows after another: polars would hold several times the
+    distinct values.
+    """
 
     def __init__(self) -> None:
         self.rows = self.nulls = 0

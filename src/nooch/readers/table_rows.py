@@ -1,4 +1,6 @@
-"""Rows of a table -> Dataset: the checks that all tables have in common, and images, splits and image files."""
+"""Rows of a table -> Dataset: the checks that all tables have in common, and images, splits and
+image files.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Columns:
     Attributes:
         id: image ids (integers or text).
         file_name: paths of the images, or None.
-        split: split names, or None; ``split_values`` says what they mean where they are not the usual names.
+        split: split names, or None; ``split_values`` says what they mean where they are not the
+            usual names.
         attributes: columns to keep as attributes; None keeps all that have no other part.
     """
 
@@ -47,7 +50,8 @@ class Columns:
     attributes: Sequence[str] | None = None
 
     def kept(self, names: Iterable[str], taken: Sequence[str], path: Path) -> list[str]:
-        """The attributes among a table's columns; ``taken`` are those that classes and areas are in.
+        """The attributes among a table's columns; ``taken`` are those that classes and areas are
+        in.
 
         Raises:
             InputError: a name that nooch uses itself.
@@ -67,7 +71,10 @@ class Columns:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
-                remedy="say what they are (`id`, `file_name`, `split_column`), rename them, or leave them out of `attributes`",
+                remedy=(
+                    "say what they are (`id`, `file_name`, `split_column`), rename them, or leave"
+                    " them out of `attributes`"
+                ),
             )
         return [c for c in kept if c != "file_name"]
 
@@ -129,10 +136,14 @@ class Layout(Protocol):
         """Raise where a column is missing."""
 
     def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
-        """Raise InputError where rows of an image may not be; ``first`` is the first row of the image of each row."""
+        """Raise InputError where rows of an image may not be; ``first`` is the first row of the
+        image of each row.
+        """
 
     def classes(self, seen: Seen, path: Path) -> Any:
-        """The classes of the whole table, as ``names_of`` and ``entries`` take them. Raises InputError."""
+        """The classes of the whole table, as ``names_of`` and ``entries`` take them. Raises
+        InputError.
+        """
 
     def names_of(self, classes: Any) -> list[str]:
         """Their names, in order."""
@@ -145,7 +156,9 @@ class Layout(Protocol):
         classes: Any,
         path: Path,
     ) -> Entries:
-        """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole table. Raises InputError."""
+        """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole
+        table. Raises InputError.
+        """
 
     def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: Any) -> Entries | None:
         """Pairs that are stated as unknown, each with a 1; None where the table cannot state any."""
@@ -224,7 +237,9 @@ def table_provenance(
     n_images: int,
     images: object,
 ) -> dict[str, Any]:
-    """Where a dataset comes from that was read from a table; ``images`` is the folder of image files."""
+    """Where a dataset comes from that was read from a table; ``images`` is the folder of image
+    files.
+    """
     missing = counts.get("files", 0)
     return {
         "reader": "table",

@@ -18,7 +18,9 @@ _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
 def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFiles:
-    """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
+    """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as
+    that does.
+    """
     del images  # each file names its image
     if classes is not None:
         raise ParameterError(
@@ -36,7 +38,8 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFile
 
 def _parse(path: Path, where: str) -> dict[str, Any]:
     content = path.read_bytes()
-    # entities can blow up a small file or name other files: no annotation needs them (in UTF-16, zeros lie between)
+    # entities can blow up a small file or name other files: no annotation needs them (in UTF-16,
+    # zeros lie between)
     plain = content.replace(b"\0", b"")
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise InputError(

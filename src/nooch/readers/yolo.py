@@ -1,4 +1,6 @@
-"""YOLO label files: a folder of them with a list of classes, or the images that a ``data.yaml`` lists."""
+"""YOLO label files: a folder of them with a list of classes, or the images that a ``data.yaml``
+lists.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ __all__ = ["find_yolo"]
 
 
 def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFiles:
-    """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as that does."""
+    """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters.
+    Raises as that does.
+    """
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
         raise ParameterError(
@@ -72,7 +76,8 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
 
 def _class_list(file: Path) -> dict[str, str]:
     try:
-        # an empty line in the middle is a class without a name: leaving it out would shift all that follow
+        # an empty line in the middle is a class without a name: leaving it out would shift all that
+        # follow
         lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", where=file) from error
@@ -93,7 +98,9 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
                 "names no images that are there",
                 where=source,
                 allowed=f"train:, val: and test: below {data.root}",
-                remedy="correct path:, or give the dataset's folder as source and this file as classes",
+                remedy=(
+                    "correct path:, or give the dataset's folder as source and this file as classes"
+                ),
             )
         return listed
     listed = find_images(data, source) if data.entries and source.is_dir() else None

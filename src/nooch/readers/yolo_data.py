@@ -35,7 +35,8 @@ class YoloData:
         file: the file.
         names: class number, as label files write it -> class name.
         path: the root that it names, or None.
-        entries: split (train, valid, test) -> folders and lists of image paths, as they are written.
+        entries: split (train, valid, test) -> folders and lists of image paths, as they are
+            written.
     """
 
     file: Path
@@ -66,8 +67,8 @@ def read_yolo_data(file: Path) -> YoloData:
     """Read the names and the split entries; nothing else in the file has an effect.
 
     Raises:
-        InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count ``nc`` that differs;
-            entries that are no paths; one split under two keys.
+        InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
+            ``nc`` that differs; entries that are no paths; one split under two keys.
     """
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
@@ -132,13 +133,13 @@ def _names(names: Any, file: Path) -> dict[str, str]:
 def find_images(data: YoloData, root: Path) -> YoloImages | None:
     """The images of the splits that ``data`` names, or None where no entry is below ``root``.
 
-    An entry may be a folder, with all image files below it, or a ``.txt`` file with an image path per line. Paths are relative to
-    ``root``; in a list, ``./`` is the folder of the list. An entry ``../NAME`` that is not there is looked for as ``NAME``, as some
-    exports write it.
+    An entry may be a folder, with all image files below it, or a ``.txt`` file with an image path
+    per line. Paths are relative to ``root``; in a list, ``./`` is the folder of the list. An entry
+    ``../NAME`` that is not there is looked for as ``NAME``, as some exports write it.
 
     Raises:
-        InputError: a root that is no folder; entries of which only some are there; paths that lead out of ``root``; an image in two splits; a split
-            without images.
+        InputError: a root that is no folder; entries of which only some are there; paths that lead
+            out of ``root``; an image in two splits; a split without images.
     """
     if not root.is_dir():
         raise InputError(
@@ -178,7 +179,8 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             )
         if twice := [path for path in images if path in splits]:
             raise InputError(
-                f"{len(twice)} images are in the splits {splits[twice[0]]} and {split}: {some_of(twice, 2)}",
+                f"{len(twice)} images are in the splits {splits[twice[0]]} and {split}:"
+                f" {some_of(twice, 2)}",
                 where=data.file,
                 allowed="each image in one split",
                 remedy="remove one of the entries, and split at import if need be",
@@ -188,7 +190,9 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
 
 
 def label_of(image: str) -> str:
-    """The label file of an image: in ``labels`` where the last folder ``images`` is in its path, else next to it."""
+    """The label file of an image: in ``labels`` where the last folder ``images`` is in its path,
+    else next to it.
+    """
     parts = list(PurePosixPath(image).with_suffix(".txt").parts)
     for number in range(len(parts) - 2, -1, -1):
         if parts[number] == "images":
@@ -230,7 +234,8 @@ def _images(place: Path, base: Path) -> Iterator[str]:
 
 def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
     for line in lines:
-        # not resolved yet: a path keeps its spelling, and a link is followed to the end to see where it leads
+        # not resolved yet: a path keeps its spelling, and a link is followed to the end to see
+        # where it leads
         path = os.path.normpath((place.parent if line.startswith("./") else base) / line)
         if not (Path(path).is_relative_to(base) and Path(path).resolve().is_relative_to(base)):
             raise InputError(

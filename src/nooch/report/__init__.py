@@ -1,4 +1,6 @@
-"""What people look at: scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
+"""What people look at: scores and sweeps as tables for the terminal, papers and pipelines, and as
+pictures.
+"""
 
 from nooch.report.junit_report import junit_xml
 from nooch.report.score_files import SCORE_FILES, as_json, save_scores, write_file

@@ -1,4 +1,6 @@
-"""One look for all figures: quiet axes, colours that people with colour blindness can tell apart, the same bytes every time."""
+"""One look for all figures: quiet axes, colours that people with colour blindness can tell apart,
+the same bytes every time.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,8 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def canvas(
     n: int, width: float = 4.2, height: float = 3.4, *, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with n axes side by side, each of that size in inches; it belongs to no window system and no global state.
+    """A figure with n axes side by side, each of that size in inches; it belongs to no window
+    system and no global state.
 
     With ``share`` all have the same limits, and only the first has labels on its vertical axis.
     """
@@ -118,7 +121,9 @@ def new_axes(ax: Axes | None) -> Axes:
 
 
 def worded(*parts: str) -> str:
-    """Names for a figure: on one line, no longer than is legible, and no formula whatever they hold."""
+    """Names for a figure: on one line, no longer than is legible, and no formula whatever they
+    hold.
+    """
     shown = [
         text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
         for text in map(printable, parts)

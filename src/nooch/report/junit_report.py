@@ -16,7 +16,9 @@ _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
-    """A test suite for each condition, a test case for each (run, criterion, task, split); one that fired has failed."""
+    """A test suite for each condition, a test case for each (run, criterion, task, split); one that
+    fired has failed.
+    """
     root = Element("testsuites", _counts(verdicts), name="nooch evaluate")
     for condition, group in groupby(verdicts, key=lambda v: v.condition):
         listed = list(group)

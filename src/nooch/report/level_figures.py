@@ -25,7 +25,9 @@ LEVELS = {
     "ece": ("hard", "easy"),
     "ece_paper": ("hard", "easy"),
 }
-"""Metric -> the subsets that are set against one another, in Figs. 4 to 7 in this order: a hard side against the easy one of its label."""
+"""Metric -> the subsets that are set against one another, in Figs. 4 to 7 in this order: a hard
+side against the easy one of its label.
+"""
 
 PAPER_LEVELS = {
     **LEVELS,
@@ -57,7 +59,8 @@ _BARS = {"bootstrap": "95 % bootstrap interval", "wilson": "95 % Wilson interval
 def level_points(
     cells: pl.DataFrame, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
 ) -> pl.DataFrame:
-    """The points of Figs. 4 to 7, from the cells of results (``nooch.results.run_results.Results``).
+    """The points of Figs. 4 to 7, from the cells of results
+    (``nooch.results.run_results.Results``).
 
     Args:
         cells: of methods with their chosen settings; the rows of task ``average`` are taken.
@@ -66,9 +69,10 @@ def level_points(
         subsets: those of ``LEVELS`` by default.
 
     Returns:
-        ``source, criterion, metric, subset, method, value`` (mean over tasks and seeds) ``, low, high`` (one standard deviation
-        to each side; null of one seed) ``, bar`` (what low and high are) ``, tasks`` (how many the mean is over) ``, of_tasks`` (how many
-        there are) ``, averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
+        ``source, criterion, metric, subset, method, value`` (mean over tasks and seeds) ``, low,
+        high`` (one standard deviation to each side; null of one seed) ``, bar`` (what low and high
+        are) ``, tasks`` (how many the mean is over) ``, of_tasks`` (how many there are) ``,
+        averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
     """
     mine = cells.filter(pl.col("subset").is_in(subsets or LEVELS[metric]), metric=metric)
     n = (
@@ -97,9 +101,11 @@ def level_points(
 def points_of_scores(
     scores: Scores, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
 ) -> pl.DataFrame:
-    """The same from scores of single runs: a row for each run, low and high bound its 95 % interval (``bar`` says which).
+    """The same from scores of single runs: a row for each run, low and high bound its 95 % interval
+    (``bar`` says which).
 
-    One split is taken: the scores must be of one. Averages over tasks are taken where there are several tasks.
+    One split is taken: the scores must be of one. Averages over tasks are taken where there are
+    several tasks.
     """
     plain = scores.table.filter(
         pl.col("subset").is_in(subsets or LEVELS[metric]),
@@ -131,10 +137,12 @@ def points_of_scores(
 
 
 def levels(points: pl.DataFrame, criterion: str, ax: Axes | None = None) -> Axes:
-    """One panel of Figs. 4 to 7: a line for each method, a mark for each subset, bars from low to high.
+    """One panel of Figs. 4 to 7: a line for each method, a mark for each subset, bars from low to
+    high.
 
     Args:
-        points: as ``level_points`` or ``points_of_scores`` give them. Those of a second source are hollow and a little lower.
+        points: as ``level_points`` or ``points_of_scores`` give them. Those of a second source are
+            hollow and a little lower.
         criterion: whose hard and easy images.
         ax: where to draw; new axes by default.
     """
@@ -205,7 +213,9 @@ def draw_levels(points: pl.DataFrame) -> Figure:
 
 
 def _title(points: pl.DataFrame) -> str:
-    """What is shown, over how many tasks, and what the bars are: a line each, so that one panel is wide enough."""
+    """What is shown, over how many tasks, and what the bars are: a line each, so that one panel is
+    wide enough.
+    """
     counts = points.group_by("source", maintain_order=True).agg("tasks", "of_tasks").rows()
     over = [
         _range(*counted) + (f" ({worded(source)})" if len(counts) > 1 else "")

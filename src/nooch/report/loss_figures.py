@@ -24,8 +24,9 @@ def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
     """The points of Fig. 3, from ``nooch.evaluation.class_losses``.
 
     Returns:
-        ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's images), ``hard`` (of its hard
-        ones; null where there is none), ``n`` and ``n_hard`` images, ``runs``.
+        ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's
+        images), ``hard`` (of its hard ones; null where there is none), ``n`` and ``n_hard`` images,
+        ``runs``.
     """
     parts = [
         losses.select(

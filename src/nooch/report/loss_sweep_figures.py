@@ -28,8 +28,8 @@ def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
     """The fields of Fig. 13, from ``LossSweep.grid``.
 
     Returns:
-        ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and task) ``, loss``: their mean NLL,
-        null without any.
+        ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and
+        task) ``, loss``: their mean NLL, null without any.
     """
     sides = [_side(grid.filter(task=task), side, ["alpha", "beta"]) for side in SIDE_COLORS]
     return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
@@ -39,8 +39,9 @@ def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
     """The lines of Fig. 14, from ``LossSweep.tau``.
 
     Returns:
-        ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low, median, high``: quartiles of the mean
-        losses of single tasks, of the ``tasks`` that have hard images there.
+        ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low, median,
+        high``: quartiles of the mean losses of single tasks, of the ``tasks`` that have hard images
+        there.
     """
     single = tau.filter(pl.col("task") != POOLED)
     sides = []
@@ -57,7 +58,9 @@ def _side(table: pl.DataFrame, side: str, thresholds: list[str]) -> pl.DataFrame
 
 
 def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 13: mean NLL of hard images over alpha and beta, from ``grid_points``; white without any."""
+    """One panel of Fig. 13: mean NLL of hard images over alpha and beta, from ``grid_points``;
+    white without any.
+    """
     ax = new_axes(ax)
     part = points.filter(side=side)
     # the two sides differ by more than a shared scale could show
@@ -67,7 +70,9 @@ def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = 
 
 
 def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 14: mean NLL of hard images by tau, from ``tau_points``: all pairs together, and over tasks."""
+    """One panel of Fig. 14: mean NLL of hard images by tau, from ``tau_points``: all pairs
+    together, and over tasks.
+    """
     ax = new_axes(ax)
     part = points.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])

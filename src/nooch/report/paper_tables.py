@@ -1,4 +1,6 @@
-"""Results tables as the paper sets them, task x method: for the terminal, Markdown and LaTeX; and as long tables for programs."""
+"""Results tables as the paper sets them, task x method: for the terminal, Markdown and LaTeX; and
+as long tables for programs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ __all__ = [
 ]  # fmt: skip
 
 _MARKS = "\ue000", "\ue001"
-"""What stands around bold cells on their way through the escaping of LaTeX; a name that has them loses them."""
+"""What stands around bold cells on their way through the escaping of LaTeX; a name that has them
+loses them.
+"""
 
 WORSE = "†"
 """Follows a cell of runs that are worse than a constant answer on the validation images."""
@@ -39,10 +43,10 @@ class ResultTable:
         name: such as ``table9``.
         title: what it shows.
         label: name of the column that tells blocks apart, or None where there is one block.
-        rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive, mean, std, n_seeds, seeds, n_settings,
-            settings, n_worse, best, n_tasks, averaged_tasks, reason``;
-            and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In order: blocks, tasks,
-            methods.
+        rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive,
+            mean, std, n_seeds, seeds, n_settings, settings, n_worse, best, n_tasks, averaged_tasks,
+            reason``; and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In
+            order: blocks, tasks, methods.
         by_sight: whether methods are grouped by what they may see.
     """
 
@@ -210,7 +214,9 @@ class Sheet:
 
     @property
     def cells(self) -> pl.DataFrame:
-        """All cells as one table with a column ``table``; columns of tables of another kind are null."""
+        """All cells as one table with a column ``table``; columns of tables of another kind are
+        null.
+        """
         frames = [(t.name, t.rows) for t in self.sets] + [
             (t.name, t.rows.drop("block")) for t in self.tables
         ]
@@ -258,7 +264,8 @@ def check_result_files(
     """Files that will be written, checked before any work is done.
 
     Args:
-        paths: what was asked for; ``.csv`` and ``.parquet`` have differences in a second file ``NAME-differences``.
+        paths: what was asked for; ``.csv`` and ``.parquet`` have differences in a second file
+            ``NAME-differences``.
         overwrite: replace files that exist.
         differences: whether there will be any.
 

@@ -1,4 +1,6 @@
-"""Scores as files: Parquet, CSV and JSON with everything, Markdown and LaTeX with what a paper shows."""
+"""Scores as files: Parquet, CSV and JSON with everything, Markdown and LaTeX with what a paper
+shows.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def save_scores(
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 
-    Differences between runs, where there are any, go to a second file ``NAME-differences`` in Parquet and CSV.
+    Differences between runs, where there are any, go to a second file ``NAME-differences`` in
+    Parquet and CSV.
 
     Args:
         scores: the scores.

@@ -65,7 +65,8 @@ def printable(text: str) -> str:
 
 
 def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[Shown]:
-    """Tables of scores by criterion and split, of scores by cue and by group, and of differences, as far as there are any.
+    """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
+    as far as there are any.
 
     Args:
         scores: the scores.
@@ -125,7 +126,9 @@ def _table(
     *,
     differences: bool = False,
 ) -> list[Shown]:
-    """A line for each value of the keys: the counts of hard images, unless these are differences, and the values wanted."""
+    """A line for each value of the keys: the counts of hard images, unless these are differences,
+    and the values wanted.
+    """
     listed = []
     tasks = rows.filter(pl.col("task") != AVERAGE)["task"].n_unique()
     for names, group in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
@@ -155,8 +158,8 @@ def _alike(
 ) -> tuple[dict[tuple[str, str], Row], list[int]]:
     """Averages that stand in one line, over the same tasks, and how many these are.
 
-    Where they are over others, their values and counts are taken over the tasks that all of them have, without
-    intervals. An average that is null, as a strict one is, stays so.
+    Where they are over others, their values and counts are taken over the tasks that all of them
+    have, without intervals. An average that is null, as a strict one is, stays so.
     """
     known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
     lists = {row["averaged_tasks"]: set(row["averaged_tasks"].split(", ")) for row in known}
@@ -173,7 +176,9 @@ def _alike(
 
 
 def average_label(counts: Sequence[int], tasks: int) -> str:
-    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` where numbers of a line are over other tasks."""
+    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` where numbers of a
+    line are over other tasks.
+    """
     few, many = (choose(counts, default=tasks) for choose in (min, max))
     over = f"{few}" if few == many else f"{few} to {many}"
     return f"{AVERAGE} of {over}" + (f" of {tasks}" if few < tasks else "")

@@ -1,4 +1,6 @@
-"""Tables of challenge sets, counts and thresholds by task, for people: here, in the paper, and the difference."""
+"""Tables of challenge sets, counts and thresholds by task, for people: here, in the paper, and the
+difference.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ class SetsShown:
         name: such as ``table2``.
         title: what it shows.
         columns: names of its numbers -> column titles.
-        rows: ``source, criterion, split, task``, the numbers, and ``reason`` where there is no set; of thresholds ``tied_positive`` and
-            ``tied_negative`` too. Next to the paper's numbers ``paper_COLUMN`` and ``difference_COLUMN`` (here - paper) for each.
+        rows: ``source, criterion, split, task``, the numbers, and ``reason`` where there is no set;
+            of thresholds ``tied_positive`` and ``tied_negative`` too. Next to the paper's numbers
+            ``paper_COLUMN`` and ``difference_COLUMN`` (here - paper) for each.
         decimals: of a number; 0 for counts.
     """
 

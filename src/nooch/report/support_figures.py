@@ -1,4 +1,6 @@
-"""A challenge set as a picture: context support of positives and negatives, and where they become hard."""
+"""A challenge set as a picture: context support of positives and negatives, and where they become
+hard.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ __all__ = ["support"]
 
 
 def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> Axes:
-    """Histograms of context support, each side as a share of its images; hard positives lie below their line, hard negatives above.
+    """Histograms of context support, each side as a share of its images; hard positives lie below
+    their line, hard negatives above.
 
     Args:
         challenge: a set of a criterion that has support.

@@ -1,4 +1,6 @@
-"""Sweeps as pictures, after the paper's Figs. 10 to 12: first their data as tables, then axes and figures of these."""
+"""Sweeps as pictures, after the paper's Figs. 10 to 12: first their data as tables, then axes and
+figures of these.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _MOST_CUES = 5
 
 
 def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
-    """The lines of Fig. 10, from ``Sweep.cues``: ``alpha``, ``cues`` (1 to 5) and ``tasks`` that have at least so many."""
+    """The lines of Fig. 10, from ``Sweep.cues``: ``alpha``, ``cues`` (1 to 5) and ``tasks`` that
+    have at least so many.
+    """
     lines = cues.group_by("alpha").agg(
         pl.col("n_cues").ge(k).sum().cast(pl.Int64).alias(str(k)) for k in range(1, _MOST_CUES + 1)
     )
@@ -54,7 +58,8 @@ def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataF
     """The fields of Fig. 12, from ``Sweep.grid``.
 
     Returns:
-        ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and ``share``: P(hard | y), null without an image.
+        ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and
+        ``share``: P(hard | y), null without an image.
     """
     part = grid.filter(split=split, task=task)
     sides = [
@@ -71,7 +76,8 @@ def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
     """The bands of Fig. 11, from ``Sweep.tau``.
 
     Returns:
-        ``split, side, tau``, then ``low, median, high``: quartiles over tasks of the number of hard images, and ``tasks``.
+        ``split, side, tau``, then ``low, median, high``: quartiles over tasks of the number of hard
+            images, and ``tasks``.
     """
     part = tau.filter(pl.col("task") != POOLED, split=split)
     sides = [quartiles(part, side, f"hard_{side}s") for side in SIDE_COLORS]
@@ -79,7 +85,9 @@ def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def quartiles(table: pl.DataFrame, side: str, column: str) -> pl.DataFrame:
-    """``side, tau, low, median, high, tasks``: quartiles of a column over tasks, which nulls are no part of."""
+    """``side, tau, low, median, high, tasks``: quartiles of a column over tasks, which nulls are no
+    part of.
+    """
     value = pl.col(column)
     return table.group_by("tau").agg(
         value.quantile(0.25, "linear").alias("low"),
@@ -109,7 +117,9 @@ def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def shares(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``; a white line where both sides are equal."""
+    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``; a white line
+    where both sides are equal.
+    """
     ax = new_axes(ax)
     part = points.filter(side=side)
     name, split = part.select("task", "split").row(0)
@@ -155,7 +165,8 @@ def largest(values: pl.Series) -> float:
 
 def _draw_equal(ax: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, Any]) -> None:
     difference = share["positive"] - share["negative"]
-    # a line of equality needs both signs and more than one row and column; without a positive all is NaN
+    # a line of equality needs both signs and more than one row and column; without a positive all
+    # is NaN
     if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
         from matplotlib.lines import Line2D
 
@@ -168,7 +179,9 @@ def _draw_equal(ax: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, 
 
 
 def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 11: hard images by tau, median and quartiles over tasks, from ``tau_counts``."""
+    """One panel of Fig. 11: hard images by tau, median and quartiles over tasks, from
+    ``tau_counts``.
+    """
     ax = new_axes(ax)
     part = bands.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])

@@ -54,7 +54,8 @@ def save_sweep(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a sweep's folder, whole or not at all: ``cues``, ``grid``, ``tau`` and ``equal.parquet``, and pictures of them.
+    """Write a sweep's folder, whole or not at all: ``cues``, ``grid``, ``tau`` and
+    ``equal.parquet``, and pictures of them.
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.

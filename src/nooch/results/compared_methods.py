@@ -30,7 +30,9 @@ def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[st
 
 
 def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
-    """The method that others are compared with: the first of a pair; else ERM, if there, or the first."""
+    """The method that others are compared with: the first of a pair; else ERM, if there, or the
+    first.
+    """
     if pair is not None:
         return pair[0]
     return "erm" if "erm" in methods else methods[0] if methods else None
@@ -42,7 +44,9 @@ def rival_of(
     methods: Sequence[str],
     pair: tuple[str, str] | None = None,
 ) -> str | None:
-    """The second of a pair; else the method with the best average AUC on hard images of a criterion."""
+    """The second of a pair; else the method with the best average AUC on hard images of a
+    criterion.
+    """
     if pair is not None:
         return pair[1]
     baseline = baseline_of(methods)

@@ -45,7 +45,8 @@ def paired_runs(
         results: they tell settings, tasks and methods.
         criterion: as it is called in the results.
         baseline: a method that the others are compared with; ``all`` for every pair.
-        roles: kind of criterion -> name of the criterion that stands for it, as for ``read_results``.
+        roles: kind of criterion -> name of the criterion that stands for it, as for
+            ``read_results``.
         metrics: see ``nooch.evaluation.method_differences.paired``, as for the others.
         split: whose images; that of the results.
         bootstrap: number of resamples.

@@ -1,4 +1,6 @@
-"""The paper's conclusions as statements that results can be asked about: each with its exact test, a verdict and the numbers behind it."""
+"""The paper's conclusions as statements that results can be asked about: each with its exact test,
+a verdict and the numbers behind it.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ class Statement:
     Attributes:
         name: what it is called.
         sentence: what it says.
-        rule: the exact test, in words; ``nooch.results.three_valued`` has what "above" and "nearer" mean.
+        rule: the exact test, in words; ``nooch.results.three_valued`` has what "above" and "nearer"
+            mean.
         tests: (function of numbers and arguments, arguments): each gives checks.
-        each: whether every test is of one criterion, its first argument. It is then judged under the criteria that there are results of.
+        each: whether every test is of one criterion, its first argument. It is then judged under
+            the criteria that there are results of.
     """
 
     name: str
@@ -140,8 +144,9 @@ _LISTED = (
         Statement(
             f"environments-lead-{c}",
             f"Methods that see environments lead AUC on hard images ({c}).",
-            "The best average AUC on hard of the four environment methods is above the best of the other five; and an "
-            "environment method has the highest mean on more tasks than one of the others has.",
+            "The best average AUC on hard of the four environment methods is above the best of the"
+            " other five; and an environment method has the highest mean on more tasks than one of"
+            " the others has.",
             _each(lead, (c,)),
         )
         for c in _BOTH
@@ -149,14 +154,16 @@ _LISTED = (
     Statement(
         "gist-is-harder",
         "Hard sets of gist are harder than those of CE.",
-        "For each of the nine methods the average AUC on hard is lower under gist; and the mean over methods is, on more tasks than not.",
+        "For each of the nine methods the average AUC on hard is lower under gist; and the mean"
+        " over methods is, on more tasks than not.",
         _each(harder, ()),
         each=False,
     ),
     Statement(
         "lead-shrinks-under-gist",
         "The lead of methods that see environments shrinks under gist.",
-        "The mean of the four environment methods' average AUC on hard minus ERM's is larger under CE than under gist.",
+        "The mean of the four environment methods' average AUC on hard minus ERM's is larger under"
+        " CE than under gist.",
         _each(shrinks, ()),
         each=False,
     ),
@@ -169,9 +176,9 @@ _LISTED = (
     Statement(
         "sides-trade-off",
         "Hard positives trade against hard negatives.",
-        f"Spearman's rank correlation over the nine methods (five at least must be there) between the averages on hard "
-        f"positives and on hard negatives is {CLEAR:g} or less, for error and "
-        "NLL; it does not hold from 0 on.",
+        "Spearman's rank correlation over the nine methods (five at least must be there) between"
+        f" the averages on hard positives and on hard negatives is {CLEAR:g} or less, for error and"
+        " NLL; it does not hold from 0 on.",
         _each(trade, *((c, m) for c in _BOTH for m in ("error", "nll"))),
     ),
     Statement(
@@ -182,9 +189,10 @@ _LISTED = (
     ),
     Statement(
         "focal-between",
-        "Focal loss is like ERM by AUC, and like methods that see environments by NLL on hard positives.",
-        "By AUC on hard and on easy its average is nearer to ERM's than to the mean of the four environment methods; by NLL on hard positives the other "
-        "way round.",
+        "Focal loss is like ERM by AUC, and like methods that see environments by NLL on hard"
+        " positives.",
+        "By AUC on hard and on easy its average is nearer to ERM's than to the mean of the four"
+        " environment methods; by NLL on hard positives the other way round.",
         [
             *_each(focal, *((c, "auc", s, True) for c in _BOTH for s in ("hard", "easy"))),
             *_each(focal, *((c, "nll", "hard_positive", False) for c in _BOTH)),
@@ -193,20 +201,23 @@ _LISTED = (
     Statement(
         "erm-and-undersampling-calibrated",
         "ERM and undersampling are best calibrated, on hard and easy images.",
-        "The largest average ECE of ERM and undersampling by label and by environment is below the smallest of the other six methods. The ECE is the "
-        "paper's (ece_paper) where the results have it, else that of the positive probability (ece); each check names it.",
+        "The largest average ECE of ERM and undersampling by label and by environment is below the"
+        " smallest of the other six methods. The ECE is the paper's (ece_paper) where the results"
+        " have it, else that of the positive probability (ece); each check names it.",
         _each(calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
     ),
     Statement(
         "cvar-worst-calibrated",
         "CVaR is worst calibrated on easy images.",
-        "Its average ECE on easy is above that of the next worst of the nine methods; the paper's ECE (ece_paper) where the results have it, else ece.",
+        "Its average ECE on easy is above that of the next worst of the nine methods; the paper's"
+        " ECE (ece_paper) where the results have it, else ece.",
         _each(worst_calibrated, *((c,) for c in _BOTH)),
     ),
     Statement(
         "waterbirds-lead-larger",
         "The lead of methods that see environments is far larger on Waterbirds.",
-        f"The mean of the four environment methods' AUC on hard minus ERM's is at least {FAR:g} times as large on Waterbirds as under CE and under gist.",
+        f"The mean of the four environment methods' AUC on hard minus ERM's is at least {FAR:g}"
+        " times as large on Waterbirds as under CE and under gist.",
         _each(waterbirds, ()),
         each=False,
     ),

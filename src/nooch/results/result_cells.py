@@ -1,4 +1,6 @@
-"""Scores of single runs and chosen settings -> cells of results tables, with what each of them lacks."""
+"""Scores of single runs and chosen settings -> cells of results tables, with what each of them
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ def _why(rule: str) -> pl.Expr:
 
 
 def _plan(planned: pl.DataFrame) -> pl.DataFrame:
-    """For each task and method: seeds that were planned, settings, and how many of these have all their seeds."""
+    """For each task and method: seeds that were planned, settings, and how many of these have all
+    their seeds.
+    """
     settings = planned.group_by(_SETTING, maintain_order=True).agg(
         whole=pl.col("done").all(), any=pl.col("done").any(), seeds=pl.len()
     )
@@ -135,7 +139,9 @@ def _plan(planned: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
-    """Cells of tasks, and rows of task ``average`` below them; ``strict`` as in ``nooch.evaluation.score_summaries.over_tasks``."""
+    """Cells of tasks, and rows of task ``average`` below them; ``strict`` as in
+    ``nooch.evaluation.score_summaries.over_tasks``.
+    """
     about = cells.select("method", "sees").unique()
     averages = over_tasks(cells, strict=strict).join(
         about, on="method", how="left", maintain_order="left"
@@ -175,33 +181,42 @@ def averages_note(cells: pl.DataFrame) -> list[str]:
         few, many = (f(rows["n_tasks"].to_list(), default=len(tasks)) for f in (min, max))
         if few < many:
             notes.append(
-                f"averages under {criterion} are over {few} to {many} of {len(tasks)} tasks: no task has all values"
+                f"averages under {criterion} are over {few} to {many} of {len(tasks)} tasks: no"
+                " task has all values"
             )
         elif few < len(tasks):
             kept = [task for task in tasks if f", {task}, " in f", {lists[0]}, "]
             rest = [task for task in tasks if task not in kept]
             notes.append(
-                f"averages under {criterion} are over {few} of {len(tasks)} tasks: {some_of(kept, 12)}; "
-                f"left out, because they lack a value: {some_of(rest, 12)}"
+                f"averages under {criterion} are over {few} of {len(tasks)} tasks:"
+                f" {some_of(kept, 12)}; left out, because they lack a value: {some_of(rest, 12)}"
             )
     return notes
 
 
 def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:
-    """A note that lists the jobs that are missing, by task, method and setting; none where there are none."""
+    """A note that lists the jobs that are missing, by task, method and setting; none where there
+    are none.
+    """
     lost = planned.filter(~pl.col("done"))
     listed = [
-        f"{task}: {' '.join(filter(None, (method, setting)))}, seed {', '.join(map(str, sorted(seeds)))}"
-        for task, method, setting, seeds in lost.group_by(_SETTING, maintain_order=True)
-        .agg("seed")
-        .rows()
+        f"{task}: {' '.join(filter(None, (method, setting)))}, seed"
+        f" {', '.join(map(str, sorted(seeds)))}"
+        for task, method, setting, seeds in (
+            lost.group_by(_SETTING, maintain_order=True).agg("seed").rows()
+        )
     ]
-    text = f"{lost.height} of {planned.height} runs are missing: {some_of(listed, most)}; cells that lack any say so"
+    text = (
+        f"{lost.height} of {planned.height} runs are missing: {some_of(listed, most)}; cells that"
+        " lack any say so"
+    )
     return [text] if listed else []
 
 
 def with_setting(table: pl.DataFrame) -> pl.DataFrame:
-    """Scores of whole subsets with a column ``setting``: what a run's name has between method and seed."""
+    """Scores of whole subsets with a column ``setting``: what a run's name has between method and
+    seed.
+    """
     plain = table.filter(
         pl.col("cue").is_null()
         & pl.col("group").is_null()

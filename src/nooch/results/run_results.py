@@ -1,4 +1,6 @@
-"""Runs, or what nooch collect made of them -> cells of results tables: each method's chosen setting, over seeds and over tasks."""
+"""Runs, or what nooch collect made of them -> cells of results tables: each method's chosen
+setting, over seeds and over tasks.
+"""
 
 from __future__ import annotations
 
@@ -60,13 +62,14 @@ class Results:
     """What methods score with their chosen settings.
 
     Attributes:
-        cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``, ``gist``
-            or ``attribute`` where it is of that kind, else its name), ``sees``, ``setting``, ``n`` images
-            and ``n_positive`` of them, ``mean`` and ``std`` over seeds (ddof = 1), ``n_seeds`` of
-            ``seeds`` that were planned, ``n_settings`` of ``settings`` that have all their seeds,
-            ``n_worse`` seeds whose validation loss is above the best constant's (null where that is not
-            known), ``reason`` where mean is null. Task ``average`` is the mean over ``n_tasks`` tasks of
-            the criterion, which ``averaged_tasks`` names: the same for all metrics and subsets
+        cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``,
+            ``gist`` or ``attribute`` where it is of that kind, else its name), ``sees``,
+            ``setting``, ``n`` images and ``n_positive`` of them, ``mean`` and ``std`` over seeds
+            (ddof = 1), ``n_seeds`` of ``seeds`` that were planned, ``n_settings`` of ``settings``
+            that have all their seeds, ``n_worse`` seeds whose validation loss is above the best
+            constant's (null where that is not known), ``reason`` where mean is null. Task
+            ``average`` is the mean over ``n_tasks`` tasks of the criterion, which
+            ``averaged_tasks`` names: the same for all metrics and subsets
             (``nooch.evaluation.score_summaries.over_tasks``).
         notes: what a reader should know: what is missing.
         about: what the numbers are of, in words.
@@ -145,15 +148,18 @@ def read_results(
 
     Args:
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
-        suites: for runs: one of them is the suite that was trained for. For collected scores: they tell the kinds of criteria.
+        suites: for runs: one of them is the suite that was trained for. For collected scores: they
+            tell the kinds of criteria.
         rule: which hyperparameters; out of ``nooch.selection.RULES``.
         split: whose scores.
-        roles: kind of criterion -> name of the criterion that stands for it, where that is not plain.
+        roles: kind of criterion -> name of the criterion that stands for it, where that is not
+            plain.
         strict: averages over all tasks, null where a value is undefined for one of them.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
-        InputError: neither kind of folder, scores that do not belong to the selection, a job of other data than the folder's.
+        InputError: neither kind of folder, scores that do not belong to the selection, a job of
+            other data than the folder's.
         ParameterError: no suite or another one than was trained for, a rule that was not collected.
     """
     source = Path(source)
@@ -165,7 +171,10 @@ def read_results(
     raise InputError(
         "holds no results",
         where=source,
-        allowed=f"a folder of nooch bench ({RUNS_MARKER}), or of nooch collect (scores.parquet and selected.csv)",
+        allowed=(
+            f"a folder of nooch bench ({RUNS_MARKER}), or of nooch collect (scores.parquet and"
+            " selected.csv)"
+        ),
     )
 
 
@@ -207,7 +216,8 @@ def merge(results: Sequence[Results]) -> Results:
     """Results of several folders, each of other criteria.
 
     Raises:
-        InputError: two of them have results under the same criterion: they would be averaged over tasks together.
+        InputError: two of them have results under the same criterion: they would be averaged over
+            tasks together.
     """
     seen: dict[str, str] = {}
     for one in results:
@@ -231,7 +241,8 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
     """The suite that runs were trained for, out of several.
 
     Raises:
-        ParameterError: none of them is; the message says whether it is another suite or another version of the dataset.
+        ParameterError: none of them is; the message says whether it is another suite or another
+            version of the dataset.
     """
     given = list(suites)
     for suite in given:
@@ -243,9 +254,14 @@ def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
         )
     trained = runs.header.data["dataset"]
     problems = [
-        "the suite is another one of the same dataset"
-        if suite.header.dataset.fingerprint == trained
-        else f"the suite is of another dataset, or another version of it ({suite.header.dataset.fingerprint}; trained on {trained})"
+        (
+            "the suite is another one of the same dataset"
+            if suite.header.dataset.fingerprint == trained
+            else (
+                "the suite is of another dataset, or another version of it"
+                f" ({suite.header.dataset.fingerprint}; trained on {trained})"
+            )
+        )
         for suite in given
     ]
     raise ParameterError(
@@ -369,7 +385,9 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 def roles_of(
     places: pl.DataFrame, suites: Sequence[Suite], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is of that kind."""
+    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is
+    of that kind.
+    """
     names = places["criterion"].unique(maintain_order=True).to_list()
     for kind, name in given.items():
         check_one_of("kind of criterion", kind, KINDS)

@@ -33,10 +33,11 @@ def collect(
     """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
 
     Returns:
-        The scores, with ``worse_than_constant`` of the run on the task: whether its validation loss is
+        The scores, with ``worse_than_constant`` of the run on the task: whether its validation loss
+            is
         above that of the best constant answer (null where that is not recorded); the table of
-        ``nooch.selection.select``, with the number of seeds of which that is so; and notes: jobs that
-        are missing, have diverged, or are worse than a constant.
+        ``nooch.selection.select``, with the number of seeds of which that is so; and notes: jobs
+        that are missing, have diverged, or are worse than a constant.
 
     Raises:
         ParameterError: another suite than the one that was trained for.
@@ -102,7 +103,8 @@ def collect(
 
 
 def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
-    """A note on the runs that are worse than a constant answer, by method and setting; none where there are none.
+    """A note on the runs that are worse than a constant answer, by method and setting; none where
+    there are none.
 
     Args:
         runs: (method, setting, whether it is worse or None where that is not recorded) of each job.
@@ -120,8 +122,9 @@ def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
     ]
     n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
     text = (
-        f"{n} of {known} jobs are worse than a constant: their validation NLL is above the entropy of the "
-        f"validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise, docs/bench.md says more"
+        f"{n} of {known} jobs are worse than a constant: their validation NLL is above the entropy"
+        f" of the validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise,"
+        " docs/bench.md says more"
     )
     older = (
         f"; of {unknown} jobs, trained by an earlier version, it is not recorded" if unknown else ""
@@ -175,10 +178,12 @@ def runs_predictions(
 def chosen_scores(
     scores: Scores, selected: pl.DataFrame, split: str = "test"
 ) -> list[tuple[str, list[str], list[list[Any]]]]:
-    """For each rule and criterion a table: AUC on hard and easy images of the chosen settings, mean (sd) over seeds by task and method.
+    """For each rule and criterion a table: AUC on hard and easy images of the chosen settings, mean
+    (sd) over seeds by task and method.
 
     Returns:
-        (title, columns, rows); the last row is the mean over those tasks in which every method has both values, the same ones for both tables.
+        (title, columns, rows); the last row is the mean over those tasks in which every method has
+        both values, the same ones for both tables.
     """
     found = []
     plain = scores.table.filter(

@@ -51,7 +51,8 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
 
 
 def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
-    """A note on what else several folders of runs differ in: a verdict may depend on that as well; none where in nothing.
+    """A note on what else several folders of runs differ in: a verdict may depend on that as well;
+    none where in nothing.
 
     Args:
         sources: as ``values_over`` takes them.
@@ -102,7 +103,8 @@ def _in_words(value: Any) -> str:
 def tables_over(
     results: Mapping[str, Results], names: Sequence[str], setting: str, **options: Any
 ) -> tuple[list[ResultTable], list[str]]:
-    """The paper's tables of each value, one below the other; their rows have a column for the setting.
+    """The paper's tables of each value, one below the other; their rows have a column for the
+    setting.
 
     Args:
         results: value -> results.

@@ -1,4 +1,6 @@
-"""The tests of the paper's conclusions, each a function of numbers under one criterion or under several."""
+"""The tests of the paper's conclusions, each a function of numbers under one criterion or under
+several.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,23 @@ PAPER = tuple(PAPER_NAMES.values())
 CALIBRATED = ("erm", "label-undersample", "environment-undersample")
 
 CLEAR = -0.6
-"""Rank correlation from which two sides trade off: the critical value of 9 methods, one-sided at 5 %."""
+"""Rank correlation from which two sides trade off: the critical value of 9 methods, one-sided at 5
+%.
+"""
 _TIED = 1e-9
 FAR = 2.0
 """How many times larger a lead is that is far larger."""
 
 
 def lead(numbers: Numbers, criterion: str) -> list[Check]:
-    """The best environment method above the best of the others on average, and an environment method the best on more tasks than not."""
+    """The best environment method above the best of the others on average, and an environment
+    method the best on more tasks than not.
+    """
     first = f"{criterion}: best environment method above the best of the others, AUC on hard"
-    second = f"{criterion}: an environment method has the highest AUC on hard, on more tasks than one of the others has"
+    second = (
+        f"{criterion}: an environment method has the highest AUC on hard, on more tasks than one of"
+        " the others has"
+    )
     if why := numbers.lacking(criterion, "auc", "hard", PAPER):
         return [unknown(first, why)]
     inside, outside = (
@@ -113,7 +122,10 @@ def _lead_over_erm(numbers: Numbers, criterion: str) -> Number:
 def shrinks(numbers: Numbers) -> list[Check]:
     """Lead over ERM under CE above that under gist."""
     numbers, over = numbers.alike(("ce", "gist"))
-    what = f"the lead of the environment methods over ERM, AUC on hard, is larger under ce than under gist{over}"
+    what = (
+        "the lead of the environment methods over ERM, AUC on hard, is larger under ce than under"
+        f" gist{over}"
+    )
     if why := _lacking_both(numbers, "auc", "hard", ("erm", *ENVIRONMENT)):
         return [unknown(what, why)]
     return [above(_lead_over_erm(numbers, "ce"), _lead_over_erm(numbers, "gist"), what)]
@@ -121,7 +133,10 @@ def shrinks(numbers: Numbers) -> list[Check]:
 
 def near(numbers: Numbers, criterion: str) -> list[Check]:
     """Environment reweighting between ERM and the better of GDRO and IRM: nearer to which."""
-    what = f"{criterion}: environment reweighting is nearer to the better of GDRO and IRM than to ERM, AUC on hard"
+    what = (
+        f"{criterion}: environment reweighting is nearer to the better of GDRO and IRM than to ERM,"
+        " AUC on hard"
+    )
     needed = ("erm", "environment-reweight", "gdro", "irm")
     if why := numbers.lacking(criterion, "auc", "hard", needed):
         return [unknown(what, why)]
@@ -134,7 +149,10 @@ def near(numbers: Numbers, criterion: str) -> list[Check]:
 
 def trade(numbers: Numbers, criterion: str, metric: str) -> list[Check]:
     """Rank correlation over methods of the average on hard positives and on hard negatives."""
-    what = f"{criterion}: methods that are better on hard positives are worse on hard negatives, {metric}"
+    what = (
+        f"{criterion}: methods that are better on hard positives are worse on hard negatives,"
+        f" {metric}"
+    )
     sides = ("hard_positive", "hard_negative")
     methods = [m for m in PAPER if all(numbers.get(criterion, metric, side, m) for side in sides)]
     if len(methods) < 5:
@@ -189,7 +207,10 @@ def _ece(numbers: Numbers, criterion: str) -> tuple[str, str]:
 def calibrated(numbers: Numbers, criterion: str, subset: str) -> list[Check]:
     """The largest ECE of ERM and the two undersamplings below the smallest of the others."""
     metric, name = _ece(numbers, criterion)
-    what = f"{criterion}: ERM and undersampling by label and environment are below all others on {subset}, {name}"
+    what = (
+        f"{criterion}: ERM and undersampling by label and environment are below all others on"
+        f" {subset}, {name}"
+    )
     if why := numbers.lacking(criterion, metric, subset, PAPER):
         return [unknown(what, why)]
     worst = max(numbers.averages(criterion, metric, subset, CALIBRATED), key=lambda n: n.mean)
@@ -209,13 +230,18 @@ def worst_calibrated(numbers: Numbers, criterion: str) -> list[Check]:
 
 
 def waterbirds(numbers: Numbers) -> list[Check]:
-    """The lead over ERM on Waterbirds against those under CE and gist; Table 5 has no deviations, so means alone count."""
+    """The lead over ERM on Waterbirds against those under CE and gist; Table 5 has no deviations,
+    so means alone count.
+    """
     needed = ("erm", *ENVIRONMENT)
     if why := numbers.lacking("attribute", "auc", "hard", needed):
         return [unknown("the lead on Waterbirds is far larger", why)]
     birds, checks = _lead_over_erm(numbers, "attribute"), []
     for criterion in ("ce", "gist"):
-        what = f"the lead over ERM on Waterbirds is at least {FAR:g} times that under {criterion}, AUC on hard"
+        what = (
+            f"the lead over ERM on Waterbirds is at least {FAR:g} times that under {criterion}, AUC"
+            " on hard"
+        )
         if why := numbers.lacking(criterion, "auc", "hard", needed):
             checks.append(unknown(what, why))
             continue

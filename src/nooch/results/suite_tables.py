@@ -1,4 +1,6 @@
-"""Suites -> the paper's tables of challenge sets: counts of hard images, and thresholds of the gist criterion."""
+"""Suites -> the paper's tables of challenge sets: counts of hard images, and thresholds of the gist
+criterion.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,14 @@ def set_tables(
         names: out of ``SET_TABLES``.
         source: name of the suite, for titles.
         split: of Table 2; Table 6 is of test and Table 7 of valid, as in the paper.
-        roles: kind of criterion -> name of the criterion that stands for it, where several are of that kind.
+        roles: kind of criterion -> name of the criterion that stands for it, where several are of
+            that kind.
         tasks: names; by default all of the suite.
         compare: add the paper's numbers and the differences.
 
     Returns:
-        The tables, one for each criterion of a table; and notes: tasks without a set, tables that this suite does not have.
+        The tables, one for each criterion of a table; and notes: tasks without a set, tables that
+        this suite does not have.
 
     Raises:
         UndefinedError: the suite has none of the tables.

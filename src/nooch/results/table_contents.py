@@ -1,4 +1,6 @@
-"""Results -> the paper's tables: which cells, in what order, which are best, and what stands beside them."""
+"""Results -> the paper's tables: which cells, in what order, which are best, and what stands beside
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _SUBSETS = {
 
 
 def table_names(texts: Sequence[str]) -> list[str]:
-    """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each once.
+    """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each
+    once.
 
     Raises:
         ParameterError: a table that the paper does not have, or that has neither results nor sets.
@@ -61,7 +64,8 @@ def like(
         by_sight: group methods by what they may see, and look for the best within each group.
 
     Returns:
-        The tables, one for each block of a table (Table 9 has CE's and gist's), and notes: blocks without results, cells without a value.
+        The tables, one for each block of a table (Table 9 has CE's and gist's), and notes: blocks
+        without results, cells without a value.
 
     Raises:
         UndefinedError: there are results for none of them.
@@ -93,9 +97,9 @@ def legend(*, by_sight: bool) -> str:
     """What the marks in tables mean."""
     among = "its row among methods that see the same" if by_sight else "its row"
     return (
-        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps that of the best mean of {among}; "
-        "average of k of n: the mean over the k tasks in which no metric or subset lacks a value that others have; "
-        "its sd = sqrt(sum of sd^2) / k"
+        "mean (sd over seeds, ddof = 1); best: the deviation overlaps that of the best mean of"
+        f" {among}; average of k of n: the mean over the k tasks in which no metric or subset lacks"
+        " a value that others have; its sd = sqrt(sum of sd^2) / k"
     )
 
 
@@ -104,7 +108,10 @@ def _absent(results: Results, criterion: str, metric: str) -> str:
     known = results.cells.filter(criterion=criterion)["metric"].unique()
     if known.is_empty() or metric in known:
         return f"no results under {criterion}"
-    return f"no {metric} under {criterion}: these scores were collected without it; run nooch collect again"
+    return (
+        f"no {metric} under {criterion}: these scores were collected without it; run nooch collect"
+        " again"
+    )
 
 
 def _block(cells: pl.DataFrame, panel: Panel) -> pl.DataFrame:
@@ -122,9 +129,11 @@ def _block(cells: pl.DataFrame, panel: Panel) -> pl.DataFrame:
         rows = rows.filter(pl.col("task") != AVERAGE)
     return rows.with_columns(pl.lit(text).alias("block")).sort(
         pl.col("task").replace_strict(tasks, default=len(tasks), return_dtype=pl.Int64),
-        pl.col("method").replace_strict(order, return_dtype=pl.Int64)
-        if order
-        else pl.col("method"),
+        (
+            pl.col("method").replace_strict(order, return_dtype=pl.Int64)
+            if order
+            else pl.col("method")
+        ),
     )
 
 
@@ -147,7 +156,10 @@ def _worse(tables: Sequence[ResultTable]) -> list[str]:
     if not any((table.rows["n_worse"] > 0).any() for table in tables):
         return []
     return [
-        f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best constant answer"
+        (
+            f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best"
+            " constant answer"
+        )
     ]
 
 

@@ -1,4 +1,6 @@
-"""Predictions for all classes -> losses by class, and the suite of the tasks where context misleads most."""
+"""Predictions for all classes -> losses by class, and the suite of the tasks where context misleads
+most.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,15 @@ def losses_by_class(
 
     Args:
         suite: with sets of all classes that are compared.
-        source: a path or frame of predictions (several runs are seeds of one model); or a folder of ``nooch bench``.
+        source: a path or frame of predictions (several runs are seeds of one model); or a folder of
+            ``nooch bench``.
         split: of the suite.
         method: of a folder of runs: whose jobs count; all seeds, of its one setting.
         scale: ``logit`` or ``probability``, needed for wide tables.
 
     Raises:
-        InputError: as ``class_losses``; a folder of runs without the method, or with several settings of it.
+        InputError: as ``class_losses``; a folder of runs without the method, or with several
+            settings of it.
     """
     if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
         runs = _of_method(RunsFolder.open(source), method)
@@ -83,8 +87,8 @@ def chosen_suite(
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
-    Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's criterion;
-    ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's
+    criterion; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
     """
     cues = {
         task: {cue: max(strength or 0.0, 0.0) for cue, strength in found}

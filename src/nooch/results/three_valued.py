@@ -1,4 +1,6 @@
-"""What statements about results are made of: numbers with deviations, and three-valued checks on them."""
+"""What statements about results are made of: numbers with deviations, and three-valued checks on
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ __all__ = [
 ]
 
 HOLDS, FAILS, OPEN = VERDICTS = ("holds", "does not hold", "cannot be said")
-"""What can come out. ``cannot be said``: numbers are missing, or what they differ by is within their deviations."""
+"""What can come out. ``cannot be said``: numbers are missing, or what they differ by is within
+their deviations.
+"""
 
 _ROUNDING = 1e-9
 
@@ -90,9 +94,11 @@ def unknown(what: str, why: str) -> Check:
 
 
 def above(high: Number, low: Number, what: str) -> Check:
-    """Whether ``high`` is above ``low`` by more than both deviations together, the rule by which the paper sets numbers in bold.
+    """Whether ``high`` is above ``low`` by more than both deviations together, the rule by which
+    the paper sets numbers in bold.
 
-    Holds where high - low > std + std; does not where low - high > std + std; in between, or with an unknown deviation, it cannot be said.
+    Holds where high - low > std + std; does not where low - high > std + std; in between, or with
+    an unknown deviation, it cannot be said.
     """
     difference = high.mean - low.mean
     if high.std is None or low.std is None:
@@ -107,7 +113,8 @@ def above(high: Number, low: Number, what: str) -> Check:
 
 
 def nearer(number: Number, near: Number, far: Number, what: str) -> Check:
-    """Whether a number is nearer to ``near`` than to ``far``: on that side of their middle by more than the deviations together.
+    """Whether a number is nearer to ``near`` than to ``far``: on that side of their middle by more
+    than the deviations together.
 
     Where near and far do not themselves differ by more than theirs, it cannot be said.
     """
@@ -120,7 +127,9 @@ def nearer(number: Number, near: Number, far: Number, what: str) -> Check:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's: the correlation of ranks, ties sharing the mean rank; NaN where one of them is constant."""
+    """Spearman's: the correlation of ranks, ties sharing the mean rank; NaN where one of them is
+    constant.
+    """
     frame = pl.DataFrame({"first": first, "second": second}).select(pl.all().rank("average"))
     found = frame.select(pl.corr("first", "second")).item()
     return float("nan") if found is None else float(found)
@@ -130,15 +139,16 @@ class Numbers:
     """Results looked up by what they are of.
 
     Args:
-        cells: ``criterion, metric, subset, task, method, mean, std`` and the other columns of results; task ``average`` is the mean over
-            tasks.
+        cells: ``criterion, metric, subset, task, method, mean, std`` and the other columns of
+            results; task ``average`` is the mean over tasks.
     """
 
     def __init__(self, cells: pl.DataFrame) -> None:
         self._cells = cells
 
     def alike(self, criteria: Sequence[str]) -> tuple[Numbers, str]:
-        """Numbers whose averages under several criteria are over the same tasks, and which tasks, where these are fewer.
+        """Numbers whose averages under several criteria are over the same tasks, and which tasks,
+        where these are fewer.
 
         Averages are taken anew, over the tasks that those under each criterion are over.
         """

@@ -1,4 +1,6 @@
-"""Generated scenes whose context is known: a world says what scenes hold, images are drawn from it, and the truth is kept."""
+"""Generated scenes whose context is known: a world says what scenes hold, images are drawn from it,
+and the truth is kept.
+"""
 
 from nooch.scenes.scene_generator import SCENES_MARKER, ScenesPlan, generate
 from nooch.scenes.scene_world import World, default_text, load_world

@@ -1,4 +1,6 @@
-"""People and animals: each takes its longest side in pixels and gives a sprite and a word for its colour."""
+"""People and animals: each takes its longest side in pixels and gives a sprite and a word for its
+colour.
+"""
 
 from __future__ import annotations
 

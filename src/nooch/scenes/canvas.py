@@ -14,7 +14,9 @@ __all__ = ["Canvas", "Item"]
 
 @dataclass(frozen=True)
 class Item:
-    """A class that was laid down; ``color`` is a word for captions, ``crowd`` says that it is several at once."""
+    """A class that was laid down; ``color`` is a word for captions, ``crowd`` says that it is
+    several at once.
+    """
 
     name: str
     color: str = ""
@@ -28,7 +30,8 @@ class Canvas:
     Attributes:
         size: side in pixels.
         paint: float32 (size, size, 3), 0 to 255.
-        owner: int16 (size, size), position in ``items`` of what a pixel shows: the last layer that covers half of it.
+        owner: int16 (size, size), position in ``items`` of what a pixel shows: the last layer that
+            covers half of it.
         items: what was laid down.
     """
 
@@ -72,7 +75,9 @@ class Canvas:
             )
 
     def shade(self, x: float, y: float, wide: float, tall: float) -> None:
-        """A soft shadow on the ground around (x, y), half axes in pixels. It changes colours, not owners."""
+        """A soft shadow on the ground around (x, y), half axes in pixels. It changes colours, not
+        owners.
+        """
         x0, x1 = max(0, int(x - wide)), min(self.size, int(x + wide) + 1)
         y0, y1 = max(0, int(y - tall)), min(self.size, int(y + tall) + 1)
         if x1 > x0 and y1 > y0:

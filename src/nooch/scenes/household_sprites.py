@@ -1,4 +1,6 @@
-"""Things that people carry, use and sit at: each takes its longest side in pixels and gives a sprite and a word for its colour."""
+"""Things that people carry, use and sit at: each takes its longest side in pixels and gives a
+sprite and a word for its colour.
+"""
 
 from __future__ import annotations
 

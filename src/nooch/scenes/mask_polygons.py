@@ -11,10 +11,12 @@ Corner = tuple[int, int]
 
 
 def outlines(mask: NDArray[np.bool_]) -> list[list[int]] | None:
-    """The outer borders of a mask as COCO polygons [x0, y0, x1, y1, ...] in pixels, or None where it has a hole.
+    """The outer borders of a mask as COCO polygons [x0, y0, x1, y1, ...] in pixels, or None where
+    it has a hole.
 
-    Corners lie on the borders between pixels, with integer coordinates, so that the enclosed area is the number of pixels and
-    pycocotools makes the same mask of them. Parts that touch at a corner alone are polygons of their own.
+    Corners lie on the borders between pixels, with integer coordinates, so that the enclosed area
+    is the number of pixels and pycocotools makes the same mask of them. Parts that touch at a
+    corner alone are polygons of their own.
 
     Args:
         mask: bool (height, width).
@@ -37,7 +39,8 @@ def _edges(mask: NDArray[np.bool_]) -> dict[Corner, list[int]]:
     """Directions of the border's unit steps by the corner they start from, the mask to their right."""
     inside = np.pad(mask, 1)
     core = inside[1:-1, 1:-1]
-    # what lies beyond a pixel's upper, right, lower and left side, and where the step along that side starts
+    # what lies beyond a pixel's upper, right, lower and left side, and where the step along that
+    # side starts
     beyond = (inside[:-2, 1:-1], inside[1:-1, 2:], inside[2:, 1:-1], inside[1:-1, :-2])
     starts = ((0, 0), (1, 0), (1, 1), (0, 1))
     after: dict[Corner, list[int]] = {}
@@ -51,7 +54,8 @@ def _edges(mask: NDArray[np.bool_]) -> dict[Corner, list[int]]:
 def _loop(after: dict[Corner, list[int]]) -> list[Corner]:
     """Follow one border round, taking its steps out of ``after``; the corners where it turns.
 
-    The first corner that is left starts the highest border, at the left end of a pixel's upper side: a place where it turns.
+    The first corner that is left starts the highest border, at the left end of a pixel's upper
+    side: a place where it turns.
     """
     start = next(iter(after))
     (x, y), direction, corners = start, -1, list[Corner]()

@@ -1,4 +1,6 @@
-"""A picture's owners as COCO annotations: what is visible of each object and each kind of stuff, to the pixel."""
+"""A picture's owners as COCO annotations: what is visible of each object and each kind of stuff, to
+the pixel.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from nooch.scenes.scene_images import Picture
 __all__ = ["ID_STEP", "Visible", "annotated", "visible"]
 
 ID_STEP = 1000
-"""Annotation ids are the image's id times this, and a number from 1: unique in all files of a collection."""
+"""Annotation ids are the image's id times this, and a number from 1: unique in all files of a
+collection.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,9 @@ def annotated(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """COCO's records of things and of stuff.
 
-    ``area`` is the number of pixels of the mask. Things have polygons along the borders of pixels, which enclose just these;
-    those with a hole and crowds have an uncompressed run-length encoding, stuff a compressed one.
+    ``area`` is the number of pixels of the mask. Things have polygons along the borders of pixels,
+    which enclose just these; those with a hole and crowds have an uncompressed run-length encoding,
+    stuff a compressed one.
     """
     things: list[dict[str, Any]] = []
     stuff: list[dict[str, Any]] = []

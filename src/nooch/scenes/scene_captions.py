@@ -73,9 +73,11 @@ def describe(
     """Sentences of different forms.
 
     Args:
-        scene: phrases for the type of scene. Some writers care for it more than others: each image has a share of sentences,
-            anything from none to all, that name it; the others speak of a picture or a place.
-        things: what can be seen of objects, the largest first, without the one that the scene is about.
+        scene: phrases for the type of scene. Some writers care for it more than others: each image
+            has a share of sentences, anything from none to all, that name it; the others speak of a
+            picture or a place.
+        things: what can be seen of objects, the largest first, without the one that the scene is
+            about.
         stuff: classes of stuff that can be seen, the largest first.
         random: the image's own stream.
         many: how many sentences.

@@ -1,4 +1,6 @@
-"""A whole collection: images are drawn in blocks, wherever that may be, and written as they come. Memory does not grow with them."""
+"""A whole collection: images are drawn in blocks, wherever that may be, and written as they come.
+Memory does not grow with them.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +101,10 @@ def generate(
 ) -> Path:
     """Draw a collection and write it in COCO's format.
 
-    The folder holds ``images/``, ``annotations/instances_scenes.json``, ``stuff_scenes.json`` and ``captions_scenes.json``,
-    ``truth.parquet`` (image_id, scene, task, present, strength, expected, against), ``world.yaml``, and ``scenes.json`` with
-    the settings. Each image has a random stream of its own, so that the bytes do not depend on where it is drawn.
+    The folder holds ``images/``, ``annotations/instances_scenes.json``, ``stuff_scenes.json`` and
+    ``captions_scenes.json``, ``truth.parquet`` (image_id, scene, task, present, strength, expected,
+    against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a random stream
+    of its own, so that the bytes do not depend on where it is drawn.
 
     Args:
         plan: what to draw.

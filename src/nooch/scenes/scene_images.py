@@ -1,4 +1,6 @@
-"""One image of a world: what it shows is drawn by lot, then it is painted. Its random stream depends on nothing but (seed, image)."""
+"""One image of a world: what it shows is drawn by lot, then it is painted. Its random stream
+depends on nothing but (seed, image).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _GROUND = frozenset(
     {"road", "pavement", "grass", "playingfield", "sand", "snow", "sea", "floor-wood", "table"}
 )
 _FLOATING = frozenset({"sea"})
-# (pose of the front, class) -> where the class belongs on it: middle, top or centre, and size as parts of the front's height
+# (pose of the front, class) -> where the class belongs on it: middle, top or centre, and size as
+# parts of the front's height
 _WORN = {("bust", "tie"): (0.5, 0.505, 0.40), ("back", "backpack"): (0.5, 0.2, 0.28)}
 _TRIES = 10
 
@@ -48,7 +51,9 @@ class Picture:
 def draw_presence(
     world: World, context_strength: float, random: Random
 ) -> tuple[str, dict[str, bool]]:
-    """The scene, and for each task whether its object is to be there: P = s e + (1 - s) stray, independent draws."""
+    """The scene, and for each task whether its object is to be there: P = s e + (1 - s) stray,
+    independent draws.
+    """
     names = list(world.scenes)
     scene = names[int(random.choice(len(names), p=world.weights()))]
     chances = [world.probability(scene, task, context_strength) for task in world.tasks]
@@ -119,7 +124,9 @@ class _Painter:
         self.canvas.band(name, texture, edge, first)
 
     def front(self, present: list[str]) -> None:
-        """The scene's own large object, and what is worn on it, which is then taken off ``present``."""
+        """The scene's own large object, and what is worn on it, which is then taken off
+        ``present``.
+        """
         front = self.scene.front
         if front is None:
             return
@@ -178,7 +185,9 @@ class _Painter:
     def _placed(
         self, name: str, *, crowd: bool = False
     ) -> tuple[float, Item, Sprite, float, float, bool]:
-        """(depth, item, sprite, left, top, whether it stands): of several places, the one that hides others least."""
+        """(depth, item, sprite, left, top, whether it stands): of several places, the one that
+        hides others least.
+        """
         spec, random, size = self.world.objects[name], self.random, self.size
         aloft = spec.place == "sky" and self.horizon >= 0.4
         best = (np.inf, 0.0, 0.0, 0.0)

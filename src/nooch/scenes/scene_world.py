@@ -1,4 +1,6 @@
-"""A world: scenes, what they hold and how often; read from YAML and checked before anything is drawn."""
+"""A world: scenes, what they hold and how often; read from YAML and checked before anything is
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 
 
 class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an object is drawn: its longest side as a part of the picture's, where it is put, and how many at most."""
+    """How an object is drawn: its longest side as a part of the picture's, where it is put, and how
+    many at most.
+    """
 
     size: tuple[Positive, Positive]
     place: Literal["ground", "sky"] = "ground"
@@ -31,7 +35,9 @@ class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Band(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A stretch of stuff: one of a list, its share of the height (lowest, highest), and how often it is there."""
+    """A stretch of stuff: one of a list, its share of the height (lowest, highest), and how often
+    it is there.
+    """
 
     stuff: Annotated[list[str], msgspec.Meta(min_length=1)]
     share: tuple[Positive, Positive]
@@ -61,7 +67,8 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the generator knows besides the seed, the size and the strength of context.
 
     Attributes:
-        tasks: classes whose presence is drawn with or without regard to the scene, and which have a truth.
+        tasks: classes whose presence is drawn with or without regard to the scene, and which have a
+            truth.
         stray: probability of such a class when it is drawn without regard to the scene.
         expected: a scene with e of at least this suggests the class.
         objects: how things are drawn.
@@ -83,7 +90,9 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return context_strength * self.strength(scene, task) + (1 - context_strength) * self.stray
 
     def against(self, scene: str, task: str, *, present: bool) -> bool:
-        """Whether a presence or absence is against context: where e is 0, or where it is at least ``expected``."""
+        """Whether a presence or absence is against context: where e is 0, or where it is at least
+        ``expected``.
+        """
         strength = self.strength(scene, task)
         return strength == 0 if present else strength >= self.expected
 

@@ -1,4 +1,6 @@
-"""A pen draws one object in its own box, many times larger than it will be; what comes out is a smooth sprite."""
+"""A pen draws one object in its own box, many times larger than it will be; what comes out is a
+smooth sprite.
+"""
 
 from __future__ import annotations
 

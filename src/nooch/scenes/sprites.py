@@ -1,4 +1,6 @@
-"""The objects that can be drawn: class -> function (longest side in pixels, random) -> (sprite, colour word)."""
+"""The objects that can be drawn: class -> function (longest side in pixels, random) -> (sprite,
+colour word).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Textures of stuff, one function each, and the shape of its upper edge against what lies behind it."""
+"""Textures of stuff, one function each, and the shape of its upper edge against what lies behind
+it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Ground:
         return np.linspace(0, 1, self.height, dtype=np.float32)[:, None]
 
     def plane(self) -> tuple[Floats, Floats]:
-        """Coordinates on the ground: to the right (height, size), and away from the eye (height, 1)."""
+        """Coordinates on the ground: to the right (height, size), and away from the eye (height,
+        1).
+        """
         rows = np.arange(self.top, self.size, dtype=np.float32)[:, None]
         away = self.size / np.maximum(rows - np.float32(self.horizon) + 1, 1)
         columns = np.arange(self.size, dtype=np.float32)[None, :] / self.size - np.float32(0.5)
@@ -318,7 +322,9 @@ EDGES: MappingProxyType[str, Callable[[Ground], Floats]] = MappingProxyType(
         "tree": _crowns,
     }
 )
-"""Class -> deviation of its upper edge, float32 (size,), a fraction of the picture, negative upwards. Others are flat."""
+"""Class -> deviation of its upper edge, float32 (size,), a fraction of the picture, negative
+upwards. Others are flat.
+"""
 
 
 def edge_of(name: str, ground: Ground) -> Floats:

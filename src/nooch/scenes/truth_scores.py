@@ -1,4 +1,6 @@
-"""How well criteria find what is truly out of context: challenge sets of generated scenes against their truth."""
+"""How well criteria find what is truly out of context: challenge sets of generated scenes against
+their truth.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +54,12 @@ class TruthScores:
     """What ``find_score`` gives.
 
     Attributes:
-        table: a row for each criterion, split, task (and ``average``) and side (``positive``, ``negative``): ``n`` images of the
-            side that have a verdict, ``against`` of them truly against context, ``hard`` in the challenge set, ``hits`` in
-            both, ``precision`` = hits / hard, ``recall`` = hits / against, ``auc`` = how well support alone tells images
-            against context from the side's others (lower support for positives, higher for negatives). Null where
-            undefined, ``reason`` says why.
+        table: a row for each criterion, split, task (and ``average``) and side (``positive``,
+            ``negative``): ``n`` images of the side that have a verdict, ``against`` of them truly
+            against context, ``hard`` in the challenge set, ``hits`` in both, ``precision`` = hits /
+            hard, ``recall`` = hits / against, ``auc`` = how well support alone tells images against
+            context from the side's others (lower support for positives, higher for negatives). Null
+            where undefined, ``reason`` says why.
         thresholds: the same precision and recall where other shares of a side were called hard.
         notes: what to know.
     """
@@ -75,10 +78,12 @@ class TruthScores:
 
 
 def load_truth(path: str | Path) -> pl.DataFrame:
-    """The truth of generated scenes: ``image_id, task, present, against``, any other columns left out.
+    """The truth of generated scenes: ``image_id, task, present, against``, any other columns left
+    out.
 
     Raises:
-        InputError: no such file, no table, columns that are missing or of another type, an image listed twice for a task.
+        InputError: no such file, no table, columns that are missing or of another type, an image
+            listed twice for a task.
     """
     frame = read_table(path)
     missing = [name for name in _COLUMNS if name not in frame.columns]
@@ -228,7 +233,9 @@ class _Scored:
         return rows
 
     def curve(self) -> list[tuple[Any, ...]]:
-        """Precision and recall where the most unusual share of a side was called hard; ties at the threshold are called so too."""
+        """Precision and recall where the most unusual share of a side was called hard; ties at the
+        threshold are called so too.
+        """
         found, rows = self.found, []
         for side, mask, unusual in self._sides():
             if unusual is None or not mask.any():
@@ -293,7 +300,8 @@ def _frames(scores: TruthScores) -> list[tuple[str, pl.DataFrame]]:
 
 
 def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """The files that ``save_truth_scores`` will write: one for JSON, else a second one ``NAME-thresholds``.
+    """The files that ``save_truth_scores`` will write: one for JSON, else a second one
+    ``NAME-thresholds``.
 
     Raises:
         ParameterError: another ending than .parquet, .csv or .json.
@@ -314,7 +322,9 @@ def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Pat
 def save_truth_scores(
     scores: TruthScores, path: str | Path, *, overwrite: bool = False
 ) -> list[Path]:
-    """Write scores; the ending names the format. Returns the files. Raises as ``check_truth_output`` does."""
+    """Write scores; the ending names the format. Returns the files. Raises as
+    ``check_truth_output`` does.
+    """
     files = check_truth_output(path, overwrite=overwrite)
     for file, content in zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True):
         write_file(file, content)

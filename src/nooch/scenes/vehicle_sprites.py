@@ -1,4 +1,6 @@
-"""Cars, buses, boats and airplanes: each takes its longest side in pixels and gives a sprite and a word for its colour."""
+"""Cars, buses, boats and airplanes: each takes its longest side in pixels and gives a sprite and a
+word for its colour.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which hyperparameters, chosen on the validation split after the fact; which tasks, by how much harder their hard images are."""
+"""Which hyperparameters, chosen on the validation split after the fact; which tasks, by how much
+harder their hard images are.
+"""
 
 from nooch.selection.setting_choice import RULES, select
 from nooch.selection.task_choice import paper_rule, select_tasks

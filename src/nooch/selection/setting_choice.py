@@ -1,4 +1,6 @@
-"""Which hyperparameters: chosen on the validation split from scores, by the paper's rule or another, after the fact."""
+"""Which hyperparameters: chosen on the validation split from scores, by the paper's rule or
+another, after the fact.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,17 @@ def select(
     """The setting of each method that a rule chooses, for each criterion and task.
 
     Args:
-        scores: table of ``nooch.evaluate`` with the metrics auc and nll on the splits that the rules look at.
-        settings: ``run, task, method, setting, seed``, and ``environment``, the worst environment's mean validation loss (null where
-            there is none).
+        scores: table of ``nooch.evaluate`` with the metrics auc and nll on the splits that the
+            rules look at.
+        settings: ``run, task, method, setting, seed``, and ``environment``, the worst environment's
+            mean validation loss (null where there is none).
         rules: out of ``RULES``.
 
     Returns:
-        ``rule, split, criterion, task, method, setting, value, n_seeds, n_settings``: the chosen setting has the smallest value, the mean
-        over seeds; ties go to the earlier setting. Settings without a value (a side without an image) are not chosen.
+        ``rule, split, criterion, task, method, setting, value, n_seeds, n_settings``: the chosen
+            setting has the smallest value, the mean
+        over seeds; ties go to the earlier setting. Settings without a value (a side without an
+        image) are not chosen.
 
     Raises:
         InputError: the scores lack a split that a rule looks at.

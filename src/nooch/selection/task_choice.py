@@ -1,4 +1,6 @@
-"""Which tasks make a benchmark: those whose hard images a plain model loses most on (paper, section 3.2 and appendix B.3)."""
+"""Which tasks make a benchmark: those whose hard images a plain model loses most on (paper, section
+3.2 and appendix B.3).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 __all__ = ["SIMILAR", "cue_overlap", "paper_rule", "select_tasks"]
 
 SIMILAR = (("cow", "sheep"), ("backpack", "handbag"), ("cup", "bottle", "wine_glass"))
-"""Tasks that the paper takes for too similar; of each group only the first in rank is taken (appendix B.3)."""
+"""Tasks that the paper takes for too similar; of each group only the first in rank is taken
+(appendix B.3).
+"""
 
 Cues = Mapping[str, Mapping[str, float]]
 """Task -> context cue -> A(C, Y)."""
@@ -21,8 +25,9 @@ Cues = Mapping[str, Mapping[str, float]]
 def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
     """The paper's rule, as arguments of ``select_tasks`` (section 3.2 and appendix B.3).
 
-    The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard positives and 50 hard negatives,
-    without the similar ones. Losses are those of the split test (``nooch.plans.LOSS_SPLIT``).
+    The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard
+    positives and 50 hard negatives, without the similar ones. Losses are those of the split test
+    (``nooch.plans.LOSS_SPLIT``).
 
     Args:
         tasks: of the losses; groups of similar tasks are cut down to them.
@@ -48,16 +53,19 @@ def select_tasks(
         criterion: whose hard images count.
         n: tasks to take, 1 and more.
         min_hard: least number of hard positives, and of hard negatives.
-        similar: groups of tasks of which only the first in rank is taken; the paper's are ``SIMILAR``.
+        similar: groups of tasks of which only the first in rank is taken; the paper's are
+            ``SIMILAR``.
         cues: of the tasks, for ``overlap``.
         overlap: largest ``cue_overlap`` with a task that is taken, 0 to 1; None for no bound.
 
     Returns:
-        A row for each task, best first: ``task, difference, hard, all, hard_positives, hard_negatives, chosen, reason``; where it is
+        A row for each task, best first: ``task, difference, hard, all, hard_positives,
+            hard_negatives, chosen, reason``; where it is
         not chosen, ``reason`` says why, and for which other task it was dropped.
 
     Raises:
-        ParameterError: no such criterion or task, numbers out of range, a bound on the overlap where a task has no cue.
+        ParameterError: no such criterion or task, numbers out of range, a bound on the overlap
+            where a task has no cue.
         UndefinedError: no task is left.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
@@ -97,7 +105,9 @@ def select_tasks(
 
 
 def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """How much two tasks share their contexts, 0 to 1: sum over cues of the smaller A over that of the larger A; 0 without cues."""
+    """How much two tasks share their contexts, 0 to 1: sum over cues of the smaller A over that of
+    the larger A; 0 without cues.
+    """
     names = {*one, *other}
     total = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
     return (
@@ -108,12 +118,15 @@ def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 
 def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
-    """Raise a ParameterError for tasks without a cue that has A > 0: they would overlap with nothing, whatever the bound."""
+    """Raise a ParameterError for tasks without a cue that has A > 0: they would overlap with
+    nothing, whatever the bound.
+    """
     if lacking := [
         task for task in tasks if not any(strength > 0 for strength in cues.get(task, {}).values())
     ]:
         raise ParameterError(
-            f"a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of {some_of(lacking)}",
+            "a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of"
+            f" {some_of(lacking)}",
             where=f"criterion {criterion}",
             allowed="CE, fitted on training images",
             remedy="name similar tasks instead (similar), or leave the bound out",

@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 MOST_CUES = 8
-"""Classes of largest A whose areas travel with the site, unless the suite's own alpha takes more."""
+"""Classes of largest A whose areas travel with the site, unless the suite's own alpha takes more.
+"""
 _NONE = 255
 _BY_HAND = "the cues of this task were given by hand"
 
@@ -48,7 +49,9 @@ class Travelling:
 
 
 def travelling(fitted: FittedCE, task: str) -> Travelling:
-    """Which areas a task needs: those of the classes that could be cues, the strongest first as the criterion orders them."""
+    """Which areas a task needs: those of the classes that could be cues, the strongest first as the
+    criterion orders them.
+    """
     given = fitted.criterion.cues.get(task)
     if given is not None:
         names = fitted.cues(task)
@@ -56,7 +59,8 @@ def travelling(fitted: FittedCE, task: str) -> Travelling:
             names, tuple(_known(fitted.strength(name, task)) for name in names), 0.0, _BY_HAND
         )
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
-    # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties keep the order of classes
+    # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties
+    # keep the order of classes
     ordered = sorted(
         (name for name, value in row.items() if value > 0), key=lambda name: -row[name]
     )
@@ -80,7 +84,9 @@ def fitted_ce(suite: Suite, criterion: str) -> FittedCE | None:
 
 
 def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
-    """For each criterion: name, kind, its own parameters, what it matches or combines, and whether images are explained by it."""
+    """For each criterion: name, kind, its own parameters, what it matches or combines, and whether
+    images are explained by it.
+    """
     found = []
     for name, record in suite.header.criteria.items():
         own = {
@@ -107,8 +113,9 @@ def criterion_parts(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """For each criterion what a task's page needs, and areas of classes by name.
 
-    A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as the suite says, and what they follow from:
-    ``cues``, or ``support``; or the ``reason`` why there is no set.
+    A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
+    the suite says, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
+    is no set.
     """
     parts: dict[str, Any] = {}
     areas: dict[str, Any] = {}
@@ -136,7 +143,9 @@ def criterion_parts(
 def _gist(
     suite: Suite, criterion: str, task: str, images: SplitImages
 ) -> NDArray[np.float64] | None:
-    """Support of a task that has no set only because the criterion that it matches has none: with another alpha it has."""
+    """Support of a task that has no set only because the criterion that it matches has none: with
+    another alpha it has.
+    """
     record, data = suite.header.criteria[criterion], images.data
     if (
         record.kind != "gist"

@@ -1,4 +1,6 @@
-"""Where context cues lie in an image: a picture for each that is laid over it, shaded with an outline."""
+"""Where context cues lie in an image: a picture for each that is laid over it, shaded with an
+outline.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def shade_name(split: str, row: int, number: int) -> str:
 def draw_shades(
     drawn: Sequence[Drawn], masks: Masks | None, folder: Path
 ) -> dict[str, dict[int, list[str]]]:
-    """Write the pictures of cues of those images that have one; return split -> row -> names of the classes, in order."""
+    """Write the pictures of cues of those images that have one; return split -> row -> names of the
+    classes, in order.
+    """
     found: dict[str, dict[int, list[str]]] = {}
     for one in drawn if masks is not None else ():
         if not one.pictures or masks is None:

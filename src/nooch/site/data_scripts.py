@@ -1,4 +1,6 @@
-"""Data as scripts: a page that was opened from disk may load scripts beside it, but read no other file."""
+"""Data as scripts: a page that was opened from disk may load scripts beside it, but read no other
+file.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 def script(name: str, content: Any) -> bytes:
-    """A script that hands ``content``, JSON-like, to the page under a name; no text in it can end the script."""
+    """A script that hands ``content``, JSON-like, to the page under a name; no text in it can end
+    the script.
+    """
     text = msgspec.json.encode([name, content]).decode()
     return f"nooch.put.apply(null, {_UNSAFE.sub(_escaped, text)});\n".encode()
 
@@ -29,7 +33,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def packed(values: NDArray[Any] | Sequence[Any], kind: str) -> dict[str, str]:
-    """Numbers as the bytes of an array, little-endian, in base64: float64 arrives bit by bit as it was.
+    """Numbers as the bytes of an array, little-endian, in base64: float64 arrives bit by bit as it
+    was.
 
     Args:
         values: (n,).

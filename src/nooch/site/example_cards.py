@@ -54,7 +54,9 @@ def _card(view: TaskView, images: SplitImages, group: Chosen, row: int) -> Card:
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:
-    """Rows that the galleries show first, at most so many: of each criterion and subset in turn, by support and by loss."""
+    """Rows that the galleries show first, at most so many: of each criterion and subset in turn, by
+    support and by loss.
+    """
     orders = [iter(order) for order in _orders(view)]
     chosen: dict[int, None] = {}
     while orders and len(chosen) < most:
@@ -83,7 +85,9 @@ def _orders(view: TaskView) -> Iterator[Any]:
 def pictures_wanted(
     images: Mapping[str, SplitImages], index: ImageIndex | None, rows: Mapping[str, Sequence[int]]
 ) -> tuple[list[Wanted], int]:
-    """Images to draw, each once, and how many have no file below the folder: nothing else is ever opened."""
+    """Images to draw, each once, and how many have no file below the folder: nothing else is ever
+    opened.
+    """
     wanted, missing = [], 0
     for split, chosen in rows.items():
         names = images[split].file_names

@@ -35,7 +35,8 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
 
     Args:
         site: the site.
-        pictures: split -> which pictures of each image there are, as ``draw_pictures`` numbers them.
+        pictures: split -> which pictures of each image there are, as ``draw_pictures`` numbers
+            them.
     """
     environment = Environment(
         loader=PackageLoader("nooch.site"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -30,7 +30,9 @@ def split_file(images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
 
 
 def about_images(images: SplitImages, block: int, shades: Mapping[int, Sequence[str]]) -> bytes:
-    """File names, sizes and captions of a block of images, and the classes that there are shaded pictures of."""
+    """File names, sizes and captions of a block of images, and the classes that there are shaded
+    pictures of.
+    """
     part = slice(block * BLOCK, (block + 1) * BLOCK)
     content: dict[str, Any] = {"names": images.file_names[part], "captions": images.captions[part]}
     content["shades"] = {

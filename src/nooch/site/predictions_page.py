@@ -83,7 +83,8 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
         scored=scored.tables,
         points=_points(scored.scores),
         intervals=(
-            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of an error that is the same in all of them"
+            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of an error that is the"
+            " same in all of them"
             if bootstrap
             else "95 % intervals: Wilson's of errors; of all else none, without resamples"
         ),

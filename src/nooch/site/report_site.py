@@ -35,9 +35,15 @@ from nooch.training.run_records import RUNS_MARKER, RunsFolder
 __all__ = ["Reported", "write_report"]
 
 
-_NO_DATA = "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and cues cannot be told image by image."
+_NO_DATA = (
+    "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and"
+    " cues cannot be told image by image."
+)
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
-_NO_TABLES = "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are of runs of nooch bench."
+_NO_TABLES = (
+    "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are"
+    " of runs of nooch bench."
+)
 _ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
 _ONE_CRITERION = (
     "One criterion alone has supports: there is no image that is hard by one and easy by another."
@@ -45,7 +51,10 @@ _ONE_CRITERION = (
 _NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
 _NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
 _NO_EMBEDDING = "The dataset has no embedding {}: there are no Figs. 11 and 14."
-_NO_IMAGES = "No folder of images was given (`images`), and the dataset records none: images are shown by id and in words."
+_NO_IMAGES = (
+    "No folder of images was given (`images`), and the dataset records none: images are shown by id"
+    " and in words."
+)
 _NO_CAPTIONS = "The dataset has no captions."
 
 
@@ -80,23 +89,26 @@ def write_report(
     Args:
         suite: the suite.
         out: folder to write.
-        data: the dataset that the suite was found in; without it alpha cannot be moved and there are no captions.
+        data: the dataset that the suite was found in; without it alpha cannot be moved and there
+            are no captions.
         runs: folders of ``nooch bench`` for this suite, or of ``nooch collect``.
         predictions: outputs of other models: their losses image by image, and their scores.
-        methods: two methods to compare image by image, the baseline first; by default ERM, and for each criterion the method
-            with the best average AUC on hard images.
+        methods: two methods to compare image by image, the baseline first; by default ERM, and for
+            each criterion the method with the best average AUC on hard images.
         images: folder of images; by default the one that the dataset records, where it is there.
         annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test``, or the first there is.
         bootstrap: resamples of the intervals; 0 for none.
-        thumbnails: pictures for each task and split at most, beside those of the examples; None for all images.
+        thumbnails: pictures for each task and split at most, beside those of the examples; None for
+            all images.
         examples: images in a group of examples.
         overwrite: replace a report that is there.
         progress: called with what is being done, and how many of how many are done.
 
     Raises:
-        ParameterError: another dataset than the suite's, an unknown split or method, a number below its range.
+        ParameterError: another dataset than the suite's, an unknown split or method, a number below
+            its range.
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
@@ -131,9 +143,11 @@ def write_report(
         {"results": _points(view), "criteria": work.criteria(views, progress)},
         wanted,
         {**missing, "pictures": _about_pictures(thumbnails, index)},
-        cue_masks(suite, data, work.images, annotations, wanted)
-        if annotations and data is not None and wanted
-        else None,
+        (
+            cue_masks(suite, data, work.images, annotations, wanted)
+            if annotations and data is not None and wanted
+            else None
+        ),
     )
     notes = write_site(site, out, overwrite=overwrite, progress=progress)
     return Reported(
@@ -167,7 +181,9 @@ def _checked(
 
 
 def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
-    """The files that may be shown; the folder that the dataset records counts only where it is there."""
+    """The files that may be shown; the folder that the dataset records counts only where it is
+    there.
+    """
     if images is not None:
         if data is None:
             raise ParameterError(
@@ -218,7 +234,10 @@ def _about_pictures(thumbnails: int | None, index: ImageIndex | None) -> list[st
     if thumbnails is None:
         return ["All images have pictures."]
     return [
-        f"Pictures are there for the examples and for up to {thumbnails:,} images of each task and split; `all_thumbnails` draws all."
+        (
+            f"Pictures are there for the examples and for up to {thumbnails:,} images of each task and"
+            " split; `all_thumbnails` draws all."
+        )
     ]
 
 
@@ -252,7 +271,9 @@ class _Work:
     def examples(
         self, n: int, thumbnails: int | None, progress: Progress
     ) -> tuple[list[Group], dict[str, list[int]], list[TaskView]]:
-        """Groups of examples, rows of each split that need pictures, and the views of the tasks in the results' split."""
+        """Groups of examples, rows of each split that need pictures, and the views of the tasks in
+        the results' split.
+        """
         groups: list[Group] = []
         first: dict[str, list[int]] = {split: [] for split in self.images}
         later: dict[str, list[int]] = {split: [] for split in self.images}

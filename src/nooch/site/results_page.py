@@ -1,4 +1,6 @@
-"""Results -> what the report's page of results shows: the paper's tables, intervals, differences, verdicts."""
+"""Results -> what the report's page of results shows: the paper's tables, intervals, differences,
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
 
 
 _OLD_SCORES = (
-    "These scores were collected without easy positives and easy negatives: there is no easy side to compare errors and NLL"
-    " with. Run nooch collect again, or give the folder of runs."
+    "These scores were collected without easy positives and easy negatives: there is no easy side"
+    " to compare errors and NLL with. Run nooch collect again, or give the folder of runs."
 )
 
 
@@ -48,12 +50,14 @@ class ResultsView:
     Attributes:
         about: what the numbers are of.
         notes: what a reader should know.
-        tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the paper's numbers beside.
+        tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the
+            paper's numbers beside.
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
-        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n, over,
-            n_worse, low, high``; ``over`` says of an average over how many tasks it is, else it is null.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
+            over, n_worse, low, high``; ``over`` says of an average over how many tasks it is, else
+            it is null.
         intervals: what ``low`` and ``high`` are, in words.
         scored: tables of ``nooch evaluate``, of predictions that were given.
     """
@@ -204,7 +208,8 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
     ]
     cells = cells.with_columns(over=pl.Series(over, dtype=pl.String))
     cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks", "n_worse")
-    # results call a criterion by its kind where it is the only one of that kind; scores call it by its name
+    # results call a criterion by its kind where it is the only one of that kind; scores call it by
+    # its name
     places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
     roles = roles_of(places, [suite], {})
     bounds = [

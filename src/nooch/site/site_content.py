@@ -52,7 +52,8 @@ class Site:
         images: split -> its images, in one order.
         losses: losses of images, where there are runs.
         methods: methods with losses, in order.
-        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` likewise for theirs.
+        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` likewise
+            for theirs.
         data: name -> data of a page's charts.
         wanted: images to draw pictures of, the most important first.
         missing: page -> what is not there, in words.

@@ -1,4 +1,6 @@
-"""The site as a folder: pages, what they need, data, pictures, and ``report.json``, which is written last."""
+"""The site as a folder: pages, what they need, data, pictures, and ``report.json``, which is
+written last.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How counts and losses depend on alpha, beta and tau, for the report: the data of the paper's Figs. 3 and 10 to 14."""
+"""How counts and losses depend on alpha, beta and tau, for the report: the data of the paper's
+Figs. 3 and 10 to 14.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ Floats = NDArray[np.float64]
 
 
 def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
-    """Figs. 10 to 12: tasks by number of cues, shares of hard images over alpha and beta, and counts over tau.
+    """Figs. 10 to 12: tasks by number of cues, shares of hard images over alpha and beta, and
+    counts over tau.
 
     Args:
         suite: its tasks and splits are swept.
@@ -56,7 +59,9 @@ def _columns(table: pl.DataFrame) -> dict[str, list[Any]]:
 
 
 def loss_points(views: Sequence[TaskView], method: str) -> list[dict[str, Any]]:
-    """Fig. 3: the mean loss of a method on a side and on its hard images, a point for each criterion, task and side."""
+    """Fig. 3: the mean loss of a method on a side and on its hard images, a point for each
+    criterion, task and side.
+    """
     points = []
     for view in views:
         for criterion, marks in view.marks.items():
@@ -80,7 +85,8 @@ def losses_by_thresholds(
     """Fig. 13: the mean loss on hard images of all tasks together, over alpha and beta.
 
     Returns:
-        ``alpha``, ``beta``, and for each side a matrix (n_alpha, n_beta), NaN where there is no hard image.
+        ``alpha``, ``beta``, and for each side a matrix (n_alpha, n_beta), NaN where there is no
+        hard image.
     """
     betas = np.array(BETAS)
     total = np.zeros((len(ALPHAS), len(betas), 4))
@@ -101,7 +107,9 @@ def losses_by_thresholds(
 def losses_by_support(
     supports: Mapping[str, Floats], views: Sequence[TaskView], criterion: str, method: str
 ) -> dict[str, Any]:
-    """Fig. 14: the mean loss on hard images of all tasks together, over tau; NaN where there is no hard image."""
+    """Fig. 14: the mean loss on hard images of all tasks together, over tau; NaN where there is no
+    hard image.
+    """
     taus = np.array(TAUS)
     total = np.zeros((len(taus), 4))
     for view in views:
@@ -112,7 +120,9 @@ def losses_by_support(
 
 
 def _sums(support: Floats, labels: NDArray[np.int8], losses: Floats, thresholds: Floats) -> Floats:
-    """Counts and sums of losses, float64 (n_thresholds, 4), of images whose label and loss are known."""
+    """Counts and sums of losses, float64 (n_thresholds, 4), of images whose label and loss are
+    known.
+    """
     known = (labels >= 0) & ~np.isnan(losses)
     return hard_sums(support[known], labels[known] == 1, losses[known], thresholds)
 

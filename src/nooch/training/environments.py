@@ -56,7 +56,10 @@ class Environments:
         if reason := self.undefined(task):
             raise UndefinedError(
                 f"task {task} has no environments: {reason}",
-                remedy="leave the methods out that need them, lower alpha, give cues by hand, or name an attribute",
+                remedy=(
+                    "leave the methods out that need them, lower alpha, give cues by hand, or name"
+                    " an attribute"
+                ),
             )
         if self.attribute is not None:
             there = _two_values(data, self.attribute)
@@ -68,8 +71,12 @@ class Environments:
                 is not None
             ):
                 raise UndefinedError(
-                    f"task {task} has no environments: its cue {cue} was not annotated in all images of train and valid",
-                    remedy="leave the methods out that need them, name an attribute, or train on the annotated images alone",
+                    f"task {task} has no environments: its cue {cue} was not annotated in all"
+                    " images of train and valid",
+                    remedy=(
+                        "leave the methods out that need them, name an attribute, or train on the"
+                        " annotated images alone"
+                    ),
                 )
             there = data.labels(cue, unknown=False)
         return np.asarray(2 * data.labels(task, unknown=False) + there, dtype=np.uint8)
@@ -81,7 +88,8 @@ def _two_values(data: Dataset, attribute: str) -> NDArray[np.bool_]:
     values = column.drop_nulls().unique().sort()
     if column.null_count() or len(values) > 2:
         raise InputError(
-            f"attribute {attribute} has {len(values)} values and is missing in {column.null_count()} images",
+            f"attribute {attribute} has {len(values)} values and is missing in"
+            f" {column.null_count()} images",
             allowed="two values, one in every image",
         )
     return np.asarray((column == values[-1]).to_numpy(), dtype=bool) & (len(values) == 2)

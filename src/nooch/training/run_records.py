@@ -169,7 +169,10 @@ class RunsFolder:
                     "holds runs of another configuration, dataset, suite or features"
                     + (f": {'; '.join(other)}" if other else ""),
                     where=path,
-                    remedy="choose another folder, or resume with the configuration that it was started with",
+                    remedy=(
+                        "choose another folder, or resume with the configuration that it was"
+                        " started with"
+                    ),
                 )
             return found
         try:

@@ -1,4 +1,6 @@
-"""Birds cut out along their masks and put on other backgrounds: the images of Waterbirds, in several processes."""
+"""Birds cut out along their masks and put on other backgrounds: the images of Waterbirds, in
+several processes.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,17 @@ class Montage:
 def compose(bird: Image.Image, mask: Image.Image, background: Image.Image) -> Image.Image:
     """The bird on the background, RGB, of the bird's size.
 
-    The background is scaled, keeping its aspect, until it just covers the image (Lanczos), and cut equally on both sides. A pixel is
-    mask / 255 of the bird and the rest background: the bird's own at 255, the background's at 0.
+    The background is scaled, keeping its aspect, until it just covers the image (Lanczos), and cut
+    equally on both sides. A pixel is mask / 255 of the bird and the rest background: the bird's own
+    at 255, the background's at 0.
 
     Raises:
         InputError: a mask of another size, or one that is not on a scale from 0 to 255.
     """
     if mask.size != bird.size:
         raise InputError(
-            f"the mask has {mask.width} x {mask.height} pixels, the image {bird.width} x {bird.height}",
+            f"the mask has {mask.width} x {mask.height} pixels, the image {bird.width} x"
+            f" {bird.height}",
             allowed="a mask of the image's size",
         )
     weights = mask.convert("L")
@@ -76,7 +80,8 @@ def compose_all(
         progress: called with (images done, images).
 
     Raises:
-        InputError: files that cannot be read or do not fit together; several are named at once, after all others are written.
+        InputError: files that cannot be read or do not fit together; several are named at once,
+            after all others are written.
     """
     batches = [_Batch(montages[i : i + _BATCH], quality) for i in range(0, len(montages), _BATCH)]
     broken: list[str] = []
@@ -89,7 +94,9 @@ def compose_all(
     if broken:
         raise InputError(
             f"{len(broken)} of {len(montages)} images cannot be made: {some_of(broken)}",
-            allowed="photographs that Pillow opens, and masks of their size with values from 0 to 255",
+            allowed=(
+                "photographs that Pillow opens, and masks of their size with values from 0 to 255"
+            ),
             remedy="mend these files, or unpack the archives again",
         )
 

@@ -1,4 +1,6 @@
-"""Waterbirds: its standard folder as a dataset with four environments, and its table of scores (paper, section 6 and Table 5)."""
+"""Waterbirds: its standard folder as a dataset with four environments, and its table of scores
+(paper, section 6 and Table 5).
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,18 @@ _KEYS = ("run", "method", "seed", "criterion", "split")
 
 
 def read_waterbirds(folder: str | Path) -> Dataset:
-    """The standard folder: ``metadata.csv`` (img_id, img_filename, y, split, place, place_filename) and the images beside it.
+    """The standard folder: ``metadata.csv`` (img_id, img_filename, y, split, place, place_filename)
+    and the images beside it.
 
     Returns:
-        A dataset of one class, ``waterbird`` (y = 1), with splits, and attributes ``place`` (0 land, 1 water), ``group`` (one of four,
-        ``landbird on land`` to ``waterbird on water``) and what else the table has. Areas are unknown. Images that are not
-        there are counted in the notes: the table alone is enough to find sets and to score predictions.
+        A dataset of one class, ``waterbird`` (y = 1), with splits, and attributes ``place`` (0
+        land, 1 water), ``group`` (one of four, ``landbird on land`` to ``waterbird on water``) and
+        what else the table has. Areas are unknown. Images that are not there are counted in the
+        notes: the table alone is enough to find sets and to score predictions.
 
     Raises:
-        InputError: no such file or columns, labels or places that are not 0 or 1, unknown splits, repeated ids.
+        InputError: no such file or columns, labels or places that are not 0 or 1, unknown splits,
+            repeated ids.
     """
     path = Path(folder) / METADATA
     if not path.is_file():
@@ -148,19 +153,22 @@ QUANTITIES: dict[str, tuple[str, pl.Expr, int]] = {
 }
 """Name -> (metric, rows of the scores, how many these are): the value is the largest of them.
 
-Table 5's are ``worst_group_error`` and ``worst_group_nll``, the worse of the two hard groups, and ``auc_hard``, over both. Its "worst group"
-is not the worst of all four, which has a name of its own here. Average accuracy is 1 - error, under the weighting in the name: every
-image the same; the groups' shares in training; every group the same.
+Table 5's are ``worst_group_error`` and ``worst_group_nll``, the worse of the two hard groups, and
+``auc_hard``, over both. Its "worst group" is not the worst of all four, which has a name of its own
+here. Average accuracy is 1 - error, under the weighting in the name: every image the same; the
+groups' shares in training; every group the same.
 """
 
 
 def waterbirds_table(scores: Scores) -> pl.DataFrame:
-    """Table 5's quantities, and the averages by name: ``run, method, seed, criterion, split`` and a column for each of ``QUANTITIES``.
+    """Table 5's quantities, and the averages by name: ``run, method, seed, criterion, split`` and a
+    column for each of ``QUANTITIES``.
 
     A quantity is null where one of its values is undefined (a group without images).
 
     Raises:
-        ParameterError: scores without groups or averages; ``score_waterbirds`` makes them with both.
+        ParameterError: scores without groups or averages; ``score_waterbirds`` makes them with
+            both.
     """
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{_GROUP}=").any():

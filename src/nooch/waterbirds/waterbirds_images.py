@@ -1,7 +1,9 @@
-"""CUB-200-2011 and Places -> Waterbirds: which bird goes where is drawn from a seed, then the images are composed.
+"""CUB-200-2011 and Places -> Waterbirds: which bird goes where is drawn from a seed, then the
+images are composed.
 
-The rules are those of the benchmark's makers (Sagawa et al., 2020): a fifth of CUB's training images are the validation split; in training
-the share of birds on their own kind of background is ``confounder``, in validation and test a half; each background is used once.
+The rules are those of the benchmark's makers (Sagawa et al., 2020): a fifth of CUB's training
+images are the validation split; in training the share of birds on their own kind of background is
+``confounder``, in validation and test a half; each background is used once.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ COLUMNS = ("img_id", "img_filename", "y", "split", "place", "place_filename")
 PLACES = (("bamboo_forest", "forest/broadleaf"), ("ocean", "lake/natural"))
 """Categories of Places: of land (0), of water (1)."""
 
-# the layouts that Places is given out in; names in the table are relative to the first that is there
+# the layouts that Places is given out in; names in the table are relative to the first that is
+# there
 _LAYOUTS = ("data_large", "data_256", ".")
 _WATER = (
     "albatross", "auklet", "cormorant", "frigatebird", "fulmar", "gadwall", "grebe", "guillemot", "gull", "jaeger", "kittiwake",
@@ -55,8 +58,9 @@ SPECIES: dict[str, Callable[[str, str], bool]] = {
 }
 """How a kind of water bird is looked for in a species' name.
 
-``released`` finds it anywhere, as the benchmark's makers did: "tern" is in Eastern Towhee, Western Meadowlark and Western Wood Pewee, three
-land birds that count as water birds in the data that everybody uses. ``corrected`` wants whole words and leaves the three out.
+``released`` finds it anywhere, as the benchmark's makers did: "tern" is in Eastern Towhee, Western
+Meadowlark and Western Wood Pewee, three land birds that count as water birds in the data that
+everybody uses. ``corrected`` wants whole words and leaves the three out.
 """
 
 
@@ -87,7 +91,9 @@ class Recipe:
 
 
 def is_water_bird(file_name: str, species: str = "released") -> bool:
-    """Whether a CUB image, such as ``059.California_Gull/California_Gull_0031.jpg``, shows a sea bird or water fowl."""
+    """Whether a CUB image, such as ``059.California_Gull/California_Gull_0031.jpg``, shows a sea
+    bird or water fowl.
+    """
     name = file_name.split("/", maxsplit=1)[0].partition(".")[2].lower()
     return any(SPECIES[species](kind, name) for kind in _WATER)
 
@@ -132,7 +138,8 @@ def draw_waterbirds(
         rows = np.flatnonzero(place == kind)
         if len(rows) > len(names):
             raise InputError(
-                f"{len(rows)} birds need a background of {' or '.join(PLACES[kind])}, and there are {len(names)}",
+                f"{len(rows)} birds need a background of {' or '.join(PLACES[kind])}, and there are"
+                f" {len(names)}",
                 allowed="a background for each bird",
                 remedy="unpack all of Places' training images of these categories",
             )
@@ -156,18 +163,21 @@ def make_waterbirds(
     overwrite: bool = False,
     progress: StepProgress = no_progress,
 ) -> pl.DataFrame:
-    """Compose Waterbirds as a standard folder: ``metadata.csv``, the images, and ``waterbirds.json``, which says how it was made.
+    """Compose Waterbirds as a standard folder: ``metadata.csv``, the images, and
+    ``waterbirds.json``, which says how it was made.
 
-    It is written whole or not at all; all files are looked for before any image is made. The same files and recipe give the same
-    bytes, whatever the number of processes.
+    It is written whole or not at all; all files are looked for before any image is made. The same
+    files and recipe give the same bytes, whatever the number of processes.
 
     Args:
         cub: CUB-200-2011, with ``images.txt``, ``train_test_split.txt`` and ``images/``.
-        places: Places, with ``data_large/o/ocean`` and so on (or ``data_256``, or the letters at once).
+        places: Places, with ``data_large/o/ocean`` and so on (or ``data_256``, or the letters at
+            once).
         out: folder to write.
         recipe: what is drawn; the benchmark's values by default.
         segmentations: folder of masks, ``CUB/segmentations`` by default.
-        metadata: a finished table with ``COLUMNS`` instead of a draw, such as the one that everybody uses.
+        metadata: a finished table with ``COLUMNS`` instead of a draw, such as the one that
+            everybody uses.
         quality: of the JPEG files, 1 to 95.
         map: where images are composed, such as an engine's.
         overwrite: replace a folder that was made so before.
@@ -177,7 +187,8 @@ def make_waterbirds(
         What ``metadata.csv`` holds.
 
     Raises:
-        InputError: files that are missing, lead out of the given folders, cannot be read or do not fit together.
+        InputError: files that are missing, lead out of the given folders, cannot be read or do not
+            fit together.
         OutputError: the folder exists, or cannot be written.
         ParameterError: a quality that is not allowed.
     """
@@ -266,7 +277,9 @@ class _Sources:
         ]
 
     def find(self, table: pl.DataFrame) -> list[tuple[Path, Path, Path]]:
-        """Bird, mask and background of each row. Raises InputError that names those that are missing."""
+        """Bird, mask and background of each row. Raises InputError that names those that are
+        missing.
+        """
         ids, names = table["img_id"].to_list(), table["img_filename"]
         check_file_names(names, METADATA)
         masks = [str(Path(name).with_suffix(".png")) for name in names.to_list()]
@@ -292,19 +305,26 @@ class _Sources:
                 f"{len(missing)} of {len(parts)} backgrounds are not there: {some_of(missing)}",
                 where=self.root,
                 allowed="image files below this folder; no links that lead out of it",
-                remedy="unpack Places' training images of these categories, and give their folder as `places`",
+                remedy=(
+                    "unpack Places' training images of these categories, and give their folder as"
+                    " `places`"
+                ),
             )
         return [self.root / folder / name for folder, _, name in parts]
 
     def _below(self, folder: str) -> set[str]:
-        """Names of the images below a folder of Places: that folder alone is listed, Places has millions of files."""
+        """Names of the images below a folder of Places: that folder alone is listed, Places has
+        millions of files.
+        """
         if folder not in self._index:
             self._index[folder] = ImageIndex(_inside(self.root, folder)).paths
         return self._index[folder]
 
 
 def _inside(root: Path, folder: str) -> Path:
-    """A folder below ``root``. Raises InputError where there is none, or a link that leads out of it."""
+    """A folder below ``root``. Raises InputError where there is none, or a link that leads out of
+    it.
+    """
     path = root / folder
     if not path.is_dir():
         raise InputError(

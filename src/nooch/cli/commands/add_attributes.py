@@ -78,7 +78,8 @@ def add_attributes_command(
         note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
     if facts["rows_left_out"]:
         note(
-            f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they are left out"
+            f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they"
+            " are left out"
         )
     console().print(
         f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images",

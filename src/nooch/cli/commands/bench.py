@@ -72,7 +72,10 @@ def bench_command(
     ),
     device: str = typer.Option(
         "auto",
-        help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those that there are.",
+        help=(
+            "auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those"
+            " that there are."
+        ),
     ),
     engine: str = EngineOption,
     dry_run: bool = typer.Option(
@@ -80,7 +83,9 @@ def bench_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train all methods of a grid: as heads on frozen features, many in one pass, or by fine-tuning whole networks."""
+    """Train all methods of a grid: as heads on frozen features, many in one pass, or by fine-tuning
+    whole networks.
+    """
     from nooch.benching.bench_run import bench, planned_for, status
 
     if [features, embedding, pixels].count(None) != 2:
@@ -131,7 +136,9 @@ def bench_command(
 
 
 def _device(device: str, engine: str | None) -> str:
-    """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which each job has one."""
+    """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which
+    each job has one.
+    """
     from nooch.models.backbones import choose_device
     from nooch.models.pretrained import require_packages
 
@@ -147,7 +154,8 @@ def _device(device: str, engine: str | None) -> str:
 
     built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
     if device == "auto":
-        # workers have the same packages; all jobs use the same kind of device: it is in their records
+        # workers have the same packages; all jobs use the same kind of device: it is in their
+        # records
         device = "cuda" if built and engine_of(engine).gpus_there() else "cpu"
     _engine(engine, device)
     return device
@@ -158,7 +166,9 @@ def _engine(engine: str, device: str, logs: Path | None = None) -> Any:
 
 
 def _whole(suite: Path) -> Path:
-    """Where workers in other folders find a suite; the name of one that comes with the package stays as it is."""
+    """Where workers in other folders find a suite; the name of one that comes with the package
+    stays as it is.
+    """
     from nooch.challenge import is_shipped
 
     return suite if is_shipped(suite) else suite.absolute()
@@ -172,7 +182,9 @@ def _plan_elsewhere(
     device: str,
     sources: dict[str, Any],
 ) -> Plan:
-    """The plan in a worker, where methods of one's own are not known yet, and the device must be there."""
+    """The plan in a worker, where methods of one's own are not known yet, and the device must be
+    there.
+    """
     from nooch.models.backbones import choose_device
     from nooch.training.methods import add_method
 
@@ -244,7 +256,9 @@ def collect_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score the jobs that are done, and choose each method's hyperparameters on the validation split."""
+    """Score the jobs that are done, and choose each method's hyperparameters on the validation
+    split.
+    """
     files = [
         check_output_file(out / name, overwrite=overwrite)
         for name in ("scores.parquet", "selected.csv")
@@ -338,7 +352,10 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: For
         print_json(facts)
         return
     methods = len({method for method, _ in settings})
-    product = f"{counted(len(tasks), 'task')} x {counted(len(settings), 'setting')} of {counted(methods, 'method')}"
+    product = (
+        f"{counted(len(tasks), 'task')} x {counted(len(settings), 'setting')} of"
+        f" {counted(methods, 'method')}"
+    )
     sizes = [f"{passes.count(size):,} of {counted(size, 'job')}" for size in dict.fromkeys(passes)]
     rows = [
         ["jobs", f"{len(jobs):,}: {product} x {counted(len(config.seeds), 'seed')}"],
@@ -351,7 +368,10 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: For
     note(
         "how long it takes cannot be estimated: the GPUs are not here"
         if cost is None
-        else f"timed now on {device}: {cost.measured}; jobs stop early, so the last figure is the most that it takes"
+        else (
+            f"timed now on {device}: {cost.measured}; jobs stop early, so the last figure is the"
+            " most that it takes"
+        )
     )
 
 
@@ -365,7 +385,10 @@ def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
             ["a step", step],
             [
                 "an epoch of a job",
-                f"{duration(cost.steps * cost.step_seconds)} for {counted(cost.steps, 'step')}, {validation} for validation",
+                (
+                    f"{duration(cost.steps * cost.step_seconds)} for {counted(cost.steps, 'step')},"
+                    f" {validation} for validation"
+                ),
             ],
         ]
     most, epochs = duration(cost.seconds * config.settings.epochs), config.settings.epochs

@@ -1,4 +1,6 @@
-"""``nooch classes``, ``class-losses`` and ``select-tasks``: one network for all classes, what it loses, and the tasks that follow."""
+"""``nooch classes``, ``class-losses`` and ``select-tasks``: one network for all classes, what it
+loses, and the tasks that follow.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _SCALE = typer.Option(None, help="logit or probability: what a wide table of pre
 _SOURCE = typer.Argument(
     ...,
     metavar="PREDICTIONS",
-    help="Predictions for the classes (of nooch classes, or any model), or a folder of nooch bench.",
+    help=(
+        "Predictions for the classes (of nooch classes, or any model), or a folder of nooch bench."
+    ),
 )
 _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPER, _PAPERS = "paper", "nooch"
@@ -67,7 +71,9 @@ def classes_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Train one network with an output for each class (by default as the paper: Adam, 1e-3, batch 16)."""
+    """Train one network with an output for each class (by default as the paper: Adam, 1e-3, batch
+    16).
+    """
     from nooch.benching.bench_config import read_settings
     from nooch.benching.class_network import CLASSES_MARKER, train_classes
     from nooch.caches.pixels import PixelCache
@@ -166,7 +172,8 @@ def losses_command(
             both = part.drop_nulls([side, f"hard_{side}"])
             above = int((both[f"hard_{side}"] > both[side]).sum())
             note(
-                f"{criterion}: hard {side}s lose more than all {side}s in {above} of {both.height} classes"
+                f"{criterion}: hard {side}s lose more than all {side}s in {above} of {both.height}"
+                " classes"
             )
 
 
@@ -183,7 +190,10 @@ def select_command(
     ),
     similar: str = typer.Option(
         None,
-        help=f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the paper's groups.",
+        help=(
+            f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the"
+            " paper's groups."
+        ),
     ),
     overlap: float = typer.Option(
         None,
@@ -193,7 +203,10 @@ def select_command(
     ),
     like: str = typer.Option(
         None,
-        help="paper: its rule, which is --split test --criterion ce --n 12 --min-hard 50 --similar nooch; no other values.",
+        help=(
+            "paper: its rule, which is --split test --criterion ce --n 12 --min-hard 50 --similar"
+            " nooch; no other values."
+        ),
     ),
     split: str = _SPLIT,
     method: str = _METHOD,

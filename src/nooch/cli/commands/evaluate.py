@@ -63,7 +63,10 @@ def evaluate_command(
     bootstrap: int = typer.Option(
         0,
         min=0,
-        help="Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one: Wilson's.",
+        help=(
+            "Resamples for 95 % intervals; 1000 is usual. Without, the error alone has one:"
+            " Wilson's."
+        ),
     ),
     seed: int = ResamplesSeedOption,
     fail_if: list[str] = typer.Option(
@@ -81,7 +84,10 @@ def evaluate_command(
     average: list[str] = typer.Option(
         [],
         "--average",
-        help="Average over hard and easy under uniform, a split's shares, or NAME:hard_positive=0.1,...",
+        help=(
+            "Average over hard and easy under uniform, a split's shares, or"
+            " NAME:hard_positive=0.1,..."
+        ),
     ),
     by: str = typer.Option(
         None, help="Attribute columns of the dataset by whose values scores are given too."
@@ -102,7 +108,9 @@ def evaluate_command(
         ScoreFormat.text, "--format", help="How scores are printed."
     ),
 ) -> None:
-    """Score predictions on a suite: hard against easy, with counts, intervals and differences between runs."""
+    """Score predictions on a suite: hard against easy, with counts, intervals and differences
+    between runs.
+    """
     for path in (out, junit):
         if path is not None:
             check_output_file(path, overwrite=overwrite)

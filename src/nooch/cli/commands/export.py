@@ -58,11 +58,17 @@ def export_command(
     ),
     subsets: str = typer.Option(
         None,
-        help="coco, fiftyone: of hard_positive,hard_negative,easy,easy_positive,easy_negative; by default the hard ones.",
+        help=(
+            "coco, fiftyone: of hard_positive,hard_negative,easy,easy_positive,easy_negative; by"
+            " default the hard ones."
+        ),
     ),
     id_field: str = typer.Option(
         None,
-        help="fiftyone: field of image ids; by default image_id or coco_id, else files are found by their path.",
+        help=(
+            "fiftyone: field of image ids; by default image_id or coco_id, else files are found by"
+            " their path."
+        ),
     ),
     predictions: list[Path] = typer.Option(
         [],

@@ -1,4 +1,6 @@
-"""``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets as SVG, PDF and PNG, and their data as CSV."""
+"""``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets as SVG, PDF and PNG,
+and their data as CSV.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ def figure_command(
         None,
         "--dataset",
         metavar="DATASET",
-        help="Dataset folder or address, for fig10 to fig14, and for images where it is no longer where it was.",
+        help=(
+            "Dataset folder or address, for fig10 to fig14, and for images where it is no longer"
+            " where it was."
+        ),
         parser=dataset_place,
     ),
     predictions: list[Path] = typer.Option(
@@ -66,7 +71,9 @@ def figure_command(
     runs: Path = typer.Option(
         None,
         "--runs",
-        help="Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7).",
+        help=(
+            "Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7)."
+        ),
     ),
     sweep: Path = typer.Option(
         None, "--sweep", help="Folder of nooch sweep-thresholds: fig10 to fig12."
@@ -83,7 +90,10 @@ def figure_command(
     strict: bool = typer.Option(
         False,
         "--strict",
-        help="fig4 to fig7: no average of a value that is undefined for a task; else such tasks are left out.",
+        help=(
+            "fig4 to fig7: no average of a value that is undefined for a task; else such tasks are"
+            " left out."
+        ),
     ),
     methods: str = MethodsOption,
     images: Path = ImagesOption,
@@ -111,7 +121,9 @@ def figure_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep, and write their data."""
+    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep, and write
+    their data.
+    """
     grids = {
         name: parse_grid(text, f"--{name}")
         for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))

@@ -44,7 +44,10 @@ def find_command(
     criterion: list[str] = typer.Option(
         ["ce"],
         "--criterion",
-        help="ce, gist, attribute, scores, a combination such as 'ce & gist', or your own package.module:Name.",
+        help=(
+            "ce, gist, attribute, scores, a combination such as 'ce & gist', or your own"
+            " package.module:Name."
+        ),
     ),
     alpha: float = typer.Option(
         0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."
@@ -63,8 +66,11 @@ def find_command(
     tau: str = typer.Option(
         None,
         metavar="TAU",
-        help="gist: threshold on the cosine; scores: on the value; instead of --match. A number; or a table with task, "
-        "positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as recorded there (default: valid).",
+        help=(
+            "gist: threshold on the cosine; scores: on the value; instead of --match. A number; or"
+            " a table with task, positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT],"
+            " as recorded there (default: valid)."
+        ),
     ),
     match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = typer.Option(
@@ -83,7 +89,10 @@ def find_command(
     ),
     scores: str = typer.Option(
         None,
-        help="scores: attribute column of supports, larger = a more usual context; {task} in it is the task's name.",
+        help=(
+            "scores: attribute column of supports, larger = a more usual context; {task} in it is"
+            " the task's name."
+        ),
     ),
     tasks: str = TaskSelectionOption,
     splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
@@ -182,7 +191,8 @@ def embedded(
     *,
     optional: bool = False,
 ) -> tuple[Dataset, str]:
-    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's name.
+    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's
+    name.
 
     Args:
         data: of ``open_dataset``.

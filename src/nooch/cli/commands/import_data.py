@@ -59,7 +59,9 @@ def coco_stuff(
     ),
     out: Path = Out,
 ) -> None:
-    """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017, found below ROOT."""
+    """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017,
+    found below ROOT.
+    """
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco.coco_layout import find_coco, find_split
 

@@ -32,14 +32,18 @@ def published(
     labels: list[Path] = typer.Option(
         [],
         "--labels",
-        help="Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json, as often as there are files."
-        " Without labels the suite holds hard images alone.",
+        help=(
+            "Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json,"
+            " as often as there are files. Without labels the suite holds hard images alone."
+        ),
     ),
     out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as the suite nooch-coco."""
+    """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as
+    the suite nooch-coco.
+    """
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     import numpy as np
 
@@ -56,8 +60,9 @@ def published(
         # hard images are kept without a label, so too few labels leave the sets mostly hard
         if known is not None and (lacking := len(np.setdiff1d(ids, known.image_ids))):
             note(
-                f"{lacking:,} of {len(ids):,} images of split {split} have no labels: those that are not hard are left out"
-                " (add --labels, as instances_train2017.json and instances_val2017.json)"
+                f"{lacking:,} of {len(ids):,} images of split {split} have no labels: those that"
+                " are not hard are left out (add --labels, as instances_train2017.json and"
+                " instances_val2017.json)"
             )
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})

@@ -74,7 +74,8 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
     texts = [f"{kind} in {n} of {n_images} images" for kind, n in facts["images"].items()]
     if facts["unknown_pairs"]:
         texts.append(
-            f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']} verified"
+            f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']}"
+            " verified"
         )
     return (
         "; ".join(texts)
@@ -125,7 +126,8 @@ def explain_command(
     if data is None:
         lost = "is not where it was" if found.header.dataset.path else "is not named by the suite"
         note(
-            f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues behind them"
+            f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues"
+            " behind them"
         )
     facts = explain(found, task, image, data)
     if format is Format.json:

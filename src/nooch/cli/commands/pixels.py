@@ -78,7 +78,10 @@ def pixels_command(
     if format is Format.json:
         print_json(facts)
         return
-    text = f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    text = (
+        f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB,"
+        f" codec {facts['codec']}"
+    )
     console().print(text, markup=False)
     following = (
         f"nooch features {dataset} --pixels {out} --backbone microsoft/resnet-50 --out FEATURES"
@@ -133,7 +136,10 @@ def features_command(
         raise ParameterError(
             f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
             where=pixels,
-            remedy=f"leave --size out, or make another cache: nooch pixels {dataset} --size {size} --out PIXELS",
+            remedy=(
+                f"leave --size out, or make another cache: nooch pixels {dataset} --size {size}"
+                " --out PIXELS"
+            ),
         )
     asked = cache.size if cache else size
     # channels innermost: the order that processors and GPUs convolve fastest in
@@ -164,7 +170,8 @@ def features_command(
         return
     height, width = loaded.size
     console().print(
-        f"{out}: {len(made):,} images x {made.n_features:,} features of {loaded.name} at {height} x {width}",
+        f"{out}: {len(made):,} images x {made.n_features:,} features of {loaded.name} at {height} x"
+        f" {width}",
         markup=False,
     )
     console().print(

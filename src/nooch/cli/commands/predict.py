@@ -46,7 +46,10 @@ def predict_command(
     task_map: str = typer.Option(
         None,
         "--map",
-        help="YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By default tasks' names.",
+        help=(
+            "YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By"
+            " default tasks' names."
+        ),
     ),
     dataset: Place = DatasetOption,
     tasks: str = TasksOption,
@@ -117,7 +120,8 @@ def predict_command(
         return
     height, width = loaded.size
     console().print(
-        f"{out}: {len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind}) at {height} x {width}",
+        f"{out}: {len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind}) at"
+        f" {height} x {width}",
         markup=False,
     )
     console().print(f"next: nooch evaluate {suite} {out}", style="dim", markup=False)

@@ -62,7 +62,9 @@ def report_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk and asks no other host."""
+    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk and
+    asks no other host.
+    """
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
     from nooch.evaluation import read_predictions

@@ -1,4 +1,6 @@
-"""``nooch results`` and ``nooch statements``: the paper's tables from your runs, and its conclusions asked of them."""
+"""``nooch results`` and ``nooch statements``: the paper's tables from your runs, and its
+conclusions asked of them.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,10 @@ _WIDE = 1000
 _SOURCES = typer.Argument(
     ...,
     metavar="SOURCE...",
-    help="Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own numbers; "
-    "for nooch results also suites (tables 2, 6 and 7).",
+    help=(
+        "Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own"
+        " numbers; for nooch results also suites (tables 2, 6 and 7)."
+    ),
 )
 _SUITES = typer.Option(
     [],
@@ -54,7 +58,9 @@ _CRITERIA = typer.Option(
 )
 _OVER = typer.Option(
     None,
-    help="A setting in which the SOURCEs, folders of nooch bench, differ, such as lr: side by side.",
+    help=(
+        "A setting in which the SOURCEs, folders of nooch bench, differ, such as lr: side by side."
+    ),
 )
 _TASKS = typer.Option(
     None, help="Tasks, separated by commas; averages are over these. All by default."
@@ -109,7 +115,9 @@ def results_command(
         ScoreFormat.text, "--format", help="How tables are printed."
     ),
 ) -> None:
-    """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages over tasks."""
+    """The paper's tables from runs: task x method, mean (sd) over seeds, the best marked, averages
+    over tasks.
+    """
     import polars as pl
 
     from nooch.cli.commands.set_tables import is_suite, tables_of_sets
@@ -226,7 +234,9 @@ def statements_command(
         StatementFormat.text, "--format", help="How verdicts are printed."
     ),
 ) -> None:
-    """The paper's conclusions as statements: which hold in these results, and the numbers behind each verdict."""
+    """The paper's conclusions as statements: which hold in these results, and the numbers behind
+    each verdict.
+    """
     from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements
     from nooch.results.run_results import paper_cells
     from nooch.results.setting_comparison import also_differ
@@ -327,9 +337,11 @@ def _read(
 
     return merge(
         [
-            paper_cells()
-            if source == PAPER
-            else read_results(source, suites, progress=update, **choice)
+            (
+                paper_cells()
+                if source == PAPER
+                else read_results(source, suites, progress=update, **choice)
+            )
             for source in sources
         ]
     )

@@ -70,7 +70,10 @@ def scenes_command(
     if format is Format.json:
         print_json({"scenes": str(out), **plan.settings()})
         return
-    found = f"{images:,} images of {size} x {size}, {len(plan.world.tasks)} tasks, context strength {context_strength:g}"
+    found = (
+        f"{images:,} images of {size} x {size}, {len(plan.world.tasks)} tasks, context strength"
+        f" {context_strength:g}"
+    )
     console().print(f"{out}: {found}", markup=False)
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     console().print(
@@ -101,7 +104,9 @@ def find_score_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score challenge sets against the truth of generated scenes: precision, recall and AUC of each criterion."""
+    """Score challenge sets against the truth of generated scenes: precision, recall and AUC of each
+    criterion.
+    """
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite

@@ -1,4 +1,6 @@
-"""Tables 2, 6 and 7 of ``nooch results``: of suites that are sources, of those of ``--suite``, or the paper's own."""
+"""Tables 2, 6 and 7 of ``nooch results``: of suites that are sources, of those of ``--suite``, or
+the paper's own.
+"""
 
 from __future__ import annotations
 

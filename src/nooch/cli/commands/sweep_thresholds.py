@@ -58,7 +58,9 @@ def sweep_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Count cues and hard images over alpha, beta and tau, and find where both sides have the same share."""
+    """Count cues and hard images over alpha, beta and tau, and find where both sides have the same
+    share.
+    """
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
     grids = {
         name: parse_grid(text, f"--{name}")

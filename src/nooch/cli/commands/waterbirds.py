@@ -1,4 +1,6 @@
-"""``nooch waterbirds ...``: compose the images of Waterbirds, and score predictions as the paper's Table 5 does."""
+"""``nooch waterbirds ...``: compose the images of Waterbirds, and score predictions as the paper's
+Table 5 does.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def make_command(
     seed: int = typer.Option(None, help="Seed of all draws. [0]"),
     species: str = typer.Option(
         None,
-        help="released: water birds as in the data that everybody uses; corrected: without three land birds. [released]",
+        help=(
+            "released: water birds as in the data that everybody uses; corrected: without three"
+            " land birds. [released]"
+        ),
     ),
     segmentations: Path = typer.Option(
         None, "--segmentations", help="Folder of masks, where it is not CUB/segmentations."
@@ -117,7 +122,9 @@ def score_command(
     split: str = typer.Option("test", help="Split to score."),
     format: Format = FormatOption,
 ) -> None:
-    """Worst-group error and NLL and AUC-hard as in Table 5, the worst of all four groups, and averages by their weighting."""
+    """Worst-group error and NLL and AUC-hard as in Table 5, the worst of all four groups, and
+    averages by their weighting.
+    """
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
     from nooch.finding.suite_summary import recorded_dataset

@@ -1,8 +1,10 @@
-"""A COCO document in a file, decoded member by member, and its arrays slice by slice: memory does not grow with the file.
+"""A COCO document in a file, decoded member by member, and its arrays slice by slice: memory does
+not grow with the file.
 
-Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested objects and text can look
-the same. But a slice that starts at an element and decodes as a JSON array ends at an element, so slices that are checked in
-order need no guessing, no matter in which order, or by which process, they were decoded.
+Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested
+objects and text can look the same. But a slice that starts at an element and decodes as a JSON
+array ends at an element, so slices that are checked in order need no guessing, no matter in which
+order, or by which process, they were decoded.
 """
 
 from __future__ import annotations
@@ -54,11 +56,13 @@ class Document(Generic[K]):
     Args:
         content: the file, as ``opened`` gives it.
         path: of the file, for messages.
-        kind: structure of the document, of which members are decoded; others are only checked to be JSON.
+        kind: structure of the document, of which members are decoded; others are only checked to be
+            JSON.
         size: bytes of a slice.
 
     Attributes:
-        members: key -> the JSON of members that were decoded, without elements of ``images`` and ``annotations``.
+        members: key -> the JSON of members that were decoded, without elements of ``images`` and
+            ``annotations``.
     """
 
     def __init__(self, content: Any, path: Path, kind: type[K], size: int = SLICE) -> None:
@@ -70,7 +74,8 @@ class Document(Generic[K]):
         self.members: dict[str, bytes] = {}
 
     def arrays(self) -> Iterator[str]:
-        """``images`` and ``annotations`` in the order of the document, when it is at their value: ``elements`` has to read it.
+        """``images`` and ``annotations`` in the order of the document, when it is at their value:
+        ``elements`` has to read it.
 
         A key that occurs again replaces what was read before. Raises InputError.
         """
@@ -83,7 +88,9 @@ class Document(Generic[K]):
                 self._skip(key, _ANY)
 
     def rest(self) -> K:
-        """The document without elements of ``images`` and ``annotations``, at its end. Raises InputError."""
+        """The document without elements of ``images`` and ``annotations``, at its end. Raises
+        InputError.
+        """
         text = b",".join(
             b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items()
         )
@@ -93,7 +100,9 @@ class Document(Generic[K]):
         return found
 
     def cuts(self, key: str) -> list[Cut]:
-        """Places that seem to be between elements of the array that begins here, about a slice apart, or behind its last."""
+        """Places that seem to be between elements of the array that begins here, about a slice
+        apart, or behind its last.
+        """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             return []
@@ -158,12 +167,14 @@ class Document(Generic[K]):
         attempt: Callable[[int, int], R | None],
         kind: type | None = None,
     ) -> Iterator[tuple[int, Cut, R]]:
-        """Go through the array that begins here, slice by slice, each certain to hold whole elements.
+        """Go through the array that begins here, slice by slice, each certain to hold whole
+        elements.
 
         Args:
             key: of the array.
             cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
-            attempt: what comes of the slice between two positions; None where it does not decode as an array.
+            attempt: what comes of the slice between two positions; None where it does not decode as
+                an array.
             kind: of elements, if not that of the document's structure.
 
         Yields:
@@ -186,7 +197,8 @@ class Document(Generic[K]):
             if found is None:
                 end = self._array_end(key, decoder, start, stop, number)
                 if end is None:
-                    # the cut is within an element: twice as far for each that was, which takes linear time
+                    # the cut is within an element: twice as far for each that was, which takes
+                    # linear time
                     turn, step = turn + step, 2 * step
                     continue
                 stop = after = self._content.rfind(b"]", start, end)
@@ -197,7 +209,9 @@ class Document(Generic[K]):
         self._at = start + 1
 
     def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
-        """Where an array ends before ``stop``, or None where it does not; the element at ``start`` is number ``number``."""
+        """Where an array ends before ``stop``, or None where it does not; the element at ``start``
+        is number ``number``.
+        """
         try:
             decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
         except DECODE_ERRORS as error:
@@ -265,7 +279,9 @@ class Document(Generic[K]):
         decode(self._content, Nothing, self._path)
 
     def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
-        """A decoder's error in a piece at byte ``offset``, whose first element has this number, as one of the document."""
+        """A decoder's error in a piece at byte ``offset``, whose first element has this number, as
+        one of the document.
+        """
         text = re.sub(
             r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error)
         )
@@ -281,7 +297,9 @@ def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or packed, or cannot be read."""
+    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or packed,
+    or cannot be read.
+    """
     try:
         if not path.stat().st_size:
             raise InputError("is empty", where=path)

@@ -1,4 +1,6 @@
-"""Where COCO 2017 and COCO-Stuff lie below a folder, in the layouts that people have, and reading them from there."""
+"""Where COCO 2017 and COCO-Stuff lie below a folder, in the layouts that people have, and reading
+them from there.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ _IMAGES = ("images", "")
 
 @dataclass(frozen=True)
 class CocoLayout:
-    """The files found, each list in the order train2017, val2017; ``images`` is the folder that holds their folders.
+    """The files found, each list in the order train2017, val2017; ``images`` is the folder that
+    holds their folders.
 
     ``stuff`` is empty where ``stuff_maps`` takes its place.
     """
@@ -69,11 +72,13 @@ class CocoLayout:
 def read_coco_stuff(
     root: str | Path, *, images: str | Path | None = None, map: Map = builtins.map
 ) -> Dataset:
-    """COCO-Stuff below ``root`` as one Dataset without splits; see ``find_coco`` and ``nooch.readers.coco.coco_reader``.
+    """COCO-Stuff below ``root`` as one Dataset without splits; see ``find_coco`` and
+    ``nooch.readers.coco.coco_reader``.
 
     Args:
         root: folder such as ``nooch download coco-stuff`` leaves.
-        images: folder below which the image files lie; by default where they are found below ``root``.
+        images: folder below which the image files lie; by default where they are found below
+            ``root``.
         map: where files are read.
     """
     layout = find_coco(root)
@@ -85,15 +90,18 @@ def read_coco_stuff(
 
 
 def find_coco(root: str | Path) -> CocoLayout:
-    """Find ``{instances,stuff,captions}_{train,val}2017.json``, pixel maps of stuff, and images below a folder.
+    """Find ``{instances,stuff,captions}_{train,val}2017.json``, pixel maps of stuff, and images
+    below a folder.
 
-    A part (train2017, val2017) is there when its instances are; that one is missing, or has no captions, is noted.
-    Annotations are looked for in ``annotations/``, the folder itself, ``stuff_trainval2017/`` and
-    ``annotations/stuff_trainval2017/``, then the same below ``dataset/`` and ``coco/``. Pixel maps
-    (``stuffthingmaps/PART/``, ``stuff_PART_pixelmaps/``) are used where a stuff file is missing.
+    A part (train2017, val2017) is there when its instances are; that one is missing, or has no
+    captions, is noted. Annotations are looked for in ``annotations/``, the folder itself,
+    ``stuff_trainval2017/`` and ``annotations/stuff_trainval2017/``, then the same below
+    ``dataset/`` and ``coco/``. Pixel maps (``stuffthingmaps/PART/``, ``stuff_PART_pixelmaps/``) are
+    used where a stuff file is missing.
 
     Raises:
-        InputError: no such folder; no instances; a part without stuff; different files of one name in two places.
+        InputError: no such folder; no instances; a part without stuff; different files of one name
+            in two places.
     """
     root = Path(root)
     if not root.is_dir():
@@ -136,7 +144,9 @@ def _places(root: Path, below: Iterable[str]) -> list[Path]:
 
 
 def _files(root: Path, role: str) -> dict[str, Path]:
-    """Part -> its file, where there is one; copies of one file count as one, the first in the order of places."""
+    """Part -> its file, where there is one; copies of one file count as one, the first in the order
+    of places.
+    """
     found = {}
     for part in PARTS:
         places = [
@@ -148,7 +158,10 @@ def _files(root: Path, role: str) -> dict[str, Path]:
             raise InputError(
                 f"differs from {others[0]}: which of them is meant?",
                 where=places[0],
-                remedy="move one of them away, or name files with nooch import coco `things` ... `stuff` ...",
+                remedy=(
+                    "move one of them away, or name files with nooch import coco `things` ..."
+                    " `stuff` ..."
+                ),
             )
         if places:
             found[part] = places[0]
@@ -169,7 +182,10 @@ def _missing(root: Path, names: list[str], also: str = "") -> InputError:
         f"neither of {', '.join(names)} is there" if len(names) > 1 else f"{names[0]} is not there",
         where=root,
         allowed=f"looked for in {places}{also}",
-        remedy=f"nooch download coco-stuff {root} gets the files; nooch import coco reads them from anywhere",
+        remedy=(
+            f"nooch download coco-stuff {root} gets the files; nooch import coco reads them from"
+            " anywhere"
+        ),
     )
 
 
@@ -194,11 +210,13 @@ def _check_alone(folders: list[Path]) -> None:
     for stray in _map_files(parent):
         if not any(stray.is_relative_to(folder) for folder in folders):
             raise InputError(
-                f"holds images beside {' and '.join(folder.name for folder in folders)}, such as {stray.name}, "
-                "that would be counted as pixel maps",
+                f"holds images beside {' and '.join(folder.name for folder in folders)}, such as"
+                f" {stray.name}, that would be counted as pixel maps",
                 where=parent,
-                remedy="move the two folders of maps into a folder of their own "
-                "and name it with nooch import coco `stuff_maps`",
+                remedy=(
+                    "move the two folders of maps into a folder of their own "
+                    "and name it with nooch import coco `stuff_maps`"
+                ),
             )
 
 

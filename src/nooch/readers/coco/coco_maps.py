@@ -34,7 +34,9 @@ class StuffMaps:
     rows: ImageRows
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
-        """The maps of the images with ``low <= id < high`` as an annotation file, whose areas are pixels."""
+        """The maps of the images with ``low <= id < high`` as an annotation file, whose areas are
+        pixels.
+        """
         counted = counted_maps(self.rows.read(low, high), len(self.classes))
         pixels = counted.pixels.tocoo()
         return ParsedFile(
@@ -60,18 +62,21 @@ def scan_stuff_maps(
     Args:
         maps: folder of the maps, one for each image.
         values: ``cocostuff`` or ``pixelmaps``: what values mean.
-        known: ids of the images of the annotation files; maps of other images are left out when files are merged.
+        known: ids of the images of the annotation files; maps of other images are left out when
+            files are merged.
         folder: where counts are kept.
         count: does the jobs.
 
     Raises:
-        InputError: no map, or none of these images; a file that is no map; a value that means nothing.
+        InputError: no map, or none of these images; a file that is no map; a value that means
+            nothing.
     """
     listed = list_maps(maps)
     ids = listed["image_id"]
     if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), known).any():
         raise InputError(
-            f"no map is named after an image of the annotation files, such as {some_of(listed['stem'].to_list(), 2)}",
+            "no map is named after an image of the annotation files, such as"
+            f" {some_of(listed['stem'].to_list(), 2)}",
             where=maps,
             allowed="names of maps that are image ids, such as 000000000139.png",
         )

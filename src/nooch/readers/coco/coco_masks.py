@@ -39,8 +39,9 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
 def _run_lengths(counts: str) -> list[int]:
     """Run lengths of COCO's compressed encoding, background first.
 
-    Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last that the number
-    is negative. From the fourth run on, the number is the difference to the run before the last.
+    Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last
+    that the number is negative. From the fourth run on, the number is the difference to the run
+    before the last.
     """
     runs: list[int] = []
     number = shift = 0

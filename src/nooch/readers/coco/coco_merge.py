@@ -20,9 +20,16 @@ from nooch.readers.image_files import ImageIndex
 __all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
 
 _NOTES = {
-    "things": "{n} images are in no things file: their things were not annotated, and are unknown, not absent",
-    "stuff": "{n} images are in no stuff file: their stuff was not annotated, and is unknown, not absent",
-    "maps": "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent",
+    "things": (
+        "{n} images are in no things file: their things were not annotated, and are unknown, not"
+        " absent"
+    ),
+    "stuff": (
+        "{n} images are in no stuff file: their stuff was not annotated, and is unknown, not absent"
+    ),
+    "maps": (
+        "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent"
+    ),
     "files": "{n} of {images} image files are not below {root}",
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
@@ -33,7 +40,8 @@ _NOTES = {
 def merge(
     parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None
 ) -> tuple[Dataset, dict[str, int]]:
-    """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that ``notes_of`` tells.
+    """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that
+    ``notes_of`` tells.
 
     Counts of parts add up to those of the whole.
 
@@ -42,7 +50,8 @@ def merge(
         index: the image files.
 
     Raises:
-        InputError: images that two files of a role share, sizes that disagree between files, unsafe file names.
+        InputError: images that two files of a role share, sizes that disagree between files, unsafe
+            file names.
     """
     merged = _Merged([(role, file) for role, file in parsed if role in {"things", "stuff"}])
     for role, file in parsed:
@@ -136,7 +145,8 @@ class _Merged:
         )
         if differ.any():
             raise InputError(
-                f"maps have another size than the annotation files say: those of images {some_of(self.ids[there[differ]])}",
+                "maps have another size than the annotation files say: those of images"
+                f" {some_of(self.ids[there[differ]])}",
                 where=maps.name,
             )
         keep = known[maps.image_index]
@@ -157,7 +167,8 @@ class _Merged:
             if (counts > 1).any():
                 listed = [f.name for f in among]
                 raise InputError(
-                    f"images are listed in more than one of the {role} files: {some_of(values[counts > 1])}",
+                    f"images are listed in more than one of the {role} files:"
+                    f" {some_of(values[counts > 1])}",
                     where=", ".join(listed),
                     allowed="each image in one of them",
                 )
@@ -208,7 +219,9 @@ class _Merged:
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """All ids, ascending. Things and stuff mostly list the same images, which need not be sorted again."""
+    """All ids, ascending. Things and stuff mostly list the same images, which need not be sorted
+    again.
+    """
     first = ids[0]
     if all(np.array_equal(first, others) for others in ids[1:]) and (first[1:] > first[:-1]).all():
         return first
@@ -226,7 +239,8 @@ class _Categorised(Protocol):
 
 
 def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
-    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is none of them.
+    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is
+    none of them.
 
     Raises:
         InputError: files of one role that disagree on the names of categories.
@@ -242,7 +256,9 @@ def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
 
 
 def _add_names(names: dict[int, str], file: _Categorised) -> None:
-    """Add a file's categories to those of other files of its role. Raises InputError where they disagree."""
+    """Add a file's categories to those of other files of its role. Raises InputError where they
+    disagree.
+    """
     where = file.name
     numbers: dict[str, int] = {}
     for number, text in file.categories.items():

@@ -1,6 +1,8 @@
-"""COCO-format annotations -> Dataset: things and stuff joined by image, captions, pixel maps for stuff.
+"""COCO-format annotations -> Dataset: things and stuff joined by image, captions, pixel maps for
+stuff.
 
-This module is light on purpose: files are being read by workers before Polars and SciPy are imported here.
+This module is light on purpose: files are being read by workers before Polars and SciPy are
+imported here.
 """
 
 from __future__ import annotations
@@ -42,22 +44,26 @@ def read_coco(
 ) -> Dataset:
     """Merge COCO-format files into one Dataset without splits.
 
-    Areas are the sums of the annotations' ``area`` (crowds too) over height x width; a mask is decoded only
-    where ``area`` is missing. Category 183 ``other`` is no class. Images without annotations stay.
+    Areas are the sums of the annotations' ``area`` (crowds too) over height x width; a mask is
+    decoded only where ``area`` is missing. Category 183 ``other`` is no class. Images without
+    annotations stay.
 
     Args:
         things: ``instances_*.json`` files of different images, such as train2017 and val2017.
         stuff: ``stuff_*.json`` files, joined to the things by image id.
-        captions: ``captions_*.json`` files; captions of images that no other file lists are left out and counted.
-        stuff_maps: folder of pixel maps (one PNG for each image) to count the stuff in, instead of ``stuff``.
-        stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabelled) or ``pixelmaps`` (value = category id).
+        captions: ``captions_*.json`` files; captions of images that no other file lists are left
+            out and counted.
+        stuff_maps: folder of pixel maps (one PNG for each image) to count the stuff in, instead of
+            ``stuff``.
+        stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabelled) or ``pixelmaps``
+            (value = category id).
         images: folder below which the image files lie.
         map: where files are read; an engine's map reads them in parallel processes.
 
     Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or holds ids, sizes or areas that are
-            not allowed; images that two things files share, sizes or category names that disagree between files, and
-            unsafe file names.
+        InputError: a file that cannot be read, is truncated or of another structure, or holds ids,
+            sizes or areas that are not allowed; images that two things files share, sizes or
+            category names that disagree between files, and unsafe file names.
     """
     from nooch.readers.reader_contract import read
 
@@ -68,7 +74,9 @@ def read_coco(
 
 @dataclass(frozen=True)
 class CocoReading:
-    """The reading of COCO files; the attributes are parameters of ``read_coco``, and bytes that are decoded at once."""
+    """The reading of COCO files; the attributes are parameters of ``read_coco``, and bytes that are
+    decoded at once.
+    """
 
     things: Paths = ()
     stuff: Paths = ()
@@ -89,7 +97,9 @@ class CocoReading:
         return [(role, Path(path)) for role, paths in roles for path in paths]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises a ParameterError for parameters that do not fit, and for groups by what is no column and no pattern."""
+        """Raises a ParameterError for parameters that do not fit, and for groups by what is no
+        column and no pattern.
+        """
         if not self.things and not self.stuff:
             raise ParameterError(
                 "no annotation file was given", allowed="`things`, `stuff`, or both"
@@ -173,7 +183,9 @@ class ScannedCoco:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does; lists in it are those of the range."""
+        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does; lists in
+        it are those of the range.
+        """
         from nooch.readers.coco.coco_merge import merge
 
         first, last = (None if end is None else int(end) for end in (low, high))

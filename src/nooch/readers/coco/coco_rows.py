@@ -1,4 +1,6 @@
-"""COCO annotation files of any size -> rows on disk by image id, a slice of an array by each worker; and back, for a range of ids."""
+"""COCO annotation files of any size -> rows on disk by image id, a slice of an array by each
+worker; and back, for a range of ids.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ class Slice:
         return self.stem.with_suffix(".msgpack")
 
     def do(self) -> Rows | None:
-        """Write the rows, unless that was done before; None where the slice does not decode as an array."""
+        """Write the rows, unless that was done before; None where the slice does not decode as an
+        array.
+        """
         return kept(self.kept, Rows | None, self._tried)
 
     def _tried(self) -> Rows | None:
@@ -100,7 +104,9 @@ class Slice:
             return Rows(0, refused=True)
 
     def make(self) -> Rows:
-        """Write the rows. Raises what a decoder raises, and InputError for values that are not allowed."""
+        """Write the rows. Raises what a decoder raises, and InputError for values that are not
+        allowed.
+        """
         with opened(self.path) as content:
             text = slice_text(content, self.start, self.stop)
         make = (
@@ -217,7 +223,9 @@ class ScannedFile:
         return np.concatenate([read_ids(part.stem, _IMAGE) for part in self.images])
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
-        """What the file says of the images with ``low <= id < high``. Raises InputError for ids, sizes and areas."""
+        """What the file says of the images with ``low <= id < high``. Raises InputError for ids,
+        sizes and areas.
+        """
         images = self._images(low, high)
         found = [self._annotations(part, images, low, high) for part in self.annotations]
         columns = [
@@ -256,7 +264,9 @@ class ScannedFile:
     def _annotations(
         self, part: _Part, images: dict[str, Any], low: int | None, high: int | None
     ) -> tuple[list[NDArray[Any]], list[Any]]:
-        """Columns of one slice, those of an image in the order of the file; and the texts of captions."""
+        """Columns of one slice, those of an image in the order of the file; and the texts of
+        captions.
+        """
         is_caption = self.role == "captions"
         rows, texts = read_rows(part.stem, _CAPTION if is_caption else _ANNOTATION, low, high)
         ids, numbers = rows["id"].copy(), rows["number"].astype(np.int64) + part.first
@@ -286,10 +296,12 @@ def scan_files(
     slice_size: int = SLICE,
     progress: StepProgress = no_progress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; what a folder holds of an earlier scan is not done again.
+    """Scan files, each given with its role; what a folder holds of an earlier scan is not done
+    again.
 
     Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
+        InputError: a file that cannot be read, is truncated or of another structure, or lists no
+            image.
     """
     scans = [
         _Scan(role, path, folder / f"file-{number}", slice_size)
@@ -337,13 +349,16 @@ class _Scan:
         self._waiting: list[tuple[str, Document[Any], list[Cut]]] = []
 
     def walk(self) -> Iterator[list[Slice]]:
-        """Walk through the file; slices that are yielded are to be done before it goes on. Raises InputError."""
+        """Walk through the file; slices that are yielded are to be done before it goes on. Raises
+        InputError.
+        """
         with opened(self._path) as content:
             document = Document(content, self._path, self._kind, self._size)
             for key in document.arrays():
                 cuts = document.cuts(key)
                 if key == "images":
-                    # that annotations are found, and read with them by workers, its end is looked for here
+                    # that annotations are found, and read with them by workers, its end is looked
+                    # for here
                     self._waiting.append((key, copy(document), cuts))
                     skipped = document.elements(
                         key, cuts, partial(document.decoded, Nothing), Nothing

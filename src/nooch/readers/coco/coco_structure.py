@@ -114,8 +114,9 @@ def refused(error: Exception, text: str, path: Path) -> InputError:
 
 
 STRUCTURE = (
-    "an object with images [{id, width, height, file_name}], categories [{id, name}] and annotations "
-    "[{image_id, category_id, area or segmentation}], or [{image_id, caption}] for captions; ids are integers"
+    "an object with images [{id, width, height, file_name}], categories [{id, name}] and"
+    " annotations [{image_id, category_id, area or segmentation}], or [{image_id, caption}] for"
+    " captions; ids are integers"
 )
 
 
@@ -125,7 +126,8 @@ class ParsedFile:
 
     Attributes:
         name: of the file, for messages.
-        image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and ``file_names``.
+        image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and
+            ``file_names``.
         categories: id -> name as the file spells it, in the file's order.
         image_index: int32 (n_annotations,), position in ``image_ids``.
         category_index: int32 (n_annotations,), position in ``categories``; empty for captions.
@@ -157,7 +159,8 @@ def instances_of(
     licenses: list[dict[str, Any]],
     numbers: NDArray[np.int64] | None = None,
 ) -> ParsedFile:
-    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, where these are not all in order.
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, where these are
+    not all in order.
 
     Raises:
         InputError: ids that the file does not list, or areas that are not allowed.
@@ -221,7 +224,9 @@ def image_columns(images: list[Image], path: Path) -> ImageColumns:
 
 
 def checked_images(parts: list[ImageColumns], path: Path) -> dict[str, Any]:
-    """Images as the fields of a ``ParsedFile``. Raises InputError for ids that are repeated, and images without extent."""
+    """Images as the fields of a ``ParsedFile``. Raises InputError for ids that are repeated, and
+    images without extent.
+    """
     ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
     if len(set(ids.tolist())) != len(ids):
         values, counts = np.unique(ids, return_counts=True)
@@ -291,7 +296,8 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     if len(names) != len(categories):
         ids = [c.id for c in categories]
         raise InputError(
-            f"category ids occur more than once: {some_of(sorted({i for i in ids if ids.count(i) > 1}))}",
+            "category ids occur more than once:"
+            f" {some_of(sorted({i for i in ids if ids.count(i) > 1}))}",
             where=path,
         )
     return names
@@ -304,7 +310,8 @@ def index_of(
     path: Path,
     numbers: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int32]:
-    """Position of each used id among the file's listed ones. Raises InputError for ids that are not listed.
+    """Position of each used id among the file's listed ones. Raises InputError for ids that are not
+    listed.
 
     ``numbers`` are those of the annotations in the file, where they are not all of them in order.
     """
@@ -315,13 +322,18 @@ def index_of(
             f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
             f"the first is annotation {first} (counted from 0)",
             where=path,
-            allowed=f"ids that the file's own list of {'images' if what == 'image' else 'categories'} holds",
+            allowed=(
+                f"ids that the file's own list of {'images' if what == 'image' else 'categories'}"
+                " holds"
+            ),
         )
     return place
 
 
 def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Position of each used id in ``known``, or -1. int32 is half the bytes on the way from a worker process."""
+    """Position of each used id in ``known``, or -1. int32 is half the bytes on the way from a
+    worker process.
+    """
     positions = np.arange(len(known), dtype=np.int32)
     if not len(used) or not len(known):
         return np.full(len(used), -1, dtype=np.int32)
@@ -368,7 +380,8 @@ def fill_areas(
             filled[position] = mask_area(segmentation(position), height, width)
         except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
             raise InputError(
-                f"annotation {number(position)} (counted from 0) has no area and its segmentation cannot be decoded: {error}",
+                f"annotation {number(position)} (counted from 0) has no area and its segmentation"
+                f" cannot be decoded: {error}",
                 where=path,
                 allowed="polygons, or a run-length encoding {counts, size}",
             ) from error
@@ -397,8 +410,12 @@ def check_areas(
         return
     first = bad[0] if numbers is None else bad[numbers[bad].argmin()]
     raise InputError(
-        f"annotation {first if numbers is None else numbers[first]} (counted from 0) has area {areas[first]}"
+        f"annotation {first if numbers is None else numbers[first]} (counted from 0) has area"
+        f" {areas[first]}"
         + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
         where=path,
-        allowed=f"square pixels, from 0 to {MOST_AREA:.0f} times the image, or no area but a segmentation",
+        allowed=(
+            f"square pixels, from 0 to {MOST_AREA:.0f} times the image, or no area but a"
+            " segmentation"
+        ),
     )
