@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -75,19 +76,21 @@ class Ran:
 def run_cli(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Callable[..., Ran]:
-    """Run ``nooch ARGS`` and give its exit code, standard output and standard error.
+    """Run ``nooch COMMAND``, with more words after it, and give its exit code and what it printed.
 
+    The command is one string, split as a shell does; more words are passed as they are.
     In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a
     user's shell would, in the folder ``cwd`` and with ``env`` added to the environment.
     """
 
     def run(
-        *args: object,
+        command: str,
+        *more: object,
         separate: bool = False,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Ran:
-        words = [str(arg) for arg in args]
+        words = [*shlex.split(command), *map(str, more)]
         if separate:
             done = subprocess.run(
                 [sys.executable, "-m", "nooch", *words],

@@ -78,13 +78,13 @@ def test_the_commands_that_read_a_dataset_are_known():
 
 @pytest.mark.parametrize("kind", ["whole", "parts"])
 def test_info_find_and_explain_read_an_address(folder, memory, run_cli, kind):
-    facts = run_cli("info", f"{memory}/{kind}", "--format", "json").json
+    facts = run_cli(f"info {memory}/{kind} --format json").json
     assert facts["dataset"] == f"{memory}/{kind}"
     assert facts["fingerprint"] == load_dataset(folder / kind).fingerprint
-    local = run_cli("find", folder / kind, *FIND, "--out", folder / "one")
+    local = run_cli(f"find {folder / kind}", *FIND, "--out", folder / "one")
     assert local.code == 0, local.err
     for name, more in (("two", []), ("three", ["--engine", "local:1"])):
-        done = run_cli("find", f"{memory}/{kind}", *FIND, *more, "--out", folder / name)
+        done = run_cli(f"find {memory}/{kind}", *FIND, *more, "--out", folder / name)
         assert done.code == 0, done.err
         assert done.json["sets"] == local.json["sets"]
         # an address is recorded as it is, a folder as the way there
@@ -96,20 +96,18 @@ def test_info_find_and_explain_read_an_address(folder, memory, run_cli, kind):
         "--image",
         load_suite(folder / "two").set("ce", "Y", "test").ids("easy")[0],
     ]
-    told = run_cli("explain", folder / "two", *asked)
+    told = run_cli(f"explain {folder / 'two'}", *asked)
     assert "give --dataset" in told.err, "an address is never opened because a file names it"
-    told = run_cli("explain", folder / "two", *asked, "--dataset", f"{memory}/{kind}")
+    told = run_cli(f"explain {folder / 'two'}", *asked, "--dataset", f"{memory}/{kind}")
     assert "A covers" in told.out, told.err
 
 
 def test_an_embedding_of_an_address_is_not_kept(folder, memory, run_cli):
     gist = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", *FIND]
-    done = run_cli("find", f"{memory}/whole", *gist, "--out", folder / "one")
+    done = run_cli(f"find {memory}/whole", *gist, "--out", folder / "one")
     assert done.code == 0, done.err
     assert "the embedding is not kept" in done.err
-    refused = run_cli(
-        "find", f"{memory}/parts", *gist, "--engine", "local:1", "--out", folder / "two"
-    )
+    refused = run_cli(f"find {memory}/parts", *gist, "--engine", "local:1", "--out", folder / "two")
     assert refused.code == 2
     assert "nothing can be written there" in refused.err
     assert "embed a copy" in refused.err
@@ -118,8 +116,10 @@ def test_an_embedding_of_an_address_is_not_kept(folder, memory, run_cli):
 
 def test_find_in_parts_embeds_first(folder, run_cli):
     gist = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", *FIND]
-    whole = run_cli("find", folder / "whole", *gist, "--out", folder / "one")
-    done = run_cli("find", folder / "parts", *gist, "--engine", "local:2", "--out", folder / "two")
+    whole = run_cli(f"find {folder / 'whole'}", *gist, "--out", folder / "one")
+    done = run_cli(
+        f"find {folder / 'parts'}", *gist, "--engine", "local:2", "--out", folder / "two"
+    )
     assert done.code == 0, done.err
     assert done.json["sets"] == whole.json["sets"]
     for file in ("challenge_sets.parquet",):
@@ -131,21 +131,21 @@ def test_find_in_parts_embeds_first(folder, run_cli):
         folder / "clip.npz", image_ids=load_dataset(folder / "parts").image_ids, embeddings=values
     )
     gist[gist.index("lexical")] = folder / "clip.npz"
-    one = run_cli("find", folder / "whole", *gist, "--out", folder / "three")
-    two = run_cli("find", folder / "parts", *gist, "--engine", "local:2", "--out", folder / "four")
+    one = run_cli(f"find {folder / 'whole'}", *gist, "--out", folder / "three")
+    two = run_cli(
+        f"find {folder / 'parts'}", *gist, "--engine", "local:2", "--out", folder / "four"
+    )
     assert two.code == 0, two.err
     assert two.json["sets"] == one.json["sets"]
     assert set(open_dataset(folder / "parts").embeddings) == {"lexical-256", "file-clip"}
 
 
 def test_embed_in_workers_and_without(folder, run_cli):
-    done = run_cli("embed", folder / "parts", "--encoder", "lexical", "--engine", "local:2")
+    done = run_cli(f"embed {folder / 'parts'} --encoder lexical --engine local:2")
     assert done.code == 0, done.err
     assert "embedding lexical-256" in done.out
     assert len(list((folder / "parts-logs").glob("job-*.log"))) == 3
-    assert (
-        run_cli("embed", folder / "whole", "--encoder", "lexical", "--engine", "local:2").code == 0
-    )
+    assert run_cli(f"embed {folder / 'whole'} --encoder lexical --engine local:2").code == 0
     found, expected = (
         load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole")
     )
@@ -155,7 +155,7 @@ def test_embed_in_workers_and_without(folder, run_cli):
         divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer"
     )
     gist = ["--criterion", "gist", "--encoder", "lexical", "--tau", "0.5", *FIND]
-    assert run_cli("find", folder / "fewer", *gist, "--out", folder / "suite").code == 0
+    assert run_cli(f"find {folder / 'fewer'}", *gist, "--out", folder / "suite").code == 0
     assert open_dataset(folder / "fewer").part(1).embeddings["lexical-256"].shape[0] == 40
 
 

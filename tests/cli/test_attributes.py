@@ -41,9 +41,7 @@ def scores(tmp_path):
 
 
 def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
-    done = run_cli(
-        "add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--format", "json"
-    )
+    done = run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id --format json")
     assert done.code == 0
     assert done.json["images_listed"] == N - 1
     assert done.json["rows_left_out"] == 1
@@ -57,9 +55,7 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
 
 
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
-    done = run_cli(
-        "add-attributes", folder, scores, tmp_path / "new", "--id", "id", "--columns", "camera"
-    )
+    done = run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id --columns camera")
     assert "1 images are not in the table" in done.err
     assert "1 rows are of images that the dataset does not hold" in done.err
     assert "camera for 59 of 60 images" in done.out
@@ -67,19 +63,20 @@ def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
 
 
 def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
-    assert run_cli("add-attributes", folder, scores, tmp_path / "new", "--id", "id").code == 0
+    assert run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id").code == 0
     more = ["--engine", "local:1"] if open_dataset(folder).n_parts > 1 else []
     done = run_cli(
-        "find", tmp_path / "new", "--criterion", "scores", "--scores", "context_{task}", "--tau", 0.4,
-        "--out", tmp_path / "suite", *more,
-    )  # fmt: skip
+        f"find {tmp_path / 'new'} --criterion scores --scores 'context_{{task}}' --tau 0.4 --out"
+        f" {tmp_path / 'suite'}",
+        *more,
+    )
     assert done.code == 0, done.err
     suite, data = load_suite(tmp_path / "suite"), load_dataset(tmp_path / "new")
     for task in ("car", "bus"):
         rows = zip(data.image_ids, data.labels(task), data.images[f"context_{task}"], strict=True)
         wanted = {i for i, y, s in rows if s is not None and (s < 0.4 if y else s > 0.4)}
         assert set(suite.set("scores", task, "all").ids("hard")) == wanted
-    told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", 3)
+    told = run_cli(f"explain {tmp_path / 'suite'} --task car --image 3")
     assert "context_car is 0." in told.out
 
 
@@ -98,7 +95,7 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
 )
 def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, words):
     (tmp_path / "table.csv").write_text(table)
-    done = run_cli("add-attributes", folder, tmp_path / "table.csv", tmp_path / "new")
+    done = run_cli(f"add-attributes {folder} {tmp_path / 'table.csv'} {tmp_path / 'new'}")
     assert done.code == 2
     assert words in " ".join(done.err.split())
     assert "table.csv" in done.err
@@ -111,7 +108,7 @@ def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, i
         tmp_path / "table.parquet"
     )
     done = run_cli(
-        "add-attributes", folder, tmp_path / "table.parquet", tmp_path / "new", "--format", "json"
+        f"add-attributes {folder} {tmp_path / 'table.parquet'} {tmp_path / 'new'} --format json"
     )
     assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (
         0,
@@ -127,29 +124,18 @@ def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
     save_dataset(Dataset.build(named.drop("split"), data.classes, data.areas), tmp_path / "data")
     pl.DataFrame({"image_id": ids, "a": [5]}).write_parquet(tmp_path / "table.parquet")
     done = run_cli(
-        "add-attributes", tmp_path / "data", tmp_path / "table.parquet", tmp_path / "new"
+        f"add-attributes {tmp_path / 'data'} {tmp_path / 'table.parquet'} {tmp_path / 'new'}"
     )
     assert done.code == 2
     assert "table.parquet: ids of the table are" in done.err
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):
-    done = run_cli(
-        "find", folder, "--criterion", "scores", "--tau", 0.4, "--out", tmp_path / "suite"
-    )
+    done = run_cli(f"find {folder} --criterion scores --tau 0.4 --out {tmp_path / 'suite'}")
     assert done.code == 2
     assert "--scores" in done.err
     done = run_cli(
-        "find",
-        folder,
-        "--criterion",
-        "scores",
-        "--scores",
-        "plaze",
-        "--tau",
-        0.4,
-        "--out",
-        tmp_path / "suite",
+        f"find {folder} --criterion scores --scores plaze --tau 0.4 --out {tmp_path / 'suite'}"
     )
     assert done.code == 2
     assert "place" in done.err

@@ -94,7 +94,7 @@ def contents(runs):
 
 
 def test_the_records_of_a_grid(undisturbed, world, run_cli):
-    facts = run_cli("status", undisturbed, "--format", "json").json
+    facts = run_cli(f"status {undisturbed} --format json").json
     assert (facts["done"], facts["jobs"]) == (N_JOBS, N_JOBS)
     assert [p["jobs"] for p in facts["passes"]] == [N_JOBS // 2] * 2
     data, suite = load_dataset(world / "dataset"), load_suite(world / "suite")
@@ -136,15 +136,8 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
 
 def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     done = run_cli(
-        "collect",
-        undisturbed,
-        world / "suite",
-        "--out",
-        tmp_path / "c",
-        "--rules",
-        "worst-hard,mean,auc-hard,easy,worst-environment,oracle",
-        "--format",
-        "json",
+        f"collect {undisturbed} {world / 'suite'} --out {tmp_path / 'c'} --rules"
+        " worst-hard,mean,auc-hard,easy,worst-environment,oracle --format json"
     )
     assert done.code == 0, done.err
     selected = done.json["selected"]
@@ -189,9 +182,9 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
         "oracle",
     }
     assert {r["split"] for r in selected if r["rule"] == "oracle"} == {"test"}
-    shown = run_cli("collect", undisturbed, world / "suite", "--out", tmp_path / "d")
+    shown = run_cli(f"collect {undisturbed} {world / 'suite'} --out {tmp_path / 'd'}")
     assert "AUC on hard ce images (test), settings chosen by worst-hard" in shown.out
-    assert run_cli("collect", undisturbed, world / "suite", "--out", tmp_path / "d").code == 2
+    assert run_cli(f"collect {undisturbed} {world / 'suite'} --out {tmp_path / 'd'}").code == 2
 
 
 def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, world, embedding, tmp_path):
@@ -224,7 +217,7 @@ def test_a_lost_job_alone_is_made_again(undisturbed, world, embedding, tmp_path,
     lost = sorted((out / "jobs").iterdir())[3]
     shutil.rmtree(lost)
     kept = {f.name: f.stat().st_mtime_ns for f in (out / "jobs").iterdir()}
-    facts = run_cli("status", out, "--format", "json").json
+    facts = run_cli(f"status {out} --format json").json
     assert facts["done"] == N_JOBS - 1
     assert run_cli(*arguments(world, embedding, out)).code == 0
     assert contents(out) == contents(undisturbed)
@@ -305,18 +298,8 @@ def test_what_is_refused_before_anything_is_trained(world, embedding, run_cli, t
 
 def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tmp_path):
     found = run_cli(
-        "find",
-        world / "dataset",
-        "--criterion",
-        "gist",
-        "--encoder",
-        embedding,
-        "--tau",
-        "0.3",
-        "--tasks",
-        "car,airplane",
-        "--out",
-        tmp_path / "suite",
+        f"find {world / 'dataset'} --criterion gist --encoder {embedding} --tau 0.3 --tasks"
+        f" car,airplane --out {tmp_path / 'suite'}"
     )
     assert found.code == 0, found.err
     data = load_dataset(world / "dataset")
@@ -327,18 +310,8 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
     areas.data = np.full_like(areas.data, np.nan)
     save_dataset(replace(data, areas=areas), tmp_path / "dataset")
     again = run_cli(
-        "find",
-        tmp_path / "dataset",
-        "--criterion",
-        "gist",
-        "--encoder",
-        embedding,
-        "--tau",
-        "0.3",
-        "--tasks",
-        "car,airplane",
-        "--out",
-        tmp_path / "labels",
+        f"find {tmp_path / 'dataset'} --criterion gist --encoder {embedding} --tau 0.3 --tasks"
+        f" car,airplane --out {tmp_path / 'labels'}"
     )
     assert again.code == 0, again.err
     words = [
@@ -379,15 +352,13 @@ def test_folders_that_are_not_gone_on_with(undisturbed, world, embedding, run_cl
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     assert run_cli(*arguments(world, embedding, tmp_path / "mine")).code == 2
-    assert run_cli("status", tmp_path / "mine").code == 2
-    neither = run_cli("bench", world / "dataset", world / "suite", "--out", tmp_path / "r")
+    assert run_cli(f"status {tmp_path / 'mine'}").code == 2
+    neither = run_cli(f"bench {world / 'dataset'} {world / 'suite'} --out {tmp_path / 'r'}")
     assert neither.code == 2
     assert "--features" in neither.err
-    other = run_cli(
-        "find", world / "dataset", "--tasks", "car", "--beta", "0.3", "--out", tmp_path / "suite"
-    )
+    other = run_cli(f"find {world / 'dataset'} --tasks car --beta 0.3 --out {tmp_path / 'suite'}")
     assert other.code == 0
-    wrong = run_cli("collect", undisturbed, tmp_path / "suite", "--out", tmp_path / "c")
+    wrong = run_cli(f"collect {undisturbed} {tmp_path / 'suite'} --out {tmp_path / 'c'}")
     assert wrong.code == 2
     assert "not the one that was trained for" in " ".join(wrong.err.split())
 

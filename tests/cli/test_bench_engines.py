@@ -132,7 +132,7 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
         epochs = [facts["passes"][number]["epochs"] for _, facts, _ in watcher.facts]
         known = [epoch for epoch in epochs if epoch is not None]
         assert known == sorted(known)
-    final = run_cli("status", tmp_path / "runs", "--format", "json").json
+    final = run_cli(f"status {tmp_path / 'runs'} --format json").json
     assert (final["done"], final["jobs"]) == (N_JOBS, N_JOBS)
 
 

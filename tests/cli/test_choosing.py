@@ -163,7 +163,7 @@ def test_losses_as_table_and_picture(found, run_cli, tmp_path):
     assert (tmp_path / "losses" / "losses.svg").read_bytes().startswith(b"<?xml")
     assert len(run_cli(*words, "--split", "test", "--format", "json").json["losses"]) == 6
     assert run_cli(*words, "--out", tmp_path / "losses").code == 2
-    wrong = run_cli("class-losses", folder / "suite", tmp_path / "nothing.parquet")
+    wrong = run_cli(f"class-losses {folder / 'suite'} {tmp_path / 'nothing.parquet'}")
     assert wrong.code == 2
 
 
@@ -420,7 +420,7 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
     )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
     done = run_cli(
-        "class-losses", small / "suite", tmp_path / "a" / "predictions.parquet", "--format", "json"
+        f"class-losses {small / 'suite'} {tmp_path / 'a' / 'predictions.parquet'} --format json"
     )
     assert done.code == 0, done.err
     assert run_cli(*classes(small, tmp_path / "a")).code == 2
@@ -457,10 +457,10 @@ def test_losses_of_a_folder_of_runs(small, run_cli, tmp_path):
     ]
     words += ["--set", "tasks=[car]", "--set", "seeds=[0, 1]", "--set", "epochs=1"]
     assert run_cli(*words, "--out", tmp_path / "runs").code == 0
-    done = run_cli("class-losses", small / "suite", tmp_path / "runs", "--format", "json")
+    done = run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --format json")
     assert done.code == 0, done.err
     assert [(row["task"], row["runs"]) for row in done.json["losses"]] == [("car", 2)]
-    several = run_cli("class-losses", small / "suite", tmp_path / "runs", "--method", "gdro")
+    several = run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --method gdro")
     assert several.code == 2
     assert "2 settings" in several.err
-    assert run_cli("class-losses", small / "suite", tmp_path / "runs", "--method", "irm").code == 2
+    assert run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --method irm").code == 2

@@ -58,7 +58,7 @@ def known(monkeypatch, server):
 
 def test_everything_is_brought_and_said(run_cli, known, tmp_path):
     root = tmp_path / "my data"
-    done = run_cli("download", "coco-stuff", root)
+    done = run_cli(f"download coco-stuff {root}")
     assert done.code == 0, done.err
     assert f"{root}: 2 files (2 downloaded)" in done.out
     assert "licence: CC BY [4.0]" in done.out
@@ -68,21 +68,13 @@ def test_everything_is_brought_and_said(run_cli, known, tmp_path):
     assert sorted(p.name for p in root.iterdir() if not p.name.startswith(".")) == [
         "annotations", THINGS_ZIP, "nooch_downloads.json", "stuff_trainval2017", STUFF_ZIP,
     ]  # fmt: skip
-    done = run_cli("download", "coco-stuff", root)
+    done = run_cli(f"download coco-stuff {root}")
     assert f"{root}: 2 files (2 unpacked)" in done.out
     assert known == [("coco-stuff", False)] * 2
 
 
 def test_json_stands_alone(run_cli, known, server, tmp_path):
-    done = run_cli(
-        "download",
-        "coco-stuff",
-        tmp_path / "root",
-        "--images",
-        "--no-keep-zips",
-        "--format",
-        "json",
-    )
+    done = run_cli(f"download coco-stuff {tmp_path / 'root'} --images --no-keep-zips --format json")
     assert done.code == 0, done.err
     found = done.json
     assert {k: found[k] for k in ("collection", "root", "licences")} == {
@@ -99,11 +91,11 @@ def test_json_stands_alone(run_cli, known, server, tmp_path):
 
 
 def test_from_a_folder_without_a_network(run_cli, known, server, tmp_path):
-    assert run_cli("download", "coco-stuff", tmp_path / "root").code == 0
+    assert run_cli(f"download coco-stuff {tmp_path / 'root'}").code == 0
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / STUFF_ZIP).write_bytes(b"no zip")
     before = len(server.requests)
-    done = run_cli("download", "coco-stuff", tmp_path / "again", "--from", tmp_path)
+    done = run_cli(f"download coco-stuff {tmp_path / 'again'} --from {tmp_path}")
     assert done.code == 0, done.err
     assert "(2 taken)" in done.out
     assert len(server.requests) == before
@@ -113,7 +105,7 @@ def test_from_a_folder_without_a_network(run_cli, known, server, tmp_path):
 def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch):
     monkeypatch.setattr("nooch.download.http_requests.time.sleep", lambda _: None)
     server.put("/things.zip", b"", always=status(403))
-    done = run_cli("download", "coco-stuff", tmp_path / "root")
+    done = run_cli(f"download coco-stuff {tmp_path / 'root'}")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("error:") == 1
     assert "Traceback" not in done.err
@@ -123,11 +115,11 @@ def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch
 
 
 def test_published_is_another_collection(run_cli, known, tmp_path):
-    assert run_cli("download", "nooch-published", tmp_path / "root").code == 0
+    assert run_cli(f"download nooch-published {tmp_path / 'root'}").code == 0
     assert known == [("nooch-published", False)]
     assert (
         "no such option"
-        in run_cli("download", "nooch-published", tmp_path / "x", "--images").err.lower()
+        in run_cli(f"download nooch-published {tmp_path / 'x'} --images").err.lower()
     )
 
 
@@ -157,12 +149,12 @@ def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
 
 @pytest.fixture
 def root(run_cli, known, tmp_path):
-    assert run_cli("download", "coco-stuff", tmp_path / "root").code == 0
+    assert run_cli(f"download coco-stuff {tmp_path / 'root'}").code == 0
     return tmp_path / "root"
 
 
 def test_what_was_downloaded_is_imported(run_cli, root, tmp_path):
-    done = run_cli("import", "coco-stuff", root, tmp_path / "data", "--format", "json")
+    done = run_cli(f"import coco-stuff {root} {tmp_path / 'data'} --format json")
     assert done.code == 0, done.err
     assert (done.json["images"], done.json["splits"], done.json["annotated"]) == (
         10,
@@ -186,17 +178,17 @@ def test_options_of_an_import(run_cli, root, tmp_path):
     assert run_cli(*words, "--overwrite").code == 0
     assert (
         "--group needs --split"
-        in run_cli("import", "coco-stuff", root, tmp_path / "x", "--group", "a").err
+        in run_cli(f"import coco-stuff {root} {tmp_path / 'x'} --group a").err
     )
 
 
 def test_the_papers_split_is_offered_and_not_applied(run_cli, root, tmp_path):
     file = root / "cocostuff_split_image_ids.npz"
     np.savez(file, train_ids=np.arange(1, 8), valid_ids=np.array([8]), test_ids=np.array([9, 10]))
-    done = run_cli("import", "coco-stuff", root, tmp_path / "data")
+    done = run_cli(f"import coco-stuff {root} {tmp_path / 'data'}")
     assert f"--split {file}" in done.err
     assert load_dataset(tmp_path / "data").splits == {"all": 10}
-    done = run_cli("import", "coco-stuff", root, tmp_path / "split", "--split", file)
+    done = run_cli(f"import coco-stuff {root} {tmp_path / 'split'} --split {file}")
     assert done.code == 0, done.err
     assert "gives the paper's" not in done.err
     assert load_dataset(tmp_path / "split").splits == {"train": 7, "valid": 1, "test": 2}
@@ -204,7 +196,7 @@ def test_the_papers_split_is_offered_and_not_applied(run_cli, root, tmp_path):
 
 def test_nothing_to_import(run_cli, tmp_path):
     write(tmp_path / "root" / "other.json", {})
-    done = run_cli("import", "coco-stuff", tmp_path / "root", tmp_path / "data")
+    done = run_cli(f"import coco-stuff {tmp_path / 'root'} {tmp_path / 'data'}")
     assert (done.code, done.out) == (2, "")
     assert "looked for in" in done.err
     assert not (tmp_path / "data").exists()

@@ -58,16 +58,7 @@ def _refused(done, message, here, code=2):
 
 
 def test_the_exact_forms(here, run_cli):
-    done = run_cli(
-        "evaluate",
-        "suite",
-        "predictions.csv",
-        "--split",
-        "test",
-        "--out",
-        "scores.parquet",
-        cwd=here,
-    )
+    done = run_cli("evaluate suite predictions.csv --split test --out scores.parquet", cwd=here)
     assert done.code == 0, done.err
     assert "Scores on ce challenge sets (test)" in done.out
     scores = pl.read_parquet(here / "scores.parquet")
@@ -76,17 +67,7 @@ def test_the_exact_forms(here, run_cli):
         "interval", "n", "n_positive", "n_tasks", "averaged_tasks", "reason",
     ]  # fmt: skip
     assert set(scores["run"]) == {"predictions"}
-    done = run_cli(
-        "evaluate",
-        "suite",
-        "a.parquet",
-        "b.parquet",
-        "--split",
-        "test",
-        "--format",
-        "json",
-        cwd=here,
-    )
+    done = run_cli("evaluate suite a.parquet b.parquet --split test --format json", cwd=here)
     assert done.code == 0, done.err
     assert {row["run"] for row in done.json["scores"]} == {"a", "b"}
     assert {(row["run"], row["baseline"]) for row in done.json["differences"]} == {("b", "a")}
@@ -96,7 +77,7 @@ def test_the_exact_forms(here, run_cli):
 def test_values_are_those_of_scikit_learn(here, run_cli, long):
     from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-    done = run_cli("evaluate", here / "suite", here / "predictions.csv", "--format", "json")
+    done = run_cli(f"evaluate {here / 'suite'} {here / 'predictions.csv'} --format json")
     values = {
         (row["criterion"], row["task"], row["subset"], row["metric"]): row["value"]
         for row in done.json["scores"]
@@ -135,7 +116,7 @@ def test_every_form_gives_the_same_bytes(here, run_cli, tmp_path):
             form.write(table, file)
             out = file.parent / "scores.parquet"
             done = run_cli(
-                "evaluate", here / "suite", file, "--bootstrap", "20", *form.options, "--out", out
+                f"evaluate {here / 'suite'} {file} --bootstrap 20", *form.options, "--out", out
             )
             assert done.code == 0, done.err
             written[f"{name}-{kind}"] = out.read_bytes()
@@ -184,7 +165,7 @@ def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
 )
 def test_formats(here, run_cli, format, words):
     done = run_cli(
-        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--format", format
+        f"evaluate {here / 'suite'} {here / 'a.parquet'} {here / 'b.parquet'} --format {format}"
     )
     assert done.code == 0, done.err
     assert words in done.out
@@ -200,9 +181,9 @@ def test_formats(here, run_cli, format, words):
 
 def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
     done = run_cli(
-        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--bootstrap", "50", "--average", "uniform",
-        "--metrics", "auc,nll,ece,error",
-    )  # fmt: skip
+        f"evaluate {here / 'suite'} {here / 'a.parquet'} {here / 'b.parquet'} --bootstrap 50"
+        " --average uniform --metrics auc,nll,ece,error"
+    )
     rows = [
         line for line in done.out.splitlines() if line.strip().startswith(("car ", "average of "))
     ]
@@ -212,9 +193,9 @@ def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
 
 def test_options_that_narrow(here, run_cli):
     done = run_cli(
-        "evaluate", here / "suite", here / "a.parquet", "--criterion", "ce", "--tasks", "car", "--metrics", "auc,nll,auc",
-        "--split", "test,test", "--by", "place", "--average", "valid", "--seed", "3", "--format", "json",
-    )  # fmt: skip
+        f"evaluate {here / 'suite'} {here / 'a.parquet'} --criterion ce --tasks car --metrics"
+        " auc,nll,auc --split test,test --by place --average valid --seed 3 --format json"
+    )
     assert done.code == 0, done.err
     rows = done.json["scores"]
     assert {(row["criterion"], row["task"], row["split"]) for row in rows} == {
@@ -239,9 +220,9 @@ def test_several_splits_and_the_baseline(here, run_cli):
     for seed, name in enumerate("ab"):
         logits(suite, ["valid", "test"], seed=seed).write_parquet(here / f"{name}.parquet")
     done = run_cli(
-        "evaluate", here / "suite", here / "a.parquet", here / "b.parquet", "--split", "valid, test", "--baseline", "b",
-        "--format", "json",
-    )  # fmt: skip
+        f"evaluate {here / 'suite'} {here / 'a.parquet'} {here / 'b.parquet'} --split 'valid, test'"
+        " --baseline b --format json"
+    )
     assert {row["split"] for row in done.json["scores"]} == {"valid", "test"}
     assert {(row["run"], row["baseline"]) for row in done.json["differences"]} == {("a", "b")}
 
@@ -260,9 +241,10 @@ def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli,
     pl.concat(frames).write_parquet(here / "n.parquet")
     for kind in ("text", "markdown", "latex"):
         done = run_cli(
-            "evaluate", here / "suite", here / "n.parquet", "--format", kind, "--average", "[red]:hard_positive=1",
-            "--fail-if", "auc@hard<2", "--junit", here / f"{kind}.xml",
-        )  # fmt: skip
+            f"evaluate {here / 'suite'} {here / 'n.parquet'} --format {kind} --average"
+            " '[red]:hard_positive=1' --fail-if 'auc@hard<2' --junit",
+            here / f"{kind}.xml",
+        )
         assert done.code == 1, done.err
         for text in (done.out, done.err):
             assert "\x1b" not in text
@@ -272,7 +254,7 @@ def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli,
         if kind == "text":
             assert r"Differences from [bold]x[/bold]|*<b>&\x1b[31m\n\x00 on ce" in done.out
             assert "AUC avg:[red]" in done.out
-    again = run_cli("evaluate", here / "suite", here / "n.parquet", "--format", "json")
+    again = run_cli(f"evaluate {here / 'suite'} {here / 'n.parquet'} --format json")
     assert {row["run"] for row in again.json["scores"]} == {NASTY, "other"}
 
 
@@ -292,9 +274,15 @@ def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli,
 def test_fail_if_and_its_report(here, run_cli, conditions, code):
     words = [word for text in conditions for word in ("--fail-if", text)]
     done = run_cli(
-        "evaluate", here / "suite", here / "a.parquet", *words, "--junit", here / "junit.xml", "--format", "json",
-        "--out", here / "out.csv",
-    )  # fmt: skip
+        f"evaluate {here / 'suite'} {here / 'a.parquet'}",
+        *words,
+        "--junit",
+        here / "junit.xml",
+        "--format",
+        "json",
+        "--out",
+        here / "out.csv",
+    )
     assert done.code == code, done.err
     assert (here / "out.csv").is_file()
     root = ET.parse(here / "junit.xml").getroot()
@@ -304,7 +292,7 @@ def test_fail_if_and_its_report(here, run_cli, conditions, code):
     for failed in done.json["failed"]:
         assert failed["reason"]
         assert failed["condition"] in conditions
-    told = run_cli("evaluate", here / "suite", here / "a.parquet", *words)
+    told = run_cli(f"evaluate {here / 'suite'} {here / 'a.parquet'}", *words)
     assert told.code == code
     assert ("note: failed: " in told.err) == (code == 1)
     assert ("none of " in told.err) == (code == 0)
@@ -376,7 +364,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
 def test_wrong_options_end_with_code_2_and_leave_nothing(here, run_cli, words, message):
     before = (here / "a.parquet").read_bytes()
     out = [] if "--out" in words else ["--out", "out.parquet"]
-    done = run_cli("evaluate", "suite", "a.parquet", *words, *out, cwd=here)
+    done = run_cli("evaluate suite a.parquet", *words, *out, cwd=here)
     _refused(done, message, here)
     assert (here / "a.parquet").read_bytes() == before
 
@@ -435,21 +423,17 @@ def test_wrong_predictions_end_with_code_2_and_leave_nothing(
     here, run_cli, long, write, words, message
 ):
     write(long, here)
-    _refused(
-        run_cli("evaluate", "suite", "bad.csv", *words, "--out", "out.csv", cwd=here), message, here
-    )
+    _refused(run_cli("evaluate suite bad.csv", *words, "--out", "out.csv", cwd=here), message, here)
 
 
 @pytest.mark.parametrize("name", ["bad.parquet", "bad.npz"])
 def test_broken_files_of_predictions(here, run_cli, name):
     (here / name).write_bytes((here / "a.parquet").read_bytes()[:300])
-    _refused(
-        run_cli("evaluate", "suite", name, "--out", "out.csv", cwd=here), "cannot be read", here
-    )
+    _refused(run_cli(f"evaluate suite {name} --out out.csv", cwd=here), "cannot be read", here)
 
 
 def test_a_repeated_run(here, run_cli):
-    done = run_cli("evaluate", "suite", "a.parquet", "./a.parquet", "--out", "out.csv", cwd=here)
+    done = run_cli("evaluate suite a.parquet ./a.parquet --out out.csv", cwd=here)
     _refused(done, "runs occur more than once", here)
 
 
@@ -466,8 +450,8 @@ def test_suites_that_cannot_be_used(here, run_cli):
     _refused(run_cli(*words), "challenge_sets.parquet was altered", here)
     (here / "suite" / "challenge_sets.parquet").unlink()
     _refused(run_cli(*words), "challenge_sets.parquet is missing", here)
-    _refused(run_cli("evaluate", here / "dataset", *words[2:]), "is no suite", here)
-    _refused(run_cli("evaluate", here / "a.parquet", *words[2:]), "is no suite", here)
+    _refused(run_cli(f"evaluate {here / 'dataset'}", *words[2:]), "is no suite", here)
+    _refused(run_cli(f"evaluate {here / 'a.parquet'}", *words[2:]), "is no suite", here)
 
 
 def test_attributes_with_too_many_values(here, run_cli):
@@ -493,9 +477,7 @@ def test_attributes_with_too_many_values(here, run_cli):
 @pytest.mark.parametrize("path", ["/proc/nooch/out.csv", "/proc/out.csv"])
 def test_a_folder_that_may_not_be_written(here, run_cli, option, path):
     # not even root may write there
-    done = run_cli(
-        "evaluate", "suite", "a.parquet", "--fail-if", "auc@all<0", option, path, cwd=here
-    )
+    done = run_cli(f"evaluate suite a.parquet --fail-if 'auc@all<0' {option} {path}", cwd=here)
     _refused(done, "/proc", here)
 
 

@@ -22,28 +22,26 @@ def annotations(tmp_path_factory):
 def suite(annotations, run_cli, tmp_path):
     """A suite folder beside its dataset."""
     done = run_cli(
-        "import", "coco", "--things", annotations / "instances.json", "--stuff", annotations / "stuff.json",
-        "--split", "60/20/20", tmp_path / "dataset",
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    done = run_cli(
-        "find", tmp_path / "dataset", "--tasks", "car,bowl,cow", "--out", tmp_path / "suite"
+        f"import coco --things {annotations / 'instances.json'} --stuff"
+        f" {annotations / 'stuff.json'} --split 60/20/20 {tmp_path / 'dataset'}"
     )
+    assert done.code == 0, done.err
+    done = run_cli(f"find {tmp_path / 'dataset'} --tasks car,bowl,cow --out {tmp_path / 'suite'}")
     assert done.code == 0, done.err
     return tmp_path / "suite"
 
 
 def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
     for name in ("ids", "npy", "csv", "hf"):
-        done = run_cli("export", suite, "--to", name, tmp_path / name)
+        done = run_cli(f"export {suite} --to {name} {tmp_path / name}")
         assert done.code == 0, done.err
         assert f"as {name}" in done.out
         assert "licences: CC0 1.0" in done.out
         assert done.err == ""
     done = run_cli(
-        "export", suite, "--to", "coco", "--annotations", annotations / "instances.json",
-        "--annotations", annotations / "stuff.json", tmp_path / "coco",
-    )  # fmt: skip
+        f"export {suite} --to coco --annotations {annotations / 'instances.json'} --annotations"
+        f" {annotations / 'stuff.json'} {tmp_path / 'coco'}"
+    )
     assert done.code == 0, done.err
     hard = load_suite(suite).set("ce", "car", "test").ids("hard_positive")
     ids = json.loads((tmp_path / "ids").read_text())["sets"]
@@ -61,9 +59,9 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
 
 def test_a_selection_and_json(suite, run_cli, tmp_path):
     done = run_cli(
-        "export", suite, tmp_path / "out", "--to", "npy", "--criterion", "ce", "--tasks", "car, cow", "--splits", "test",
-        "--licence", "Mine", "--licence", "https://example.org", "--format", "json",
-    )  # fmt: skip
+        f"export {suite} {tmp_path / 'out'} --to npy --criterion ce --tasks 'car, cow' --splits"
+        " test --licence Mine --licence https://example.org --format json"
+    )
     assert done.code == 0, done.err
     assert done.json["sets"] == 2
     assert done.json["to"] == "npy"
@@ -80,11 +78,11 @@ def test_a_selection_and_json(suite, run_cli, tmp_path):
 
 def test_the_dataset_may_have_moved(suite, run_cli, tmp_path):
     moved = shutil.move(tmp_path / "dataset", tmp_path / "moved")
-    refused = run_cli("export", suite, "--to", "csv", tmp_path / "out")
+    refused = run_cli(f"export {suite} --to csv {tmp_path / 'out'}")
     assert refused.code == 2
     assert "--dataset" in refused.err
     assert not (tmp_path / "out").exists()
-    done = run_cli("export", suite, "--to", "csv", "--dataset", moved, tmp_path / "out")
+    done = run_cli(f"export {suite} --to csv --dataset {moved} {tmp_path / 'out'}")
     assert done.code == 0, done.err
     assert (
         (tmp_path / "out" / "ce" / "car.csv")
@@ -98,14 +96,10 @@ def test_another_dataset_is_refused(suite, run_cli, tmp_path):
         [image(i) for i in range(5)], [{"image_id": 1, "category_id": 3, "area": 2.0}]
     )
     assert (
-        run_cli(
-            "import", "coco", "--things", write(tmp_path / "o.json", things), tmp_path / "other"
-        ).code
+        run_cli("import coco --things", write(tmp_path / "o.json", things), tmp_path / "other").code
         == 0
     )
-    done = run_cli(
-        "export", suite, "--to", "csv", "--dataset", tmp_path / "other", tmp_path / "out"
-    )
+    done = run_cli(f"export {suite} --to csv --dataset {tmp_path / 'other'} {tmp_path / 'out'}")
     assert done.code == 2
     assert "fingerprints differ" in done.err
 
@@ -114,12 +108,12 @@ def test_what_is_there_stays_unless_it_may_be_replaced(suite, run_cli, tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     for out in ("mine", "out"):
-        run_cli("export", suite, "--to", "npy", tmp_path / out)
-        again = run_cli("export", suite, "--to", "npy", tmp_path / out)
+        run_cli(f"export {suite} --to npy {tmp_path / out}")
+        again = run_cli(f"export {suite} --to npy {tmp_path / out}")
         assert again.code == 2
         assert "--overwrite" in again.err
-    assert run_cli("export", suite, "--to", "csv", tmp_path / "out", "--overwrite").code == 0
-    assert run_cli("export", suite, "--to", "csv", tmp_path / "mine", "--overwrite").code == 2
+    assert run_cli(f"export {suite} --to csv {tmp_path / 'out'} --overwrite").code == 0
+    assert run_cli(f"export {suite} --to csv {tmp_path / 'mine'} --overwrite").code == 2
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -146,7 +140,7 @@ def test_what_is_there_stays_unless_it_may_be_replaced(suite, run_cli, tmp_path)
     ],
 )
 def test_wrong_input_is_told(suite, run_cli, tmp_path, words, told):
-    done = run_cli("export", suite, tmp_path / "out", *words)
+    done = run_cli(f"export {suite} {tmp_path / 'out'}", *words)
     assert done.code == 2
     assert told in done.err
     assert "Traceback" not in done.err
@@ -160,30 +154,19 @@ def test_a_note_says_how_to_state_a_licence(run_cli, tmp_path):
         [{"image_id": i, "category_id": 3, "area": 2.0} for i in (1, 2, 3)],
     )
     del things["licenses"]
-    run_cli("import", "coco", "--things", write(tmp_path / "t.json", things), tmp_path / "dataset")
-    run_cli(
-        "find",
-        tmp_path / "dataset",
-        "--cues",
-        "car=person",
-        "--tasks",
-        "car",
-        "--out",
-        tmp_path / "suite",
-    )
-    silent = run_cli("export", tmp_path / "suite", "--to", "ids", tmp_path / "a")
+    run_cli("import coco --things", write(tmp_path / "t.json", things), tmp_path / "dataset")
+    run_cli(f"find {tmp_path / 'dataset'} --cues car=person --tasks car --out {tmp_path / 'suite'}")
+    silent = run_cli(f"export {tmp_path / 'suite'} --to ids {tmp_path / 'a'}")
     assert silent.code == 0
     assert "--licence TEXT" in silent.err
     assert "licences: not recorded" in silent.out
-    stated = run_cli(
-        "export", tmp_path / "suite", "--to", "ids", tmp_path / "b", "--licence", "CC BY 4.0"
-    )
+    stated = run_cli(f"export {tmp_path / 'suite'} --to ids {tmp_path / 'b'} --licence 'CC BY 4.0'")
     assert stated.err == ""
     assert "licences: CC BY 4.0" in stated.out
 
 
 def test_without_the_extra_the_install_line_is_told(suite, run_cli, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "fiftyone", None)
-    done = run_cli("export", suite, "photos", "--to", "fiftyone")
+    done = run_cli(f"export {suite} photos --to fiftyone")
     assert done.code == 2
     assert "pip install 'nooch[fiftyone]'" in done.err

@@ -38,7 +38,7 @@ def test_all_figures_at_once(folder, run_cli):
         10,
     ]
     grids = ["--alpha", "0,0.02", "--beta", "0.05:0.2:3", "--tau", "-0.2:0.2:3", "--dpi", 40]
-    done = run_cli("figure", "all", *words, *grids, "--out", folder / "out")
+    done = run_cli("figure all", *words, *grids, "--out", folder / "out")
     assert done.code == 0, done.err
     assert {file.name for file in (folder / "out").iterdir()} == {
         f"{name}.{ending}" for name in FIGURES for ending in ("svg", "pdf", "png", "csv")
@@ -63,7 +63,7 @@ def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
         "--paper",
     ]
     done = run_cli(
-        "figure", "all", *words, "--formats", "svg", "--out", folder / "out", "--format", "json"
+        "figure all", *words, "--formats", "svg", "--out", folder / "out", "--format", "json"
     )
     assert done.code == 0, done.err
     assert list(done.json["figures"]) == ["fig3", "fig4", "fig5", "fig6", "fig7", "fig10", "fig12"]
@@ -71,7 +71,7 @@ def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
     suite = nooch.load_suite(folder / "suite")
     expected = figure_data("fig6", Sources(suite=suite, runs=folder / "runs", paper=True))
     assert pl.read_csv(folder / "out" / "fig6.csv", schema=expected.schema).equals(expected)
-    done = run_cli("figure", "all", *words, "--formats", "svg", "--out", folder / "more")
+    done = run_cli("figure all", *words, "--formats", "svg", "--out", folder / "more")
     assert "left out, for what they need is not given: fig11, fig13, fig14, fig1, fig2" in " ".join(
         done.err.split()
     )
@@ -106,9 +106,9 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(folder, run_cli, words,
 
 def test_a_folder_of_figures_is_added_to_but_files_are_kept(folder, run_cli):
     words = ["--paper", "--out", folder / "out", "--formats", "png", "--dpi", 40]
-    assert run_cli("figure", "fig4", *words).code == 0
-    assert run_cli("figure", "fig5", *words).code == 0
-    done = run_cli("figure", "fig4", *words)
+    assert run_cli("figure fig4", *words).code == 0
+    assert run_cli("figure fig5", *words).code == 0
+    done = run_cli("figure fig4", *words)
     assert done.code == 2
     assert "exists already" in done.err
-    assert run_cli("figure", "fig4", *words, "--overwrite").code == 0
+    assert run_cli("figure fig4", *words, "--overwrite").code == 0

@@ -51,7 +51,7 @@ def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
     # pages say that there are several, and none for all tasks
     assert (
         run_cli(
-            "report", tmp_path / "suite", "--dataset", world / "dataset", "--out", tmp_path / "site"
+            f"report {tmp_path / 'suite'} --dataset {world / 'dataset'} --out {tmp_path / 'site'}"
         ).code
         == 0
     )
@@ -146,10 +146,7 @@ def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path, case):
         ]
         assert run_cli(*words, "--out", tmp_path / "other").code == 0
     if given.get("word", "").startswith("from:ce"):
-        assert (
-            run_cli("find", world / "dataset", "--alpha", "0.001", "--out", tmp_path / "ce").code
-            == 0
-        )
+        assert run_cli(f"find {world / 'dataset'} --alpha 0.001 --out {tmp_path / 'ce'}").code == 0
     tau = given.get("word", world / "tau.csv")
     if "tau" in given:
         tau = tmp_path / "t.csv"
@@ -162,7 +159,7 @@ def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path, case):
 
 
 def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path):
-    done = run_cli("find", world / "dataset", "--tau", "0.5", "--out", tmp_path / "out")
+    done = run_cli(f"find {world / 'dataset'} --tau 0.5 --out {tmp_path / 'out'}")
     assert done.code == 2
     assert "no criterion takes it: ce" in " ".join(done.err.split())
     words = [
@@ -175,6 +172,6 @@ def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path
         "--tau",
         world / "tau.csv",
     ]
-    done = run_cli("find", world / "dataset", *words, "--out", tmp_path / "out")
+    done = run_cli(f"find {world / 'dataset'}", *words, "--out", tmp_path / "out")
     assert done.code == 2
     assert "would be a cosine and a score" in " ".join(done.err.split())

@@ -92,7 +92,7 @@ def undisturbed(world, tmp_path_factory):
 
 
 def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
-    facts = run_cli("status", undisturbed, "--format", "json").json
+    facts = run_cli(f"status {undisturbed} --format json").json
     assert (facts["done"], facts["jobs"]) == (N_JOBS, N_JOBS)
     assert max(p["jobs"] for p in facts["passes"]) == 2
     header = json.loads((undisturbed / "runs.json").read_text())
@@ -108,7 +108,7 @@ def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
         "test": 60,
     }
     done = run_cli(
-        "collect", undisturbed, world / "suite", "--out", tmp_path / "scores", "--format", "json"
+        f"collect {undisturbed} {world / 'suite'} --out {tmp_path / 'scores'} --format json"
     )
     assert done.code == 0, done.err
     assert {row["method"] for row in done.json["selected"]} == {
@@ -265,10 +265,7 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
     frame = data.images.with_columns(image_id=pl.col("image_id") + 1000)
     other = nooch.Dataset.build(frame, data.classes, data.areas, image_root=data.image_root)
     save_dataset(other, tmp_path / "dataset")
-    assert (
-        run_cli("find", tmp_path / "dataset", "--tasks", "car", "--out", tmp_path / "suite").code
-        == 0
-    )
+    assert run_cli(f"find {tmp_path / 'dataset'} --tasks car --out {tmp_path / 'suite'}").code == 0
     words = [
         tmp_path / "dataset",
         tmp_path / "suite",

@@ -69,11 +69,11 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
     before = _contents(folder / kind)
     with monkeypatch.context() as patch:
         patch.setattr("nooch.finding.dataset_embedding.write_array", full)
-        done = run_cli("find", folder / kind, *FIND, "--out", folder / "suite")
+        done = run_cli(f"find {folder / kind}", *FIND, "--out", folder / "suite")
     assert done.code == 0, done.err
     assert "the embedding is not kept: cannot write: No space left on device" in done.err
     assert _contents(folder / kind) == before
-    assert run_cli("find", folder / kind, *FIND, "--out", folder / "other").code == 0
+    assert run_cli(f"find {folder / kind}", *FIND, "--out", folder / "other").code == 0
     sets = "challenge_sets.parquet"
     assert (folder / "suite" / sets).read_bytes() == (folder / "other" / sets).read_bytes()
 
@@ -81,19 +81,12 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
 @pytest.mark.parametrize("kind", ["whole", "parts"])
 def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
     with full_disk(1000):
-        done = run_cli(
-            "find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite"
-        )
+        done = run_cli(f"find {folder / kind} --cues Y=A --tasks Y --out {folder / 'suite'}")
     assert (done.code, done.out) == (2, "")
     assert "cannot write: File too large" in done.err
     # measures of parts may be there, for the next time
     assert sorted(path.name for path in folder.glob("[!.]*")) == ["parts", "whole"]
-    assert (
-        run_cli(
-            "find", folder / kind, "--cues", "Y=A", "--tasks", "Y", "--out", folder / "suite"
-        ).code
-        == 0
-    )
+    assert run_cli(f"find {folder / kind} --cues Y=A --tasks Y --out {folder / 'suite'}").code == 0
     assert sorted(path.name for path in folder.iterdir()) == ["parts", "suite", "whole"]
 
 
@@ -110,7 +103,7 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
 
     before = _contents(folder / "parts")
     monkeypatch.setattr("nooch.finding.dataset_embedding.write_array", second_fails)
-    done = run_cli("find", folder / "parts", *FIND, "--out", folder / "suite")
+    done = run_cli(f"find {folder / 'parts'}", *FIND, "--out", folder / "suite")
     assert "the embedding is not kept" in done.err
     assert len(calls) == 2
     assert _contents(folder / "parts") == before
@@ -124,13 +117,8 @@ def test_an_empty_array_is_an_error_and_not_the_end_of_a_dialogue(run_cli, tmp_p
     (tmp_path / "published" / "nooch_ids_CE_car_hard_positive_test.npy").touch()
     np.savez(tmp_path / "labels.npz", image_ids=[1], car=[1])
     done = run_cli(
-        "import-suite",
-        "published",
-        tmp_path / "published",
-        "--labels",
-        tmp_path / "labels.npz",
-        "--out",
-        tmp_path / "suite",
+        f"import-suite published {tmp_path / 'published'} --labels {tmp_path / 'labels.npz'} --out"
+        f" {tmp_path / 'suite'}"
     )
     assert done.code == 2
     assert "hard_positive_test.npy: cannot be read as an array" in done.err
@@ -155,7 +143,7 @@ def test_what_was_not_expected_is_an_error_too(run_cli, folder, monkeypatch, err
         raise error
 
     monkeypatch.setattr("nooch.data.open_dataset", fail)
-    done = run_cli("embed", folder / "whole", "--encoder", "lexical")
+    done = run_cli(f"embed {folder / 'whole'} --encoder lexical")
     assert done.code == 2
     assert f"error: {words}" in done.err
     assert "Aborted" not in done.err

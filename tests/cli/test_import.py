@@ -123,10 +123,11 @@ def test_json_stands_alone_on_standard_output(run_cli, files, tmp_path, kind):
 def test_as_typed_in_a_shell(files, run_cli, tmp_path):
     # relative paths, another process, several processes within
     done = run_cli(
-        "import", "coco", "--things", "in/train.json", "--things", "in/val.json", "--stuff", "in/stuff.json",
-        "--captions", "in/captions.json", "--split", "in/split.csv", "--processes", "2", "--format", "json", "data",
-        separate=True, cwd=tmp_path,
-    )  # fmt: skip
+        "import coco --things in/train.json --things in/val.json --stuff in/stuff.json --captions"
+        " in/captions.json --split in/split.csv --processes 2 --format json data",
+        separate=True,
+        cwd=tmp_path,
+    )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 3, "valid": 4, "test": 3}
     assert done.json["captions"] == 1
@@ -196,24 +197,17 @@ def test_pixel_maps_instead_of_a_stuff_file(run_cli, files, tmp_path):
     for i in range(1, 11):
         Image.fromarray(np.full((4, 4), 149, np.uint8)).save(tmp_path / "pixels" / f"{i:012d}.png")
     done = run_cli(
-        "import", "coco", "--things", files / "train.json", "--stuff-maps", tmp_path / "pixels",
-        "--stuff-map-values", "pixelmaps", tmp_path / "data",
-    )  # fmt: skip
+        f"import coco --things {files / 'train.json'} --stuff-maps {tmp_path / 'pixels'}"
+        f" --stuff-map-values pixelmaps {tmp_path / 'data'}"
+    )
     assert done.code == 0, done.err
     assert load_dataset(tmp_path / "data").area("road").tolist() == [1.0] * 6
 
 
 def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
     done = run_cli(
-        "import",
-        "boxes",
-        files / "yolo",
-        tmp_path / "data",
-        "--boxes",
-        "yolo",
-        "--classes",
-        files / "names.txt",
-        "--json",
+        f"import boxes {files / 'yolo'} {tmp_path / 'data'} --boxes yolo --classes"
+        f" {files / 'names.txt'} --json"
     )
     assert done.json["area"] == "boxes"
     assert "areas are those of bounding boxes" in done.err
@@ -221,7 +215,7 @@ def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
 
 @pytest.mark.parametrize("command", ["coco", "label-maps", "boxes", "table"])
 def test_help(run_cli, command):
-    done = run_cli("import", command, "--help")
+    done = run_cli(f"import {command} --help")
     assert done.code == 0
     assert "DATASET" in done.out
     assert "--split" in done.out
@@ -334,7 +328,7 @@ def test_what_exists_is_replaced_only_when_told(run_cli, files, tmp_path):
     assert "--overwrite" in done.err
     assert load_dataset(out).fingerprint == before
     # a failing replacement keeps the old one
-    assert run_cli("import", "coco", out, "--things", files / "no.json", "--overwrite").code == 2
+    assert run_cli(f"import coco {out} --things {files / 'no.json'} --overwrite").code == 2
     assert load_dataset(out).fingerprint == before
     assert run_cli(*_command(files, "table", out, "--overwrite")).code == 0
     assert load_dataset(out).fingerprint != before
@@ -372,7 +366,7 @@ def test_places_that_cannot_be_written(run_cli, files, tmp_path, monkeypatch):
 
 def test_the_output_is_checked_before_anything_is_read(run_cli, tmp_path):
     (tmp_path / "data").mkdir()
-    done = run_cli("import", "coco", tmp_path / "data", "--things", tmp_path / "missing.json")
+    done = run_cli(f"import coco {tmp_path / 'data'} --things {tmp_path / 'missing.json'}")
     assert "exists already" in done.err
 
 
@@ -492,9 +486,13 @@ def test_another_import_that_is_still_running_is_left_alone(run_cli, files, tmp_
 def test_genuine_coco_with_the_published_split(run_cli, shared_data, tmp_path):
     folder = shared_data / "coco-real" / "coco128"
     done = run_cli(
-        "import", "coco", "--things", folder / "annotations" / "instances_train2017.json", "--images", folder,
-        "--split", shared_data / "nooch-published" / "cocostuff_split_image_ids.npz", "--format", "json", tmp_path / "data",
-    )  # fmt: skip
+        f"import coco --things {folder / 'annotations' / 'instances_train2017.json'} --images"
+        f" {folder} --split",
+        shared_data / "nooch-published" / "cocostuff_split_image_ids.npz",
+        "--format",
+        "json",
+        tmp_path / "data",
+    )
     assert done.code == 0, done.err
     assert done.json["images"] == 128
     assert sum(done.json["splits"].values()) == 128
@@ -504,9 +502,10 @@ def test_genuine_coco_with_the_published_split(run_cli, shared_data, tmp_path):
 def test_genuine_label_maps(run_cli, shared_data, tmp_path):
     folder = shared_data / "msrc-v2"
     done = run_cli(
-        "import", "label-maps", folder / "labels", "--classes", folder / "classes.txt", "--void", "0", "--images", folder / "images",
-        "--split", "60/20/20", "--group", "^[0-9]+", "--format", "json", tmp_path / "data",
-    )  # fmt: skip
+        f"import label-maps {folder / 'labels'} --classes {folder / 'classes.txt'} --void 0"
+        f" --images {folder / 'images'} --split 60/20/20 --group '^[0-9]+' --format json"
+        f" {tmp_path / 'data'}"
+    )
     assert done.code == 0, done.err
     assert (done.json["images"], done.json["classes"], done.json["area"]) == (591, 23, "pixels")
     images = load_dataset(tmp_path / "data").images.with_columns(
@@ -519,10 +518,10 @@ def test_genuine_label_maps(run_cli, shared_data, tmp_path):
 
 def test_genuine_table(run_cli, shared_data, tmp_path):
     done = run_cli(
-        "import", "table", shared_data / "waterbirds" / "metadata.csv", "--id", "img_id", "--label", "y",
-        "--attributes", "place", "--file-name", "img_filename", "--split-column", "split",
-        "--split-values", "0=train,1=valid,2=test", "--format", "json", tmp_path / "data",
-    )  # fmt: skip
+        f"import table {shared_data / 'waterbirds' / 'metadata.csv'} --id img_id --label y"
+        " --attributes place --file-name img_filename --split-column split --split-values"
+        f" 0=train,1=valid,2=test --format json {tmp_path / 'data'}"
+    )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     assert done.json["attributes"] == ["place"]

@@ -75,7 +75,7 @@ def test_it_prints_and_holds_what_an_import_in_one_piece_does(run_cli, files, tm
 def test_it_is_found_in_and_told_of_as_any_other(run_cli, files, tmp_path):
     out = tmp_path / "data"
     assert run_cli(*_words(files, out, "--part-size", 30, "--engine", "local:2")).code == 0
-    assert "Classes: 7" in run_cli("info", out).out
+    assert "Classes: 7" in run_cli(f"info {out}").out
     words = ["find", out, "--criterion", "ce", "--cues", "person=road", "--tasks", "person"]
     for name, engine in (("a", []), ("b", ["--engine", "local:2"])):
         done = run_cli(*words, "--out", tmp_path / name, *engine)
@@ -95,17 +95,7 @@ def test_a_folder_may_have_any_name(run_cli, files, tmp_path, monkeypatch, name)
     line = next(line for line in done.out.splitlines() if line.startswith("next: nooch find"))
     assert shlex.split(line)[3] == name
     found = run_cli(
-        "find",
-        "--cues",
-        "person=road",
-        "--tasks",
-        "person",
-        "--engine",
-        "local:2",
-        "--out",
-        f"s{name}",
-        "--",
-        name,
+        f"find --cues person=road --tasks person --engine local:2 --out s{name} -- {name}"
     )
     assert found.code == 0, found.err
     assert shlex.split(found.out.splitlines()[-1])[-1] == f"s{name}"
@@ -113,7 +103,7 @@ def test_a_folder_may_have_any_name(run_cli, files, tmp_path, monkeypatch, name)
 
 def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):
     (files / "captions_val2017.json").unlink()
-    whole = run_cli("import", "coco-stuff", files.parent, tmp_path / "whole", "--format", "json")
+    whole = run_cli(f"import coco-stuff {files.parent} {tmp_path / 'whole'} --format json")
     words = [
         "import",
         "coco-stuff",
@@ -142,7 +132,7 @@ def test_every_reader_takes_an_engine_and_parts(run_cli, tmp_path):
     ):
         for more, n_parts in (([], 1), (["--part-size", 2], 2)):
             out = tmp_path / f"{kind}-{n_parts}"
-            done = run_cli("import", kind, *words, out, "--engine", "local:2", *more)
+            done = run_cli(f"import {kind}", *words, out, "--engine", "local:2", *more)
             assert done.code == 0, done.err
             assert (tmp_path / f"{out.name}-logs").is_dir()
             assert open_dataset(out).n_parts == n_parts
@@ -177,9 +167,7 @@ def test_pixel_maps_are_counted_in_parts(run_cli, files, tmp_path):
     prints = []
     for more in ([], ["--part-size", 25, "--engine", "local:2"]):
         done = run_cli(
-            "import",
-            "coco-stuff",
-            files.parent,
+            f"import coco-stuff {files.parent}",
             tmp_path / f"data{len(more)}",
             "--format",
             "json",

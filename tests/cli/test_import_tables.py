@@ -74,7 +74,7 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
         (["--attributes", "split"], "'split' is no column"),
         (["--part-size", 9, "--attributes", "image_id"], "'image_id' is no column"),
     ):
-        done = run_cli("import", "table", tables / "long", tables / "out", *LONG, *more)
+        done = run_cli(f"import table {tables / 'long'} {tables / 'out'}", *LONG, *more)
         assert done.code == 2
         assert done.out == ""
         assert message in " ".join(done.err.split())
@@ -82,11 +82,9 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
 
 
 def test_remedies_are_options(run_cli, tables):
-    done = run_cli(
-        "import", "table", tables / "long", tables / "out", "--id", "id", "--label", "class"
-    )
+    done = run_cli(f"import table {tables / 'long'} {tables / 'out'} --id id --label class")
     assert "name the class column with --class" in " ".join(done.err.split())
     done = run_cli(
-        "import", "table", tables / "long", tables / "out", *LONG, "--attributes", "place,area"
+        f"import table {tables / 'long'} {tables / 'out'}", *LONG, "--attributes", "place,area"
     )
     assert "keep the columns that belong to images with --attributes" in " ".join(done.err.split())

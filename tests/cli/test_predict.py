@@ -27,14 +27,8 @@ def suite(run_cli, tmp_path):
     )
     save_dataset(data, tmp_path / "data")
     done = run_cli(
-        "find",
-        tmp_path / "data",
-        "--cues",
-        "car=street,water_bird=street",
-        "--tasks",
-        "car,water_bird",
-        "--out",
-        tmp_path / "suite",
+        f"find {tmp_path / 'data'} --cues car=street,water_bird=street --tasks car,water_bird --out"
+        f" {tmp_path / 'suite'}"
     )
     assert done.code == 0, done.err
     return tmp_path / "suite"
@@ -43,16 +37,7 @@ def suite(run_cli, tmp_path):
 def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
     done = run_cli(
-        "predict",
-        suite,
-        "--model",
-        model,
-        "--out",
-        tmp_path / "p.parquet",
-        "--batch",
-        5,
-        "--format",
-        "json",
+        f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'} --batch 5 --format json"
     )
     assert done.code == 0, done.err
     assert done.json["tasks"] == {"car": ["car"], "water_bird": ["water bird"]}
@@ -65,21 +50,13 @@ def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
         "car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n"
     )
     mapped = run_cli(
-        "predict",
-        suite,
-        "--model",
-        model,
-        "--map",
-        tmp_path / "map.yaml",
-        "--out",
-        tmp_path / "q.csv",
-        "--run",
-        "mapped",
+        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --out {tmp_path / 'q.csv'}"
+        " --run mapped"
     )
     assert mapped.code == 0, mapped.err
     assert "2 tasks x 24 images by model (classifier) at 32 x 32" in mapped.out
     scored = run_cli(
-        "evaluate", suite, tmp_path / "p.parquet", tmp_path / "q.csv", "--format", "json"
+        f"evaluate {suite} {tmp_path / 'p.parquet'} {tmp_path / 'q.csv'} --format json"
     )
     assert scored.code == 0, scored.err
     value = {
@@ -97,55 +74,35 @@ def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
         "car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n"
     )
     done = run_cli(
-        "predict",
-        suite,
-        "--model",
-        model,
-        "--map",
-        tmp_path / "map.yaml",
-        "--tasks",
-        "car",
-        "--out",
-        tmp_path / "p.parquet",
+        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --tasks car --out"
+        f" {tmp_path / 'p.parquet'}"
     )
     assert done.code == 0, done.err
     assert pl.read_parquet(tmp_path / "p.parquet").columns == ["image_id", "task", "logit", "run"]
-    assert run_cli("evaluate", suite, tmp_path / "p.parquet").code == 0
+    assert run_cli(f"evaluate {suite} {tmp_path / 'p.parquet'}").code == 0
 
 
 def test_images_elsewhere(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
     (tmp_path / "images").rename(tmp_path / "moved")
-    lost = run_cli("predict", suite, "--model", model, "--out", tmp_path / "p.parquet")
+    lost = run_cli(f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'}")
     assert lost.code == 2
     assert "no such folder of images" in lost.err
     assert (
         run_cli(
-            "predict",
-            suite,
-            "--model",
-            model,
-            "--images",
-            tmp_path / "moved",
-            "--out",
-            tmp_path / "p.parquet",
+            f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
+            f" {tmp_path / 'p.parquet'}"
         ).code
         == 0
     )
     (tmp_path / "data").rename(tmp_path / "data2")
     unnamed = run_cli(
-        "predict",
-        suite,
-        "--model",
-        model,
-        "--images",
-        tmp_path / "moved",
-        "--out",
-        tmp_path / "q.parquet",
+        f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
+        f" {tmp_path / 'q.parquet'}"
     )
     assert "24 of 24 images are not there" in unnamed.err
     given = ("--dataset", tmp_path / "data2", "--images", tmp_path / "moved")
-    again = run_cli("predict", suite, "--model", model, *given, "--out", tmp_path / "q.parquet")
+    again = run_cli(f"predict {suite} --model {model}", *given, "--out", tmp_path / "q.parquet")
     assert again.code == 0, again.err
     assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
 
@@ -155,7 +112,7 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
     out = tmp_path / "p.parquet"
 
     def refused(*words, said, file=out):
-        done = run_cli("predict", suite, "--model", model, "--out", file, *words)
+        done = run_cli(f"predict {suite} --model {model} --out {file}", *words)
         assert (done.code, done.out) == (2, "")
         assert said in done.err
         assert not file.exists()
@@ -170,5 +127,5 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
     (tmp_path / "images" / "007.jpg").unlink()
     refused(said="1 of 24 images are not there: 7 (007.jpg)")
     out.write_text("kept")
-    assert "exists already" in run_cli("predict", suite, "--model", model, "--out", out).err
+    assert "exists already" in run_cli(f"predict {suite} --model {model} --out {out}").err
     assert out.read_text() == "kept"

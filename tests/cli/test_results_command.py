@@ -32,7 +32,7 @@ def words(text):
 
 
 def test_a_table_in_the_terminal(world, run_cli):
-    done = run_cli("results", world / "runs", "--suite", world / "suite", "--like", "table3,16")
+    done = run_cli(f"results {world / 'runs'} --suite {world / 'suite'} --like table3,16")
     assert done.code == 0, done.err
     assert (
         "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)"
@@ -49,7 +49,7 @@ def test_a_table_in_the_terminal(world, run_cli):
 
 
 def test_half_a_grid_is_said(world, run_cli):
-    done = run_cli("results", world / "half", "--suite", world / "suite", "--like", "16")
+    done = run_cli(f"results {world / 'half'} --suite {world / 'suite'} --like 16")
     assert done.code == 0, done.err
     assert "[2/3 seeds]" in done.out
     assert "1 of 24 jobs are not done" in words(done.err)
@@ -115,20 +115,20 @@ def test_counts_next_to_results(world, run_cli, tmp_path):
 
 
 def test_the_papers_own_tables(run_cli):
-    done = run_cli("results", "paper", "--like", "all", "--format", "csv")
+    done = run_cli("results paper --like all --format csv")
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == 1 + 22 * 13 * 9 + 3 * 9
 
 
 def test_collected_scores(world, run_cli, tmp_path):
-    made = run_cli("collect", world / "runs", world / "suite", "--out", tmp_path / "scores")
+    made = run_cli(f"collect {world / 'runs'} {world / 'suite'} --out {tmp_path / 'scores'}")
     assert made.code == 0, made.err
     one, other = (
         run_cli("results", *source, "--like", "16", "--format", "json").json["cells"]
         for source in ([tmp_path / "scores"], [world / "runs", "--suite", world / "suite"])
     )
     assert [c["mean"] for c in one] == pytest.approx([c["mean"] for c in other])
-    paired = run_cli("results", tmp_path / "scores", "--like", "16", "--paired", "all")
+    paired = run_cli(f"results {tmp_path / 'scores'} --like 16 --paired all")
     assert paired.code == 2
     assert "no predictions to resample" in words(paired.err)
 
@@ -156,36 +156,28 @@ def test_what_is_refused(world, run_cli, tmp_path, case):
     options, message = REFUSED[case]
     suite = [] if case == "no suite" else ["--suite", world / "suite"]
     like = [] if "--like" in options else ["--like", "16"]
-    done = run_cli("results", world / "runs", *suite, *like, *options, cwd=tmp_path)
+    done = run_cli(f"results {world / 'runs'}", *suite, *like, *options, cwd=tmp_path)
     assert done.code == 2, done.out
     assert message in words(done.err)
     assert not list(tmp_path.iterdir())
 
 
 def test_two_folders_of_one_criterion_are_refused(world, run_cli):
-    done = run_cli(
-        "results", world / "runs", world / "half", "--suite", world / "suite", "--like", "16"
-    )
+    done = run_cli(f"results {world / 'runs'} {world / 'half'} --suite {world / 'suite'} --like 16")
     assert done.code == 2
     assert "both have results under ce" in words(done.err)
 
 
 def test_statements(world, run_cli):
-    done = run_cli("statements", "paper")
+    done = run_cli("statements paper")
     assert done.code == 0, done.err
     assert all(statement.sentence in done.out for statement in STATEMENTS.values())
-    found = run_cli("statements", "paper", "--format", "json").json
+    found = run_cli("statements paper --format json").json
     assert [f["name"] for f in found] == list(STATEMENTS)
     assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
     mine = run_cli(
-        "statements",
-        world / "runs",
-        "--suite",
-        world / "suite",
-        "--only",
-        "cvar-worst-calibrated",
-        "--format",
-        "json",
+        f"statements {world / 'runs'} --suite {world / 'suite'} --only cvar-worst-calibrated"
+        " --format json"
     )
     (finding,) = mine.json
     assert (finding["verdict"], finding["scope"], finding["paper"]) == (
@@ -194,12 +186,12 @@ def test_statements(world, run_cli):
         "cannot be said",
     )
     assert "no average of cvar" in finding["checks"][0]["numbers"]
-    markdown = run_cli("statements", "paper", "--format", "markdown").out
+    markdown = run_cli("statements paper --format markdown").out
     assert markdown.startswith("**Statements: the paper's tables**")
     assert (
         "| CVaR is worst calibrated on easy images. | cannot be said | cannot be said |" in markdown
     )
-    refused = run_cli("statements", "paper", "--only", "gist-is-easier")
+    refused = run_cli("statements paper --only gist-is-easier")
     assert refused.code == 2
     assert "did you mean gist-is-harder" in words(refused.err)
 
@@ -247,7 +239,7 @@ def test_statements_over_a_setting(rates, run_cli):
     facts = run_cli(*words_of, "--format", "json").json
     assert facts["over"] == "lr"
     assert [row["name"] for row in facts["statements"]] == list(STATEMENTS)
-    one = run_cli("statements", rates / "fast", "--suite", rates / "suite", "--format", "json").json
+    one = run_cli(f"statements {rates / 'fast'} --suite {rates / 'suite'} --format json").json
     for row, single in zip(facts["statements"], one, strict=True):
         assert set(row["verdicts"]) == {"0.001", "0.1"}
         assert row["verdicts"]["0.1"] == single["verdict"]
@@ -265,9 +257,9 @@ def test_statements_over_a_setting(rates, run_cli):
 
 def test_results_over_a_setting(rates, run_cli, tmp_path):
     done = run_cli(
-        "results", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr", "--like", "table3,16",
-        "--out", tmp_path / "tables.csv",
-    )  # fmt: skip
+        f"results {rates / 'slow'} {rates / 'fast'} --suite {rates / 'suite'} --over lr --like"
+        f" table3,16 --out {tmp_path / 'tables.csv'}"
+    )
     assert done.code == 0, done.err
     # titles are folded above narrow tables
     titles = [words(text)[:200] for text in done.out.split("Table ")[1:]]
@@ -278,15 +270,8 @@ def test_results_over_a_setting(rates, run_cli, tmp_path):
     assert set(cells["lr"]) == {"0.001", "0.1"}
     # an older folder has no condition
     done = run_cli(
-        "results",
-        rates / "old",
-        rates / "fast",
-        "--suite",
-        rates / "suite",
-        "--over",
-        "condition",
-        "--like",
-        "table3",
+        f"results {rates / 'old'} {rates / 'fast'} --suite {rates / 'suite'} --over condition"
+        " --like table3"
     )
     assert "condition = none" in done.out
     assert "condition = standardize" in done.out
@@ -321,7 +306,7 @@ def test_statements_over_a_setting_say_over_which_tasks_averages_are(rates, run_
 
     monkeypatch.setattr(Results, "averages", property(lambda _: ["averages are over 1 of 2 tasks"]))
     done = run_cli(
-        "statements", rates / "slow", rates / "fast", "--suite", rates / "suite", "--over", "lr"
+        f"statements {rates / 'slow'} {rates / 'fast'} --suite {rates / 'suite'} --over lr"
     )
     assert words(done.err).count("averages are over 1 of 2 tasks") == 2
 

@@ -19,14 +19,7 @@ def dataset(tmp_path):
 
 def test_the_exact_form(dataset, run_cli, tmp_path):
     done = run_cli(
-        "sweep-thresholds",
-        dataset,
-        "--alpha",
-        "0:0.2:20",
-        "--beta",
-        "0.01:0.5:20",
-        "--out",
-        tmp_path / "out",
+        f"sweep-thresholds {dataset} --alpha 0:0.2:20 --beta 0.01:0.5:20 --out {tmp_path / 'out'}"
     )
     assert done.code == 0, done.err
     assert "Where both sides are hard equally often" in done.out
@@ -55,30 +48,14 @@ def test_the_exact_form(dataset, run_cli, tmp_path):
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)])
 def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, beta):
     run_cli(
-        "sweep-thresholds",
-        dataset,
-        "--alpha",
-        "0,0.02,0.04,0.1",
-        "--beta",
-        "0.1,0.08,0.3,0.16",
-        "--out",
-        tmp_path / "o",
+        f"sweep-thresholds {dataset} --alpha 0,0.02,0.04,0.1 --beta 0.1,0.08,0.3,0.16 --out"
+        f" {tmp_path / 'o'}"
     )
     grid = pl.read_parquet(tmp_path / "o" / "grid.parquet")
     cues = pl.read_parquet(tmp_path / "o" / "cues.parquet")
     found = run_cli(
-        "find",
-        dataset,
-        "--alpha",
-        alpha,
-        "--beta",
-        beta,
-        "--tasks",
-        "all",
-        "--out",
-        tmp_path / "s",
-        "--format",
-        "json",
+        f"find {dataset} --alpha {alpha} --beta {beta} --tasks all --out {tmp_path / 's'} --format"
+        " json"
     )
     sets = {(record["task"], record["split"]): record for record in found.json["sets"]}
     suite = nooch.load_suite(tmp_path / "s")
@@ -108,7 +85,7 @@ def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
         "--format",
         "json",
     ]
-    done = run_cli("sweep-thresholds", dataset, *words, "--out", tmp_path / "out")
+    done = run_cli(f"sweep-thresholds {dataset}", *words, "--out", tmp_path / "out")
     assert done.code == 0, done.err
     assert (done.json["alpha"], done.json["beta"], done.json["splits"]) == (
         [0.04],
@@ -135,15 +112,16 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
         "--out",
         tmp_path / "out",
     ]
-    done = run_cli("sweep-thresholds", dataset, *words, "--format", "json")
+    done = run_cli(f"sweep-thresholds {dataset}", *words, "--format", "json")
     assert done.code == 0, done.err
     assert done.json["tau"] == [-0.5, 0.0, 0.5]
     tau = pl.read_parquet(tmp_path / "out" / "tau.parquet")
     for row in tau.filter(task="car").iter_rows(named=True):
         found = run_cli(
-            "find", dataset, "--criterion", "gist", "--encoder", tmp_path / "e.npz", "--tau", row["tau"], "--tasks", "car",
-            "--splits", row["split"], "--out", tmp_path / "suite", "--overwrite", "--format", "json",
-        )  # fmt: skip
+            f"find {dataset} --criterion gist --encoder {tmp_path / 'e.npz'} --tau {row['tau']}"
+            f" --tasks car --splits {row['split']} --out {tmp_path / 'suite'} --overwrite --format"
+            " json"
+        )
         (record,) = found.json["sets"]
         assert (row["hard_positives"], row["hard_negatives"]) == (
             record["hard_positives"],
@@ -152,9 +130,7 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
 
 
 def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
-    done = run_cli(
-        "sweep-thresholds", dataset, "--alpha", "0.9", "--beta", "0.9", "--out", tmp_path / "out"
-    )
+    done = run_cli(f"sweep-thresholds {dataset} --alpha 0.9 --beta 0.9 --out {tmp_path / 'out'}")
     assert done.code == 0, done.err
     assert "no point of the grid has hard images on both sides" in done.err
 
@@ -191,7 +167,7 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(
 ):
     data = nooch.load_dataset(dataset)
     np.savez(tmp_path / "e.npz", image_ids=data.image_ids, embeddings=np.ones((len(data), 2)))
-    done = run_cli("sweep-thresholds", dataset, *words, "--out", tmp_path / "out", cwd=tmp_path)
+    done = run_cli(f"sweep-thresholds {dataset}", *words, "--out", tmp_path / "out", cwd=tmp_path)
     assert done.code == 2, done.out
     assert message in " ".join(done.err.split())
     assert "Traceback" not in done.err
@@ -224,9 +200,7 @@ def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
 
 
 def test_a_dataset_that_is_none(run_cli, tmp_path):
-    done = run_cli(
-        "sweep-thresholds", tmp_path, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out"
-    )
+    done = run_cli(f"sweep-thresholds {tmp_path} --alpha 0.05 --beta 0.1 --out {tmp_path / 'out'}")
     assert done.code == 2
     assert "is no dataset" in done.err
     assert not (tmp_path / "out").exists()
@@ -234,8 +208,6 @@ def test_a_dataset_that_is_none(run_cli, tmp_path):
 
 def test_an_altered_dataset(dataset, run_cli, tmp_path):
     shutil.copy(dataset / "images.parquet", dataset / "areas.parquet")
-    done = run_cli(
-        "sweep-thresholds", dataset, "--alpha", "0.05", "--beta", "0.1", "--out", tmp_path / "out"
-    )
+    done = run_cli(f"sweep-thresholds {dataset} --alpha 0.05 --beta 0.1 --out {tmp_path / 'out'}")
     assert done.code == 2
     assert "areas.parquet" in done.err

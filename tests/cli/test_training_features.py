@@ -27,9 +27,7 @@ def weights(tmp_path):
 
 
 def test_pixels_then_features(data, weights, run_cli, tmp_path):
-    done = run_cli(
-        "pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 40, "--format", "json"
-    )
+    done = run_cli(f"pixels {tmp_path / 'dataset'} --out {tmp_path / 'px'} --size 40 --format json")
     assert done.code == 0, done.err
     cache = PixelCache.load(tmp_path / "px", data)
     assert done.json == {
@@ -61,9 +59,7 @@ def test_pixels_then_features(data, weights, run_cli, tmp_path):
 
 
 def test_text_names_the_next_step(data, run_cli, tmp_path):
-    done = run_cli(
-        "pixels", tmp_path / "dataset", "--out", tmp_path / "px", "--size", 16, "--codec", "pil"
-    )
+    done = run_cli(f"pixels {tmp_path / 'dataset'} --out {tmp_path / 'px'} --size 16 --codec pil")
     assert "6 images of 16 x 16, 0 MB, codec pil" in done.out
     assert (
         f"next: nooch features {tmp_path / 'dataset'} --pixels {tmp_path / 'px'} --backbone"
@@ -73,21 +69,14 @@ def test_text_names_the_next_step(data, run_cli, tmp_path):
 
 def test_features_of_images_at_the_backbones_size(data, weights, run_cli, tmp_path):
     done = run_cli(
-        "features",
-        tmp_path / "dataset",
-        "--backbone",
-        weights,
-        "--out",
-        tmp_path / "f",
-        "--format",
-        "json",
+        f"features {tmp_path / 'dataset'} --backbone {weights} --out {tmp_path / 'f'} --format json"
     )
     assert done.code == 0, done.err
     assert done.json["backbone"]["preprocessing"]["size"] == [32, 32]
     done = run_cli(
-        "features", tmp_path / "dataset", "--backbone", f"config:{weights}", "--seed", 7, "--size", 24,
-        "--images", tmp_path / "images", "--out", tmp_path / "g", "--format", "json",
-    )  # fmt: skip
+        f"features {tmp_path / 'dataset'} --backbone config:{weights} --seed 7 --size 24 --images"
+        f" {tmp_path / 'images'} --out {tmp_path / 'g'} --format json"
+    )
     assert done.json["backbone"]["preprocessing"]["size"] == [24, 24]
     assert done.json["backbone"]["name"] == "config:resnet"
 
@@ -107,7 +96,7 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     refused(*features, "resnet-5000", words=["is no backbone", "config:NAME"])
     refused(*features, weights, "--device", "cuda:77", words=["no device 'cuda:77'"])
     refused(*features, weights, "--pixels", out, "--images", out, words=["exclude each other"])
-    run_cli("pixels", dataset, "--out", tmp_path / "px", "--size", 32)
+    run_cli(f"pixels {dataset} --out {tmp_path / 'px'} --size 32")
     refused(
         *features,
         weights,

@@ -42,23 +42,12 @@ def predictions(data, file, place=0.0, seed=0):
 def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
     cub, places = folders
     made = run_cli(
-        "waterbirds",
-        "make",
-        "--cub",
-        cub,
-        "--places",
-        places,
-        "--confounder",
-        0.75,
-        tmp_path / "birds",
-        "--processes",
-        2,
-        "--format",
-        "json",
+        f"waterbirds make --cub {cub} --places {places} --confounder 0.75 {tmp_path / 'birds'}"
+        " --processes 2 --format json"
     )
     assert made.code == 0, made.err
     assert made.json["images"] == sum(group["images"] for group in made.json["groups"]) == 60
-    done = run_cli("import", "waterbirds", tmp_path / "birds", tmp_path / "data")
+    done = run_cli(f"import waterbirds {tmp_path / 'birds'} {tmp_path / 'data'}")
     assert done.code == 0, done.err
     assert "60 images" in done.out
     found = run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
@@ -71,7 +60,7 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
         predictions(test, tmp_path / f"{name}.csv", place)
         for name, place in (("bird", 0.0), ("place", 8.0))
     ]
-    scored = run_cli("waterbirds", "score", tmp_path / "suite", *files, "--format", "json")
+    scored = run_cli(f"waterbirds score {tmp_path / 'suite'}", *files, "--format", "json")
     assert scored.code == 0, scored.err
     bird, place = scored.json
     assert (bird["run"], place["run"]) == ("bird", "place")
@@ -79,7 +68,7 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
     assert place["worst_group_error"] > 0.9
     assert bird["auc_hard"] > 0.6
     assert place["auc_hard"] < 0.1
-    shown = run_cli("waterbirds", "score", tmp_path / "suite", *files)
+    shown = run_cli(f"waterbirds score {tmp_path / 'suite'}", *files)
     for name in ("worst_group_error", "worst_of_four_nll", "error_by_training_groups"):
         assert name in shown.out
 
@@ -87,14 +76,15 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
 def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
     """What docs/waterbirds.md says: the same numbers are in nooch evaluate's table."""
     cub, places = folders
-    run_cli("waterbirds", "make", "--cub", cub, "--places", places, tmp_path / "birds")
-    run_cli("import", "waterbirds", tmp_path / "birds", tmp_path / "data")
+    run_cli(f"waterbirds make --cub {cub} --places {places} {tmp_path / 'birds'}")
+    run_cli(f"import waterbirds {tmp_path / 'birds'} {tmp_path / 'data'}")
     run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    scored = run_cli("waterbirds", "score", tmp_path / "suite", file, "--format", "json").json[0]
+    scored = run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --format json").json[0]
     rows = run_cli(
-        "evaluate", tmp_path / "suite", file, "--average", "train", "--average", "uniform", "--by", "group", "--format", "json"
-    ).json["scores"]  # fmt: skip
+        f"evaluate {tmp_path / 'suite'} {file} --average train --average uniform --by group"
+        " --format json"
+    ).json["scores"]
     value = {(row["metric"], row["subset"], row["group"]): row["value"] for row in rows}
     assert scored["worst_group_error"] == max(
         value["error", f"hard_{side}", None] for side in ("positive", "negative")
@@ -114,15 +104,15 @@ def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
 
 def test_the_genuine_table(shared_data, run_cli, tmp_path):
     done = run_cli(
-        "import", "waterbirds", shared_data / "waterbirds", tmp_path / "data", "--format", "json"
+        f"import waterbirds {shared_data / 'waterbirds'} {tmp_path / 'data'} --format json"
     )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     assert "image files are not below" in done.err
     found = run_cli(
-        "find", tmp_path / "data", "--criterion", "attribute", "--preset", "waterbirds", "--splits", "train,valid,test", "--out",
-        tmp_path / "suite", "--format", "json",
-    )  # fmt: skip
+        f"find {tmp_path / 'data'} --criterion attribute --preset waterbirds --splits"
+        f" train,valid,test --out {tmp_path / 'suite'} --format json"
+    )
     train = next(s for s in found.json["sets"] if s["split"] == "train")
     groups = (
         train["negatives"] - train["hard_negatives"],
@@ -132,7 +122,7 @@ def test_the_genuine_table(shared_data, run_cli, tmp_path):
     )
     assert groups == (3498, 184, 56, 1057)
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    scored = run_cli("waterbirds", "score", tmp_path / "suite", file)
+    scored = run_cli(f"waterbirds score {tmp_path / 'suite'} {file}")
     assert scored.code == 0, scored.err
 
 
@@ -140,9 +130,7 @@ def test_what_make_refuses(folders, run_cli, tmp_path):
     cub, places = folders
 
     def refused(*words, said):
-        done = run_cli(
-            "waterbirds", "make", "--cub", cub, "--places", places, tmp_path / "out", *words
-        )
+        done = run_cli(f"waterbirds make --cub {cub} --places {places} {tmp_path / 'out'}", *words)
         assert (done.code, done.out) == (2, "")
         assert said in done.err
         assert not (tmp_path / "out").exists()
@@ -158,31 +146,21 @@ def test_what_make_refuses(folders, run_cli, tmp_path):
 
 
 def test_what_score_refuses(shared_data, run_cli, tmp_path):
-    run_cli("import", "waterbirds", shared_data / "waterbirds", tmp_path / "data")
+    run_cli(f"import waterbirds {shared_data / 'waterbirds'} {tmp_path / 'data'}")
     run_cli(
-        "find",
-        tmp_path / "data",
-        "--criterion",
-        "attribute",
-        "--preset",
-        "waterbirds",
-        "--splits",
-        "test",
-        "--out",
-        tmp_path / "suite",
+        f"find {tmp_path / 'data'} --criterion attribute --preset waterbirds --splits test --out"
+        f" {tmp_path / 'suite'}"
     )
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv")
     assert (
         "'valid' is no split"
-        in run_cli("waterbirds", "score", tmp_path / "suite", file, "--split", "valid").err
+        in run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --split valid").err
     )
     (tmp_path / "data").rename(tmp_path / "moved")
-    gone = run_cli("waterbirds", "score", tmp_path / "suite", file)
+    gone = run_cli(f"waterbirds score {tmp_path / 'suite'} {file}")
     assert gone.code == 2
     assert "give --dataset" in gone.err
     assert (
-        run_cli(
-            "waterbirds", "score", tmp_path / "suite", file, "--dataset", tmp_path / "moved"
-        ).code
+        run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --dataset {tmp_path / 'moved'}").code
         == 0
     )

@@ -65,7 +65,7 @@ def _find(run_cli, folder, kind, out, *more):
         "Y=A,A=Y",
         *more,
     ]
-    done = run_cli("find", folder / kind, *words, "--out", folder / out)
+    done = run_cli(f"find {folder / kind}", *words, "--out", folder / out)
     assert done.code == 0, done.err
     return (folder / out / "challenge_sets.parquet").read_bytes()
 
@@ -103,7 +103,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
 def test_the_encoder_embeds_in_parts_as_in_one_piece(folder, run_cli):
     for kind, more in (("whole", []), ("parts", ["--engine", "local:2"])):
-        done = run_cli("embed", folder / kind, "--encoder", "own_letters:Letters", *more)
+        done = run_cli(f"embed {folder / kind} --encoder own_letters:Letters", *more)
         assert done.code == 0, done.err
     found, expected = (
         load_dataset(folder / kind).embeddings["letters"] for kind in ("parts", "whole")

@@ -304,7 +304,7 @@ def test_an_altered_table_of_a_suite_is_refused(suite, change, word, run_cli, tm
         word,
         kind=FormatError,
     )
-    done = run_cli("export", suite, tmp_path / "out", "--to", "npy")
+    done = run_cli(f"export {suite} {tmp_path / 'out'} --to npy")
     assert done.code == 2, done.err
     assert "challenge_sets.parquet" in done.err.replace("\n", "")
 

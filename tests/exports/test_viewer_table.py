@@ -137,7 +137,7 @@ def test_as_a_user_types_it(made, run_cli, tmp_path):
         "--splits",
         "test",
     ]
-    done = run_cli("export", made.folder / "suite", "--to", "table", tmp_path / "out", *words)
+    done = run_cli(f"export {made.folder / 'suite'} --to table {tmp_path / 'out'}", *words)
     assert done.code == 0, done.err
     table = pl.read_csv(tmp_path / "out" / "table.csv")
     assert table.columns[-1] == "nll:erm/1"

@@ -393,45 +393,21 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
     save_dataset(data, tmp_path / "data")
     save_suite(suite, tmp_path / "suite")
     monkeypatch.chdir(tmp_path)
-    done = run_cli("gallery", "suite", "--task", "car", "--dataset", "data", "--n", 2)
+    done = run_cli("gallery suite --task car --dataset data --n 2")
     assert done.code == 0, done.err
     assert done.out.strip() == "gallery-car.png"
     with Image.open("gallery-car.png") as image:
         assert image.format == "PNG"
-    assert run_cli("gallery", "suite", "--task", "car", "--dataset", "data").code == 2
-    done = run_cli(
-        "gallery",
-        "suite",
-        "--task",
-        "car",
-        "--task",
-        "cow",
-        "--dataset",
-        "data",
-        "--out",
-        "a.pdf",
-        "--format",
-        "json",
-    )
+    assert run_cli("gallery suite --task car --dataset data").code == 2
+    done = run_cli("gallery suite --task car --task cow --dataset data --out a.pdf --format json")
     assert {row["task"] for row in done.json["images"]} == {"car", "cow"}
-    lost = run_cli("gallery", "suite", "--task", "car")
+    lost = run_cli("gallery suite --task car")
     assert lost.code == 2
     assert "--dataset" in lost.err
-    done = run_cli(
-        "figure",
-        "fig1",
-        "--suite",
-        "suite",
-        "--dataset",
-        "data",
-        "--out",
-        "figures",
-        "--format",
-        "json",
-    )
+    done = run_cli("figure fig1 --suite suite --dataset data --out figures --format json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["files"] == ["fig1.svg", "fig1.pdf", "fig1.png", "fig1.csv"]
-    bad = run_cli("figure", "fig8", "--suite", "suite", "--dataset", "data", "--out", "f")
+    bad = run_cli("figure fig8 --suite suite --dataset data --out f")
     assert bad.code == 2
     assert "--runs" in bad.err
 

@@ -296,12 +296,9 @@ def test_the_command_tells_the_same(run_cli, tmp_path):
         "--format",
         "json",
     ]
-    one = run_cli("import", "label-maps", maps, tmp_path / "a", *words)
+    one = run_cli(f"import label-maps {maps} {tmp_path / 'a'}", *words)
     two = run_cli(
-        "import",
-        "label-maps",
-        maps,
-        tmp_path / "b",
+        f"import label-maps {maps} {tmp_path / 'b'}",
         *words,
         "--part-size",
         6,

@@ -102,14 +102,7 @@ def test_commands_take_its_name(suite, run_cli, tmp_path):
     }
     pl.DataFrame({"image_id": ids, **columns}).write_csv(tmp_path / "predictions.csv")
     scored = run_cli(
-        "evaluate",
-        NAME,
-        "predictions.csv",
-        "--scale",
-        "logit",
-        "--out",
-        "scores.parquet",
-        cwd=tmp_path,
+        f"evaluate {NAME} predictions.csv --scale logit --out scores.parquet", cwd=tmp_path
     )
     assert scored.code == 0, scored.err
     scores = pl.read_parquet(tmp_path / "scores.parquet").filter(
@@ -117,18 +110,18 @@ def test_commands_take_its_name(suite, run_cli, tmp_path):
     )
     # two normals one apart: AUC is Phi(1 / sqrt(2)) = 0.760
     assert scores["value"].to_list() == pytest.approx([0.760, 0.760], abs=0.01)
-    shown = run_cli("show", NAME, "--format", "json", cwd=tmp_path)
+    shown = run_cli(f"show {NAME} --format json", cwd=tmp_path)
     assert len(shown.json["sets"]) == 48
     hard = suite.set("ce", "car", "test").ids("hard_positive")[0]
-    told = run_cli("explain", NAME, "--task", "car", "--image", hard, cwd=tmp_path)
+    told = run_cli(f"explain {NAME} --task car --image {hard}", cwd=tmp_path)
     assert told.code == 0, told.err
     assert "car is present" in told.out
     assert "ce: hard positive" in told.out
     assert "not named by the suite" in told.err
-    assert run_cli("export", NAME, "--to", "npy", "out", cwd=tmp_path).code == 0
+    assert run_cli(f"export {NAME} --to npy out", cwd=tmp_path).code == 0
     assert len(nooch.read_published(tmp_path / "out").sets) == 96
-    report = run_cli("report", NAME, "--out", "site", cwd=tmp_path)
+    report = run_cli(f"report {NAME} --out site", cwd=tmp_path)
     assert report.code == 0, report.err
     assert (tmp_path / "site" / "index.html").is_file()
     (tmp_path / NAME).mkdir()
-    assert "is no suite" in run_cli("show", NAME, cwd=tmp_path).err
+    assert "is no suite" in run_cli(f"show {NAME}", cwd=tmp_path).err

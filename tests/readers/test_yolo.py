@@ -230,15 +230,7 @@ def test_a_file_of_aliases_is_harmless(tmp_path):
 def test_as_typed(run_cli, tmp_path):
     file = _dataset(tmp_path / "d", TRAIN + NAMES)
     done = run_cli(
-        "import",
-        "boxes",
-        tmp_path / "d",
-        "--format",
-        "yolo",
-        "--classes",
-        file,
-        tmp_path / "out",
-        "--json",
+        f"import boxes {tmp_path / 'd'} --format yolo --classes {file} {tmp_path / 'out'} --json"
     )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 3, "valid": 2, "test": 0} or done.json["splits"] == {
@@ -248,15 +240,7 @@ def test_as_typed(run_cli, tmp_path):
     assert done.json["classes"] == 2
     assert "note: 2 of 5 images have no label file" in done.err
     again = run_cli(
-        "import",
-        "boxes",
-        file,
-        "--format",
-        "yolo",
-        tmp_path / "again",
-        "--split",
-        "40/40/20",
-        "--json",
+        f"import boxes {file} --format yolo {tmp_path / 'again'} --split 40/40/20 --json"
     )
     assert again.json["splits"] == {"train": 2, "valid": 2, "test": 1}
     assert (

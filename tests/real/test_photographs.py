@@ -27,16 +27,8 @@ FITTED = {
 def msrc(shared_data, run_cli, tmp_path):
     folder = shared_data / "msrc-v2"
     done = run_cli(
-        "import",
-        "label-maps",
-        folder / "labels",
-        "--classes",
-        folder / "classes.txt",
-        "--void",
-        0,
-        "--images",
-        folder / "images",
-        tmp_path / "msrc",
+        f"import label-maps {folder / 'labels'} --classes {folder / 'classes.txt'} --void 0"
+        f" --images {folder / 'images'} {tmp_path / 'msrc'}"
     )
     assert done.code == 0, done.err
     return tmp_path / "msrc"
@@ -44,13 +36,7 @@ def msrc(shared_data, run_cli, tmp_path):
 
 def test_sets_with_cues_by_hand(msrc, run_cli, tmp_path):
     done = run_cli(
-        "find",
-        msrc,
-        "--criterion",
-        "ce",
-        "--cues",
-        CUES,
-        "--tasks",
+        f"find {msrc} --criterion ce --cues {CUES} --tasks",
         ",".join(MSRC),
         "--out",
         tmp_path / "suite",
@@ -67,19 +53,13 @@ def test_sets_with_cues_by_hand(msrc, run_cli, tmp_path):
 
 def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
     done = run_cli(
-        "find",
-        msrc,
-        "--criterion",
-        "ce",
-        "--alpha",
-        0.05,
-        "--tasks",
+        f"find {msrc} --criterion ce --alpha 0.05 --tasks",
         ",".join(FITTED),
         "--out",
         tmp_path / "suite",
     )
     assert done.code == 0, done.err
-    shown = run_cli("show", tmp_path / "suite", "--format", "json").json
+    shown = run_cli(f"show {tmp_path / 'suite'} --format json").json
     found = {
         task: {c["cue"]: c["A"] for c in cues}
         for task, cues in shown["criteria"]["ce"]["cues"].items()
@@ -91,23 +71,12 @@ def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
 
 
 def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, tmp_path):
-    run_cli(
-        "find",
-        msrc,
-        "--criterion",
-        "ce",
-        "--cues",
-        CUES,
-        "--tasks",
-        "car,bird",
-        "--out",
-        tmp_path / "suite",
-    )
+    run_cli(f"find {msrc} --criterion ce --cues {CUES} --tasks car,bird --out {tmp_path / 'suite'}")
     suite = load_suite(tmp_path / "suite")
     for image_id in suite.set("ce", "car", "all").ids("hard"):
         assert (shared_data / "msrc-v2" / "images" / f"{image_id}.jpg").is_file()
     first, _ = suite.set("ce", "car", "all").ids("hard_positive")
-    told = run_cli("explain", tmp_path / "suite", "--task", "car", "--image", first)
+    told = run_cli(f"explain {tmp_path / 'suite'} --task car --image {first}")
     assert "hard positive: car is present" in told.out
     assert "road covers" in told.out
 
@@ -165,8 +134,7 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     captions = shared_data / "captions" / "captions_val2017.json"
     split = published / "cocostuff_split_image_ids.npz"
     done = run_cli(
-        "import",
-        "coco",
+        "import coco",
         *things,
         "--captions",
         captions,
@@ -183,19 +151,13 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     assert "captions belong to images that no annotation file lists" in done.err
     cues = ",".join(f"{task}={'+'.join(names)}" for task, names in RULE.items())
     found = run_cli(
-        "find",
-        tmp_path / "real",
-        "--criterion",
-        "ce",
-        "--cues",
-        cues,
-        "--tasks",
+        f"find {tmp_path / 'real'} --criterion ce --cues {cues} --tasks",
         ",".join(RULE),
         "--out",
         tmp_path / "suite",
     )
     assert found.code == 0, found.err
-    verdicts = run_cli("verify", tmp_path / "suite", published, "--format", "json").json
+    verdicts = run_cli(f"verify {tmp_path / 'suite'} {published} --format json").json
     assert len(verdicts) == 16
     # the other 193 images are of the published training split: 95 of 288 can be compared
     assert {(v["task"], v["split"]): v["images"] for v in verdicts} == {
@@ -209,16 +171,7 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
 
 def test_gist_needs_captions_and_says_so(msrc, run_cli, tmp_path):
     done = run_cli(
-        "find",
-        msrc,
-        "--criterion",
-        "gist",
-        "--encoder",
-        "lexical",
-        "--tau",
-        0.5,
-        "--out",
-        tmp_path / "suite",
+        f"find {msrc} --criterion gist --encoder lexical --tau 0.5 --out {tmp_path / 'suite'}"
     )
     assert done.code == 2
     assert "no captions" in done.err
@@ -227,24 +180,15 @@ def test_gist_needs_captions_and_says_so(msrc, run_cli, tmp_path):
 
 def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
     done = run_cli(
-        "import", "table", shared_data / "waterbirds" / "metadata.csv", "--id", "img_id", "--label", "y", "--split-column", "split",
-        "--split-values", "0=train,1=valid,2=test", tmp_path / "birds", "--format", "json",
-    )  # fmt: skip
+        f"import table {shared_data / 'waterbirds' / 'metadata.csv'} --id img_id --label y"
+        f" --split-column split --split-values 0=train,1=valid,2=test {tmp_path / 'birds'} --format"
+        " json"
+    )
     assert done.code == 0, done.err
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     found = run_cli(
-        "find",
-        tmp_path / "birds",
-        "--criterion",
-        "attribute",
-        "--phi",
-        "place != y",
-        "--out",
-        tmp_path / "suite",
-        "--splits",
-        "train,test",
-        "--format",
-        "json",
+        f"find {tmp_path / 'birds'} --criterion attribute --phi 'place != y' --out"
+        f" {tmp_path / 'suite'} --splits train,test --format json"
     )
     assert found.code == 0, found.err
     train, test = found.json["sets"]
@@ -256,7 +200,7 @@ def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
     assert test["hard_negatives"] + test["hard_positives"] == len(
         suite.set("attribute", "y", "test").ids("hard")
     )
-    refused = run_cli("find", tmp_path / "birds", "--criterion", "ce", "--out", tmp_path / "ce")
+    refused = run_cli(f"find {tmp_path / 'birds'} --criterion ce --out {tmp_path / 'ce'}")
     assert refused.code == 2
     assert "areas are unknown" in refused.err
     assert not (tmp_path / "ce").exists()

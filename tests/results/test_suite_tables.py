@@ -46,9 +46,7 @@ def test_the_papers_own_numbers(shared_data):
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
-    done = run_cli(
-        "results", "paper", "--like", "table2,table6,table7", "--out", tmp_path / "t.json"
-    )
+    done = run_cli(f"results paper --like table2,table6,table7 --out {tmp_path / 't.json'}")
     assert done.code == 0, done.err
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "kite 55 6,725 451" in lines
@@ -62,7 +60,7 @@ def test_the_papers_own_tables(run_cli, tmp_path):
 def test_a_table_of_thresholds_is_what_find_takes(run_cli, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"t.{ending}"
-        assert run_cli("results", "paper", "--like", "6", "--out", out).code == 0
+        assert run_cli(f"results paper --like 6 --out {out}").code == 0
         expected = {
             t.task: (t.tau["test", "positive"], t.tau["test", "negative"])
             for t in paper_tasks().values()
@@ -217,9 +215,7 @@ def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     assert "Table 7: Thresholds on support" in (tmp_path / "r.tex").read_text()
     assert run_cli(*base, "--format", "latex").out.startswith(r"\begin{table}")
     assert len(run_cli(*base, "--format", "json").json["sets"]) == 12
-    given = run_cli(
-        "results", "paper", "--suite", tmp_path / "suite", "--like", "table2", "--format", "csv"
-    )
+    given = run_cli(f"results paper --suite {tmp_path / 'suite'} --like table2 --format csv")
     assert {line.split(",")[1] for line in given.out.splitlines()[1:]} == {"suite", "paper"}
 
 
@@ -247,9 +243,7 @@ def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, case):
 
 
 def test_the_suite_of_the_package_is_a_source(run_cli):
-    ran = run_cli(
-        "results", "nooch-coco", "--like", "table2", "--compare", "paper", "--format", "json"
-    )
+    ran = run_cli("results nooch-coco --like table2 --compare paper --format json")
     assert ran.code == 0, ran.err
     rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
     assert [row["task"] for row in rows] == list(NOOCH_TASKS)

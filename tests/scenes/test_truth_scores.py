@@ -162,42 +162,30 @@ def test_files_of_scores(scores, tmp_path, ending):
 
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):
-    done = run_cli(
-        "scenes", tmp_path / "out", "--images", 3, "--size", 32, "--workers", 1, "--format", "json"
-    )
+    done = run_cli(f"scenes {tmp_path / 'out'} --images 3 --size 32 --workers 1 --format json")
     assert done.code == 0, done.err
     assert done.json["images"] == 3
     assert len(list((tmp_path / "out" / "images").iterdir())) == 3
-    again = run_cli("scenes", tmp_path / "out", "--images", 3)
+    again = run_cli(f"scenes {tmp_path / 'out'} --images 3")
     assert again.code == 2
     assert "exists already" in again.err
     assert (
-        run_cli(
-            "scenes", tmp_path / "out", "--images", 2, "--size", 32, "--workers", 1, "--overwrite"
-        ).code
-        == 0
+        run_cli(f"scenes {tmp_path / 'out'} --images 2 --size 32 --workers 1 --overwrite").code == 0
     )
     assert (
-        "next: nooch import coco"
-        in run_cli("scenes", tmp_path / "b", "--images", 1, "--workers", 1).out
+        "next: nooch import coco" in run_cli(f"scenes {tmp_path / 'b'} --images 1 --workers 1").out
     )
-    assert "stray: " in run_cli("scenes", "--print-config").out
+    assert "stray: " in run_cli("scenes --print-config").out
     assert "no folder was given" in run_cli("scenes").err
     save_dataset(data, tmp_path / "data")
     save_suite(suite, tmp_path / "suite")
     scored = run_cli(
-        "find-score", tmp_path / "suite", scenes / "truth.parquet", "--out", tmp_path / "s.csv"
+        f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'} --out {tmp_path / 's.csv'}"
     )
     assert scored.code == 0, scored.err
     assert "Against the truth: ce (test)" in scored.out
     assert (tmp_path / "s-thresholds.csv").is_file()
     asked = run_cli(
-        "find-score",
-        tmp_path / "suite",
-        scenes / "truth.parquet",
-        "--criterion",
-        "ce",
-        "--format",
-        "json",
+        f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'} --criterion ce --format json"
     )
     assert {row["criterion"] for row in asked.json["scores"]} == {"ce"}
