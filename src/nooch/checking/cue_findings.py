@@ -1,0 +1,169 @@
+"""Predictions on a suite -> findings: errors in the misleading and in the usual context, cue by cue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.challenge import ChallengeSet, Suite
+from nooch.checking.findings import Findings
+from nooch.data import Dataset
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.evaluation import Predictions
+from nooch.evaluation.aligned_predictions import Aligned
+from nooch.evaluation.bootstrap import wilson
+from nooch.evaluation.prediction_files import as_runs
+from nooch.metrics.rate_gaps import rate_gap
+
+__all__ = ["cue_findings", "errors_of", "size_strata"]
+
+_HARD = (0, 1)
+_CUTS = (0.25, 0.5, 0.75)
+
+
+def cue_findings(
+    suite: Suite,
+    predictions: Any,
+    *,
+    data: Dataset | None = None,
+    split: str | None = None,
+    tasks: Sequence[str] | None = None,
+    scale: str | None = None,
+) -> Findings:
+    """Compare error rates in a misleading context with those in the usual one.
+
+    For positives (a miss is an error), a context cue misleads where it is absent: its area is below
+    the criterion's threshold. For negatives (a claim is an error) it misleads where it is present.
+    Of criteria without cues, hard images are compared with easy ones of the same side. The effect
+    of positives compares objects of the same size, by quartiles of the target's area, because small
+    objects are both harder and found in other contexts.
+
+    Args:
+        suite: with easy images.
+        predictions: see ``nooch.evaluate``.
+        data: the dataset that the suite was found in, for the areas; without it, or without areas,
+            effects are not by size (``by_size``).
+        split: ``test`` by default, or the suite's only one.
+        tasks: by default those that have predictions.
+        scale: ``logit`` or ``probability``, for wide tables.
+
+    Returns:
+        a row for each run, criterion, task, cue (null for the criterion as a whole) and side.
+
+    Raises:
+        InputError: see ``nooch.evaluate``; a suite of hard images alone; another dataset.
+        ParameterError: an unknown task or split.
+    """
+    suite.require_easy("comparing contexts")
+    if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
+        raise ParameterError("the suite was found in another dataset", where="data")
+    if split is None:
+        split = "test" if "test" in suite.splits else suite.splits[-1]
+    check_one_of("split", split, suite.splits, owner="the suite")
+    for task in tasks or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+    runs = as_runs(predictions, suite.tasks, scale)
+    wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
+    if not wanted:
+        raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")
+    rows: list[dict[str, Any]] = []
+    for task in wanted:
+        for criterion in suite.criteria:
+            if (criterion, task, split) in suite.keys:
+                rows += _of_set(suite, suite.set(criterion, task, split), runs, data)
+    return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})
+
+
+def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
+    """Where a run's answer is not the label, bool (n,): positive where logit > 0, or probability >
+    0.5.
+    """
+    values = Aligned(run, challenge.image_ids, challenge.split).values(
+        challenge.task, slice(None), challenge
+    )
+    return (values > (0 if run.scale == "logit" else 0.5)) != challenge.labels
+
+
+def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:
+    """Quartile of the target's area among the set's positives, 0 to 3, and 4 where it is unknown;
+    intp (n,), or None where no area is known.
+    """
+    if data is None or not data.has_areas:
+        return None
+    ids = pl.DataFrame({"image_id": challenge.image_ids})
+    areas = ids.join(
+        pl.DataFrame(
+            {"image_id": data.images["image_id"], "area": data.area(challenge.task, unknown=np.nan)}
+        ),
+        on="image_id",
+        how="left",
+        maintain_order="left",
+    )["area"].to_numpy()
+    known = challenge.labels & ~np.isnan(areas)
+    if not known.any():
+        return None
+    cuts = np.quantile(areas[known], _CUTS)
+    return np.where(np.isnan(areas), len(cuts) + 1, np.searchsorted(cuts, areas, side="right"))
+
+
+def _of_set(
+    suite: Suite, challenge: ChallengeSet, runs: Sequence[Predictions], data: Dataset | None
+) -> Iterator[dict[str, Any]]:
+    """Rows of one set: of the criterion as a whole, then of each of its cues."""
+    record = suite.header.criteria[challenge.criterion]
+    cues = [cue for cue, _ in record.cues.get(challenge.task, [])]
+    misleading: list[tuple[str | None, NDArray[np.bool_]]] = [
+        (None, np.isin(challenge.subset, _HARD))
+    ]
+    if challenge.by_cue is not None:
+        misleading += [
+            (cue, (challenge.by_cue >> np.uint64(bit)) & np.uint64(1) > 0)
+            for bit, cue in enumerate(cues[:64])
+        ]
+        if len(cues) == 1:
+            # the cue says it in plainer words
+            del misleading[0]
+    sizes = size_strata(data, challenge)
+    for run in runs:
+        if challenge.task not in run.tasks:
+            continue
+        wrong = errors_of(run, challenge)
+        for side, of_side in (("positive", challenge.labels), ("negative", ~challenge.labels)):
+            strata = sizes[of_side] if sizes is not None and side == "positive" else None
+            for cue, condition in misleading:
+                yield {
+                    "run": run.run,
+                    "criterion": challenge.criterion,
+                    "task": challenge.task,
+                    "cue": cue,
+                    "side": side,
+                    "split": challenge.split,
+                    **_gap(wrong[of_side], condition[of_side], strata),
+                }
+
+
+def _gap(
+    wrong: NDArray[np.bool_], condition: NDArray[np.bool_], strata: NDArray[np.intp] | None
+) -> dict[str, Any]:
+    gap = rate_gap(wrong, condition, strata)
+    low, high = wilson(np.array(gap.rate_with), np.array(gap.n_with))
+    numbers = {
+        "rate_misleading": gap.rate_with,
+        "rate_low": float(low),
+        "rate_high": float(high),
+        "rate_usual": gap.rate_without,
+        "effect": gap.effect,
+        "low": gap.low,
+        "high": gap.high,
+        "p": gap.p,
+    }
+    return {
+        "n_misleading": gap.n_with,
+        "n_usual": gap.n_without,
+        **{name: None if np.isnan(value) else value for name, value in numbers.items()},
+        "by_size": strata is not None,
+    }

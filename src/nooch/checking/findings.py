@@ -1,0 +1,133 @@
+"""Findings: how much more often a model errs in a misleading context, as a table and as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.stats import false_discovery_control
+
+from nooch.english import plural, readable, with_article
+from nooch.html import html_table
+
+__all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence"]
+
+SMALLEST = 20
+"""Images in the misleading and in the usual context below which nothing is concluded."""
+VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
+
+COLUMNS = {
+    "run": pl.String, "criterion": pl.String, "task": pl.String, "cue": pl.String,
+    "side": pl.String, "split": pl.String, "n_misleading": pl.Int64, "n_usual": pl.Int64,
+    "rate_misleading": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
+    "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
+    "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "verdict": pl.String,
+}  # fmt: skip
+"""Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or ``negative``
+(objects that are claimed); ``cue`` is null where the criterion as a whole says what is misleading;
+``by_size`` says that the effect compares objects of similar size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a model gets wrong because of the context.
+
+    Attributes:
+        table: a row for each run, criterion, task, cue and side, see ``COLUMNS``; first what is
+            worse, by the lower end of the interval of its effect.
+        settings: how it was computed (JSON-like).
+    """
+
+    table: pl.DataFrame
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Findings:
+        """Findings of rows without ``p_adjusted`` and ``verdict``: adjusted by Benjamini and Hochberg
+        (1995) over all rows that have a p-value and enough images, judged, and ranked.
+        """
+        table = pl.DataFrame(
+            [{"p_adjusted": None, "verdict": None, **row} for row in rows], schema=COLUMNS
+        )
+        enough = (pl.min_horizontal("n_misleading", "n_usual") >= SMALLEST) & pl.col(
+            "p"
+        ).is_not_null()
+        known = table.select(enough).to_series().to_numpy()
+        adjusted = np.full(table.height, np.nan)
+        if known.any():
+            adjusted[known] = false_discovery_control(table["p"].to_numpy()[known])
+        table = table.with_columns(p_adjusted=pl.Series(adjusted).fill_nan(None))
+        shown = pl.col("p_adjusted") < 0.05
+        small = pl.lit(VERDICTS[3])
+        table = table.with_columns(
+            verdict=pl.when(~enough)
+            .then(small)
+            .when(shown & (pl.col("effect") > 0))
+            .then(pl.lit(VERDICTS[0]))
+            .when(shown)
+            .then(pl.lit(VERDICTS[1]))
+            .otherwise(pl.lit(VERDICTS[2]))
+        )
+        rank = pl.col("verdict") != VERDICTS[0]
+        return cls(
+            table.sort(rank, pl.col("low"), descending=[False, True], nulls_last=True,
+                       maintain_order=True),
+            dict(settings),
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return self.table.height
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{self.table.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS
+        ]
+        lines = [f"Findings({', '.join(counts)})", *self.sentences(5)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        columns = ["run", "criterion", "task", "cue", "side", "n_misleading", "rate_misleading",
+                   "rate_usual", "effect", "low", "high", "p_adjusted", "verdict"]  # fmt: skip
+        rows = self.table.select(columns).rows()
+        return html_table(repr(self).partition("\n")[0], columns, rows, left=5)
+
+    def sentences(self, most: int = 10) -> list[str]:
+        """The worst findings in words, each run's name before them where there are several."""
+        worse = self.table.filter(verdict=VERDICTS[0]).head(most)
+        several = self.table["run"].n_unique() > 1
+        return [
+            (f"{row['run']}: " if several else "") + sentence(row)
+            for row in worse.iter_rows(named=True)
+        ]
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """A finding in words: condition, how much more often, rates with their interval, images."""
+    task, verb = plural(row["task"]), "missed" if row["side"] == "positive" else "claimed"
+    misleading, usual = row["rate_misleading"], row["rate_usual"]
+    interval = f"[{100 * row['rate_low']:.0f}, {100 * row['rate_high']:.0f}]"
+    rates = f"{_percent(misleading)} {interval} against {_percent(usual)}"
+    images = f"{row['n_misleading']:,} image{'' if row['n_misleading'] == 1 else 's'}"
+    by_size = (
+        f"; {100 * row['effect']:+.0f} points for objects of the same size"
+        if row["by_size"]
+        else ""
+    )
+    often = f"are {verb} {misleading / usual:.1f} times as often" if usual else f"are {verb}"
+    return f"{_condition(row)}, {task} {often} ({rates}; {images}{by_size})"
+
+
+def _condition(row: Mapping[str, Any]) -> str:
+    absent = f"no {readable(row['task'])}"
+    if row["cue"] is None:
+        where = f"the context that {row['criterion']} expects"
+        return f"Outside {where}" if row["side"] == "positive" else f"In {where}, with {absent}"
+    cue = with_article(row["cue"])
+    return f"Without {cue}" if row["side"] == "positive" else f"With {cue} but {absent}"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.0f} %" if rate in {0, 1} or rate >= 0.1 else f"{100 * rate:.1f} %"
