@@ -24,7 +24,9 @@ def images(*tables):
 
 tables = st.lists(
     st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(
-        lambda n: st.tuples(st.integers(0, n[0]), st.just(n[0]), st.integers(0, n[1]), st.just(n[1]))
+        lambda n: st.tuples(
+            st.integers(0, n[0]), st.just(n[0]), st.integers(0, n[1]), st.just(n[1])
+        )
     ),
     min_size=1,
     max_size=4,
@@ -53,7 +55,8 @@ def test_a_confounder_is_taken_out():
     stratified = rate_gap(*images(small, large))
     assert raw.effect == pytest.approx(0.32)
     assert stratified.effect == pytest.approx(0, abs=1e-12)
-    assert stratified.p > 0.5 > 1e-5 > raw.p
+    assert stratified.p > 0.5
+    assert raw.p < 1e-5
 
 
 @given(tables)
@@ -93,7 +96,9 @@ def test_one_stratum_is_fishers_test_and_newcombes_interval(strata):
 def test_turned_round_the_effect_changes_its_sign(strata):
     errors, condition, groups = images(*strata)
     one, other = rate_gap(errors, condition, groups), rate_gap(errors, ~condition, groups)
-    assert (one.effect, one.low, one.high) == pytest.approx((-other.effect, -other.high, -other.low))
+    assert (one.effect, one.low, one.high) == pytest.approx(
+        (-other.effect, -other.high, -other.low)
+    )
     assert one.p == pytest.approx(other.p)
 
 

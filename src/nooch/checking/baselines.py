@@ -26,9 +26,9 @@ def baselines(
 
     The constant gives every image the probability 1/2, the prior the task's share of positives in
     training. The context alone is a logistic regression on the areas of the task's context cues,
-    fitted on the training split; in a dataset without splits each image is predicted by a regression
-    fitted on the other four fifths. A task without cues, or with fewer than five training images of
-    either label, has no context baseline.
+    fitted on the training split; in a dataset without splits each fifth of the images is predicted
+    by a regression fitted on the other four. A task without cues, or with fewer than five training
+    images of either label, has no context baseline.
 
     Args:
         suite: with criteria that have cues.
@@ -60,9 +60,7 @@ def cues_of(suite: Suite, task: str) -> list[str]:
     """The context cues of a task under any criterion, each once."""
     return list(
         dict.fromkeys(
-            cue
-            for record in suite.header.criteria.values()
-            for cue, _ in record.cues.get(task, [])
+            cue for record in suite.header.criteria.values() for cue, _ in record.cues.get(task, [])
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,16 @@ from typing import Any
 import msgspec
 
 from nooch.challenge import Suite, save_suite
-from nooch.checking.baselines import BASELINES, baselines
-from nooch.checking.cue_findings import cue_findings
+from nooch.checking.baselines import baselines
+from nooch.checking.cue_findings import checked_split, cue_findings
 from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
-from nooch.errors import InputError, ParameterError
+from nooch.errors import InputError
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.evaluation.prediction_files import as_runs
-from nooch.files import check_output, writing
+from nooch.files import Place, check_output, writing
 from nooch.finding.suite_builder import find
 from nooch.options import options_from
 from nooch.report import save_scores
@@ -93,7 +94,7 @@ class Checked:
 
 
 def check(
-    dataset: Dataset | str | Path,
+    dataset: Dataset | Place | str,
     predictions: Any,
     out: str | Path,
     *,
@@ -127,11 +128,7 @@ def check(
     target = check_output(out, overwrite=overwrite, marker="findings.json")
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     runs = as_runs(predictions, chosen.tasks or data.classes, chosen.scale)
-    split = chosen.split or next((s for s in ("test", "valid", "all") if s in data.splits), None)
-    if split is None:
-        raise ParameterError(
-            "the dataset has no split to check", allowed=", ".join(data.splits), where="split"
-        )
+    split = checked_split(data, chosen.split)
     asked = [
         task
         for task in chosen.tasks or data.classes
@@ -143,24 +140,28 @@ def check(
             where="predictions",
             allowed=", ".join(data.classes[:12]),
         )
-    recorded = None if isinstance(dataset, Dataset) else str(Path(dataset).absolute())
+    recorded = (
+        None if isinstance(dataset, Dataset) else os.path.relpath(str(dataset), target / "suite")
+    )
     found = find(
         data, _criteria(data, chosen), tasks=asked, splits=[split], path=recorded,
         match="ce" if data.embedding_names else None, progress=progress,
     )  # fmt: skip
     suite, notes = _with_enough(found, split, chosen.min_hard)
-    runs = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-    everyone = [*runs, *_others(suite, data, split, chosen)]
+    scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
+    everyone = [*scored, *_others(suite, data, split, chosen)]
     scores = evaluate(
         suite, everyone, split=split, bootstrap=chosen.bootstrap, seed=chosen.seed,
         ignore_unknown=True, progress=progress,
     )  # fmt: skip
-    findings = cue_findings(suite, runs, data=data, split=split)
+    findings = cue_findings(suite, scored, data=data, split=split)
     slices = (
-        find_slices(suite, runs, data, split=split, seed=chosen.seed) if chosen.slices else None
+        find_slices(data, runs, split=split, tasks=asked, seed=chosen.seed)
+        if chosen.slices
+        else None
     )
     checked = Checked(suite, scores, findings, slices, notes, target)
-    _write(checked, data, runs, chosen, overwrite, progress)
+    _write(checked, data, scored, chosen, overwrite, progress)
     return checked
 
 
@@ -175,11 +176,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, list[s
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard = {
         task: max(
-            (
-                max(r.hard_positives, r.hard_negatives)
-                for r in suite.header.sets
-                if r.task == task
-            ),
+            (max(r.hard_positives, r.hard_negatives) for r in suite.header.sets if r.task == task),
             default=0,
         )
         for task in suite.tasks
@@ -191,11 +188,9 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, list[s
             f"no task has {min_hard} hard images on a side; the most is {largest}",
             remedy="give more images, a lower `min_hard`, or a lower `alpha` or `beta`",
         )
-    notes = [
-        f"split {split}; {len(kept)} of {len(suite.tasks)} tasks have at least {min_hard} hard"
-        " images of a side"
-    ]
-    return suite.only(kept), notes
+    count = f"{len(kept)} of {len(suite.tasks)} tasks"
+    note = f"split {split}; {count} have at least {min_hard} hard images of a side"
+    return suite.only(kept), [note]
 
 
 def _others(suite: Suite, data: Dataset, split: str, chosen: CheckOptions) -> list[Predictions]:

@@ -1,4 +1,4 @@
-"""Predictions on a suite -> findings: errors in the misleading and in the usual context, cue by cue."""
+"""Predictions on a suite -> findings: errors in the misleading and in the usual context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.prediction_files import as_runs
 from nooch.metrics.rate_gaps import rate_gap
 
-__all__ = ["cue_findings", "errors_of", "size_strata"]
+__all__ = ["checked_split", "cue_findings", "errors_of", "size_strata"]
 
 _HARD = (0, 1)
 _CUTS = (0.25, 0.5, 0.75)
@@ -78,6 +78,17 @@ def cue_findings(
     return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})
 
 
+def checked_split(data: Dataset, split: str | None) -> str:
+    """The split to look at: the one asked for, else test, valid or all, whichever comes first.
+
+    Raises:
+        ParameterError: the dataset does not have it.
+    """
+    if split is None:
+        split = next((s for s in ("test", "valid", "all") if s in data.splits), "test")
+    return check_one_of("split", split, data.splits, owner="the dataset")
+
+
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     """Where a run's answer is not the label, bool (n,): positive where logit > 0, or probability >
     0.5.
@@ -85,7 +96,8 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     values = Aligned(run, challenge.image_ids, challenge.split).values(
         challenge.task, slice(None), challenge
     )
-    return (values > (0 if run.scale == "logit" else 0.5)) != challenge.labels
+    wrong: NDArray[np.bool_] = (values > (0 if run.scale == "logit" else 0.5)) != challenge.labels
+    return wrong
 
 
 def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:

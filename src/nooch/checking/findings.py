@@ -1,4 +1,4 @@
-"""Findings: how much more often a model errs in a misleading context, as a table and as sentences."""
+"""Findings: how much more often a model errs in a misleading context, in numbers and words."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COLUMNS = {
     "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
     "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "verdict": pl.String,
 }  # fmt: skip
-"""Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or ``negative``
-(objects that are claimed); ``cue`` is null where the criterion as a whole says what is misleading;
-``by_size`` says that the effect compares objects of similar size."""
+"""Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
+``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
+says that the effect compares objects of similar size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ class Findings:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Findings:
-        """Findings of rows without ``p_adjusted`` and ``verdict``: adjusted by Benjamini and Hochberg
-        (1995) over all rows that have a p-value and enough images, judged, and ranked.
+        """Adjust p-values by Benjamini and Hochberg (1995) over all rows with enough images, give
+        each row its verdict, and rank them.
         """
         table = pl.DataFrame(
             [{"p_adjusted": None, "verdict": None, **row} for row in rows], schema=COLUMNS
@@ -82,9 +82,7 @@ class Findings:
         return self.table.height
 
     def __repr__(self) -> str:
-        counts = [
-            f"{self.table.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS
-        ]
+        counts = [f"{self.table.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS]
         lines = [f"Findings({', '.join(counts)})", *self.sentences(5)]
         return "\n".join(lines)
 

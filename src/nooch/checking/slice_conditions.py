@@ -1,4 +1,4 @@
-"""Conditions that a slice is made of: classes in the image, their areas, the target's size, attributes."""
+"""Conditions of slices: classes in the image and their areas, the target's size, attributes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _of_size(data: Dataset, task: str) -> Iterator[SliceCondition]:
     known = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
     if not len(known):
         return
-    for share, words in ((0.25, "a quarter"), (0.5, "half")):
+    for share, words in ((0.25, "quarter"), (0.5, "half")):
         low, high = np.quantile(known, [share, 1 - share])
         smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
         largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"

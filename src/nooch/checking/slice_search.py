@@ -1,22 +1,21 @@
-"""Slices: where a model errs, searched over one and two conditions on half of the images and tested on
-the other half.
-"""
+"""Slices: where a model errs, searched on half of the images and tested on the other half."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet, Suite
-from nooch.checking.cue_findings import errors_of
+from nooch.challenge import ChallengeSet
+from nooch.checking.cue_findings import checked_split, errors_of
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
-from nooch.data import Dataset
-from nooch.english import plural
+from nooch.data import Dataset, parquet_bytes
+from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.bootstrap import wilson
@@ -30,7 +29,7 @@ Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 AGAINST = ("whole", "parent")
-_SCHEMA = {
+_SCHEMA: dict[str, Any] = {
     "run": pl.String, "task": pl.String, "side": pl.String, "split": pl.String,
     "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,
     "rate_low": pl.Float64, "rate_high": pl.Float64, "rate_rest": pl.Float64, "n_test": pl.Int64,
@@ -48,8 +47,8 @@ class SliceOptions:
     Attributes:
         min_support: images of a slice, over both halves, at least.
         min_drop: how much larger its error rate is on the half that is searched, at least.
-        against: ``whole``: than that of all other images; ``parent``: for two conditions, than that
-            of the images with only one of them.
+        against: ``whole``: than that of all other images; ``parent``: for two conditions, than
+            that of the images with only one of them.
         most: slices for each run, task and side that are tested, at most.
         seed: of the halves.
     """
@@ -78,9 +77,9 @@ class Slices:
     Attributes:
         table: a row for each slice: its conditions; images, errors and error rate over both halves,
             with Wilson's interval, and the rate of the others; on the half that tests it, images,
-            errors, the ``effect`` (difference of the rates) with an interval corrected for the number
-            of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``: the
-            interval excludes 0.
+            errors, the ``effect`` (difference of the rates) with an interval corrected for the
+            number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
+            the interval excludes 0.
         settings: how they were searched (JSON-like).
     """
 
@@ -103,21 +102,35 @@ class Slices:
             for row in self.table.head(most).iter_rows(named=True)
         ]
 
+    def as_bytes(self, ending: str) -> bytes:
+        """The table as ``.parquet``, ``.csv`` (conditions joined by " and ") or ``.json``."""
+        if ending == ".parquet":
+            return parquet_bytes(self.table)
+        if ending == ".csv":
+            joined = self.table.with_columns(pl.col("conditions").list.join(" and "))
+            return joined.write_csv().encode()
+        content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
+        return msgspec.json.format(msgspec.json.encode(content))
+
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    what = "missed" if row["side"] == "positive" else "claimed where there are none"
+    first, *more = row["conditions"]
+    short = first.startswith("with ")
+    also = "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
     held = "confirmed" if row["confirmed"] else "not confirmed"
     test = f"{row['errors_test']} of {row['n_test']} on the half that tests"
-    return (
-        f"{plural(row['task']).capitalize()} {' and '.join(row['conditions'])}: {row['errors']:,} of"
-        f" {row['n']:,} {what}, {100 * row['rate_rest']:.0f} % elsewhere ({test}; {held})"
-    )
+    if row["side"] == "positive":
+        what = f"{plural(row['task']).capitalize()} {first}{also}: {row['errors']:,} of"
+        what += f" {row['n']:,} missed"
+    else:
+        what = f"Images {first}{also} but no {readable(row['task'])}:"
+        what += f" {plural(row['task'])} claimed in {row['errors']:,} of {row['n']:,}"
+    return f"{what}, {100 * row['rate_rest']:.0f} % elsewhere ({test}; {held})"
 
 
 def find_slices(
-    suite: Suite,
-    predictions: Any,
     data: Dataset,
+    predictions: Any,
     *,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
@@ -133,41 +146,29 @@ def find_slices(
     conditions alone errs as often, and so is one of nearly the same images as a better one.
 
     Args:
-        suite: says the tasks, the splits and the labels.
+        data: the annotated images.
         predictions: see ``nooch.evaluate``.
-        data: the dataset that the suite was found in.
-        split: ``test`` by default, or the suite's only one.
-        tasks: by default those that have predictions.
+        split: ``test`` by default, else ``valid``, else ``all``.
+        tasks: classes; by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
         options: how to search; single fields can be given by name (``min_support=20``).
         named: see ``options``.
 
     Raises:
-        InputError: see ``nooch.evaluate``; a suite of hard images alone.
-        ParameterError: another dataset; an unknown task, split or option.
+        InputError: see ``nooch.evaluate``.
+        ParameterError: an unknown task, split or option.
     """
     settings = options_from(SliceOptions, options, named)
-    suite.require_easy("searching slices")
-    if data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError("the suite was found in another dataset", where="data")
-    if split is None:
-        split = "test" if "test" in suite.splits else suite.splits[-1]
-    check_one_of("split", split, suite.splits, owner="the suite")
+    split = checked_split(data, split)
     for task in tasks or ():
-        check_one_of("task", task, suite.tasks, owner="the suite")
-    runs = as_runs(predictions, suite.tasks, scale)
-    wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
+        check_one_of("class", task, data.classes, owner="the dataset")
+    runs = as_runs(predictions, tasks or data.classes, scale)
+    wanted = [t for t in tasks or data.classes if any(t in run.tasks for run in runs)]
     if not wanted:
-        raise InputError("there are no predictions for these tasks")
-    part = data.select(split) if split != "all" else data
-    found: list[_Tested] = []
-    for task in wanted:
-        for criterion in suite.criteria:
-            if (criterion, task, split) in suite.keys:
-                challenge = suite.set(criterion, task, split)
-                found += _of_task(challenge, runs, part, settings)
-                break
-    return Slices(_table(found, split), {"split": split, "options": settings.__dict__})
+        raise InputError("there are no predictions for these tasks", where="predictions")
+    part = data.select(split)
+    tested = [one for task in wanted for one in _of_task(task, split, runs, part, settings)]
+    return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 
 @dataclass(frozen=True)
@@ -185,34 +186,29 @@ class _Tested:
 
 
 def _of_task(
-    challenge: ChallengeSet, runs: Sequence[Predictions], data: Dataset, options: SliceOptions
+    task: str, split: str, runs: Sequence[Predictions], data: Dataset, options: SliceOptions
 ) -> Iterator[_Tested]:
-    ids = data.images["image_id"]
-    rows = pl.DataFrame({"image_id": challenge.image_ids}).join(
-        pl.DataFrame({"image_id": ids, "row": np.arange(len(ids))}),
-        on="image_id",
-        how="left",
-        maintain_order="left",
-    )["row"].to_numpy()
-    half = np.random.default_rng(options.seed).permutation(len(rows)) % 2 == 0
-    for side, of_side in (("positive", challenge.labels), ("negative", ~challenge.labels)):
-        where = rows[of_side]
+    unknown = data.unknown_labels(task)
+    known = data if unknown is None else data.select(rows=~unknown)
+    labels = known.labels(task)
+    everything = ChallengeSet(
+        "any", task, split, known.images["image_id"], labels, np.full(len(labels), 2, np.uint8)
+    )
+    half = np.random.default_rng(options.seed).permutation(len(labels)) % 2 == 0
+    for side, of_side in (("positive", labels), ("negative", ~labels)):
         conditions = _distinct(
             [
-                SliceCondition(c.name, c.text, c.holds[where])
-                for c in conditions_of(data, challenge.task, size=side == "positive")
+                replace(one, holds=one.holds[of_side])
+                for one in conditions_of(known, task, size=side == "positive")
             ],
             options.min_support,
         )
-        for run in runs:
-            if challenge.task in run.tasks and conditions:
-                wrong = errors_of(run, challenge)[of_side]
-                for names, inside, other in _search(
-                    conditions, wrong, half[of_side], options
-                ):
-                    yield _Tested(
-                        run.run, challenge.task, side, names, inside, wrong, other, ~half[of_side]
-                    )
+        for run in runs if conditions else ():
+            if task not in run.tasks:
+                continue
+            wrong = errors_of(run, everything)[of_side]
+            for texts, inside, other in _search(conditions, wrong, half[of_side], options):
+                yield _Tested(run.run, task, side, texts, inside, wrong, other, ~half[of_side])
 
 
 def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
@@ -249,9 +245,11 @@ def _search(
     parents = np.maximum(alone[first], alone[second])
     single = first == second
     against = np.where(single | (options.against == "whole"), rest, parents)
+    whole = holds.astype(np.float64)
     enough = support >= options.min_support / 2
-    # a second condition has to add something
-    adds = single | (rates > parents + options.min_drop / 2)
+    enough &= (whole.T @ whole)[first, second] >= options.min_support
+    # a second condition has to add something beyond chance
+    adds = single | (wilson(rates, support.astype(np.int64))[0] > parents)
     good = np.flatnonzero(enough & adds & (rates - against >= options.min_drop))
     lower = wilson(rates[good], support[good].astype(np.int64))[0] - against[good]
     chosen: list[Booleans] = []

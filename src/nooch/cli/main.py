@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from nooch.cli.commands import (
     add_attributes,
     bench,
+    check,
     classes,
     download,
     evaluate,
@@ -85,6 +86,7 @@ for _module in (
     sweep_thresholds,
     export,
     pixels,
+    check,
     bench,
     status,
     classes,

@@ -1,4 +1,4 @@
-"""Differences between two rates, stratified: Mantel-Haenszel weights, Newcombe intervals, exact tests."""
+"""Stratified differences of two rates: Mantel-Haenszel weights, Newcombe's interval, exact test."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def rate_gap(
     """
     groups = np.zeros(len(errors), dtype=np.intp) if strata is None else strata.astype(np.intp)
     n_strata = int(groups.max(initial=0)) + 1
-    n, wrong = (
-        np.bincount(2 * groups + condition, weights, minlength=2 * n_strata).reshape(-1, 2)
-        for weights in (np.ones(len(errors)), errors.astype(np.float64))
-    )
-    totals = [int(count) for table in (n, wrong) for count in table[:, ::-1].sum(axis=0)]
+    cells = 2 * groups + condition
+    n = np.bincount(cells, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
+    wrong = np.bincount(cells, errors, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
+    (n_without, n_with), (bad_without, bad_with) = n.sum(axis=0), wrong.sum(axis=0)
+    totals = int(n_with), int(n_without), int(bad_with), int(bad_without)
     both = (n > 0).all(axis=1)
     if not both.any():
-        return RateGap(*totals, *[np.nan] * 4)
+        return RateGap(*totals, np.nan, np.nan, np.nan, np.nan)
     n, wrong = n[both], wrong[both]
     weights = n.prod(axis=1) / n.sum(axis=1)
     effect, low, high = _interval(n, wrong, weights / weights.sum(), level)

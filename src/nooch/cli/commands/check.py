@@ -1,0 +1,182 @@
+"""``nooch check`` and ``nooch slices``: where a model errs, from a dataset and its predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nooch.cli.option_parsing import (
+    BootstrapOption,
+    DatasetArgument,
+    DatasetOption,
+    ImagesOption,
+    OverwriteOption,
+    ResamplesSeedOption,
+    ScaleOption,
+    SuiteArgument,
+    TasksOption,
+    split_names,
+)
+from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.errors import ParameterError, check_one_of
+from nooch.files import Place, check_output_file
+
+if TYPE_CHECKING:
+    from nooch.checking.check import Checked
+
+__all__ = ["register"]
+
+_MOST = 10
+_SLICE_FILES = (".parquet", ".csv", ".json")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("check")(check_command)
+    app.command("slices")(slices_command)
+
+
+def check_command(
+    dataset: Place = DatasetArgument,
+    predictions: list[Path] = typer.Argument(
+        ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
+    ),
+    out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
+    tasks: str = TasksOption,
+    split: str = typer.Option(None, help="Split to check; test by default, or all images."),
+    alpha: float = typer.Option(
+        0.05, min=0, max=1, help="A cue covers this much more of an image."
+    ),
+    beta: float = typer.Option(0.1, min=0, max=1, help="Area beyond which a cue is present."),
+    min_hard: int = typer.Option(
+        20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
+    ),
+    scale: str = ScaleOption,
+    bootstrap: int = BootstrapOption,
+    seed: int = ResamplesSeedOption,
+    no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
+    no_baselines: bool = typer.Option(
+        False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
+    ),
+    images: Path = ImagesOption,
+    fail_if: list[str] = typer.Option(
+        [],
+        "--fail-if",
+        help='Exit code 1 if this holds, such as "worse" or "auc@hard[ce,car]<0.9".',
+    ),
+    overwrite: bool = OverwriteOption,
+    format: Format = FormatOption,
+) -> None:
+    """Check where a model errs because of the context: one page, from a dataset and predictions."""
+    from nooch.checking.check import CheckOptions, check
+
+    options = CheckOptions(
+        tasks=split_names(tasks) or None, split=split, alpha=alpha, beta=beta, min_hard=min_hard,
+        scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
+        images=images, seed=seed,
+    )  # fmt: skip
+    with progress() as update:
+        checked = check(
+            dataset, predictions, out, options=options, overwrite=overwrite, progress=update
+        )
+    fired = _fired(checked, fail_if)
+    if format is Format.json:
+        print_json(
+            {
+                "page": str(checked.page),
+                "notes": list(checked.notes),
+                "findings": checked.findings.table.to_dicts(),
+                "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
+                "failed": fired,
+            }
+        )
+    else:
+        _print(checked)
+    for text in fired:
+        note(f"failed: {text}")
+    if fired:
+        raise typer.Exit(1)
+
+
+def _print(checked: Checked) -> None:
+    screen = console()
+    for text in checked.notes:
+        note(text)
+    verdicts = dict(checked.findings.table.group_by("verdict").len().rows())
+    counts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
+    sections = [
+        (f"Contexts ({counts})", checked.findings.sentences(_MOST) or ["Nothing is worse."])
+    ]
+    if checked.slices is not None:
+        listed = checked.slices.sentences(_MOST) or ["No slice errs more often."]
+        sections.append((f"Slices ({len(checked.slices):,} tested)", listed))
+    for title, sentences in sections:
+        screen.print(title, style="bold", markup=False)
+        for sentence in sentences:
+            screen.print(f"  {sentence}", markup=False, highlight=False)
+    screen.print(f"page: {checked.page}", style="dim", markup=False)
+
+
+def _fired(checked: Checked, conditions: list[str]) -> list[str]:
+    """The conditions that hold: "worse" for any finding, else as for ``nooch evaluate``."""
+    from nooch.evaluation import judge, parse_condition
+
+    worse = checked.findings.table.filter(verdict="worse").height
+    fired = [f"worse: {worse:,} findings"] if "worse" in conditions and worse else []
+    parsed = [parse_condition(text) for text in conditions if text != "worse"]
+    judged = judge(checked.scores, parsed, checked.suite)
+    return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
+
+
+def slices_command(
+    suite: Path = SuiteArgument,
+    predictions: list[Path] = typer.Argument(
+        ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
+    ),
+    dataset: Place = DatasetOption,
+    out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
+    tasks: str = TasksOption,
+    split: str = typer.Option(None, help="Split to search; test by default."),
+    min_support: int = typer.Option(10, "--min-support", min=2, help="Images of a slice at least."),
+    min_drop: float = typer.Option(
+        0.1, "--min-drop", min=0, max=0.99, help="How much larger its error rate is at least."
+    ),
+    against: str = typer.Option(
+        "whole", help="Compare with the whole, or (of two conditions) with the parent."
+    ),
+    most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
+    seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
+    scale: str = ScaleOption,
+    overwrite: bool = OverwriteOption,
+    format: Format = FormatOption,
+) -> None:
+    """Search slices of images on which a model errs, on half of them; test them on the others."""
+    from nooch.challenge import load_suite
+    from nooch.checking.slice_search import SliceOptions, find_slices
+    from nooch.data import load_dataset
+    from nooch.finding.suite_summary import recorded_dataset
+    from nooch.report import write_file
+
+    if out is not None:
+        check_one_of("ending of a slices file", out.suffix, _SLICE_FILES)
+        check_output_file(out, overwrite=overwrite)
+    found = load_suite(suite)
+    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    if data is None:
+        raise ParameterError(
+            "slices need the dataset, which is not where it was", remedy="give --dataset"
+        )
+    slices = find_slices(
+        data, predictions, split=split or found.splits[-1], tasks=split_names(tasks) or found.tasks,
+        scale=scale, options=SliceOptions(min_support, min_drop, against, most, seed),
+    )  # fmt: skip
+    if out is not None:
+        write_file(out, slices.as_bytes(out.suffix))
+    if format is Format.json:
+        print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
+        return
+    for sentence in slices.sentences(len(slices)):
+        console().print(sentence, markup=False, highlight=False)
+    note(f"{len(slices):,} slices tested, {slices.table.filter('confirmed').height:,} confirmed")

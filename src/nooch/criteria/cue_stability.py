@@ -1,0 +1,135 @@
+"""Stability of context cues: A(C, Y) under resampling of the training images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import poisson
+
+from nooch.criteria.cooccurrence import FittedCE
+from nooch.data import Dataset
+from nooch.errors import ParameterError
+
+__all__ = ["CueStability", "cue_stability"]
+
+_LEVEL = 0.95
+_DRAWS = poisson.cdf(np.arange(16), 1)
+"""The distribution of how often an image is drawn; more than 16 times is out of reach."""
+_WORDS = 4
+"""Numbers of a block of the counter-based generator: each image starts a new block."""
+
+
+@dataclass(frozen=True)
+class CueStability:
+    """How sure it is that C is a context cue of Y.
+
+    Attributes:
+        cue: C, a class.
+        strength: A(C, Y).
+        low: lower end of its 95 % percentile interval; ``high`` the upper end.
+        share: of the resamples in which A(C, Y) > alpha, in [0, 1].
+    """
+
+    cue: str
+    strength: float
+    low: float
+    high: float
+    share: float
+
+
+def cue_stability(
+    fitted: FittedCE,
+    parts: Iterable[Dataset],
+    tasks: Sequence[str],
+    *,
+    resamples: int = 200,
+    seed: int = 0,
+) -> dict[str, list[CueStability]]:
+    """Resample the training images, each drawn Poisson(1) times, and count how often C is a cue.
+
+    An image's draws depend on the seed and on its place among the training images alone, so the
+    division into parts does not matter, and all tasks share the same draws.
+
+    Args:
+        fitted: the criterion; its alpha is the limit.
+        parts: the training images it was fitted on, in order.
+        tasks: classes Y.
+        resamples: how many, at least 20.
+        seed: of the draws.
+
+    Returns:
+        task -> the classes that are cues, or are one in any resample; the most frequent first.
+
+    Raises:
+        ParameterError: fewer than 20 resamples.
+    """
+    if resamples < 20:
+        raise ParameterError(f"resamples is {resamples}", allowed="20 and more")
+    n_classes = len(fitted.classes)
+    columns = [fitted.classes.index(task) for task in tasks]
+    sums = np.zeros((len(tasks), resamples, n_classes))
+    counts = np.zeros((len(tasks), resamples, n_classes))
+    start = 0
+    for part in parts:
+        draws = _draws(start, len(part), resamples, seed)
+        start += len(part)
+        for number, (task, column) in enumerate(zip(tasks, columns, strict=True)):
+            _add(part, task, column, draws, sums[number], counts[number])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        strengths = sums / counts
+    return {task: _stable(fitted, task, strengths[number]) for number, task in enumerate(tasks)}
+
+
+def _draws(start: int, n: int, resamples: int, seed: int) -> NDArray[np.float64]:
+    """How often each of n images from ``start`` on is drawn, float64 (n, resamples)."""
+    blocks = -(-resamples // _WORDS)
+    generator = np.random.Philox(key=seed).advance(start * blocks)
+    uniform = np.random.Generator(generator).random((n, blocks * _WORDS))[:, :resamples]
+    return np.searchsorted(_DRAWS, uniform, side="right").astype(np.float64)
+
+
+def _add(
+    part: Dataset,
+    task: str,
+    column: int,
+    draws: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> None:
+    """Add a part's positives: sums of area(C) - area(Y), and of draws, where both are known."""
+    labels = part.labels(task, unknown=False)
+    if part.gaps is not None:
+        gone = part.unknown(task)
+        labels &= True if gone is None else ~gone
+    rows = np.flatnonzero(labels)
+    drawn, areas = draws[rows].T, part.areas[rows]
+    if part.gaps is None:
+        sums += drawn @ areas - (drawn @ areas[:, [column]].toarray())
+        counts += drawn.sum(axis=1)[:, None]
+        return
+    n_classes = len(part.classes)
+    every = np.repeat(rows, n_classes), np.tile(np.arange(n_classes), len(rows))
+    known = ~part.gaps.at(*every).reshape(len(rows), n_classes)
+    own = areas[:, [column]].toarray()
+    sums += drawn @ (np.where(known, areas.toarray(), 0.0) - known * own)
+    counts += drawn @ known
+
+
+def _stable(fitted: FittedCE, task: str, strengths: NDArray[np.float64]) -> list[CueStability]:
+    alpha, cues = fitted.criterion.alpha, set(fitted.cues(task))
+    shares = np.nan_to_num(strengths > alpha).mean(axis=0)
+    shares[fitted.classes.index(task)] = 0
+    tails = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
+    listed = []
+    for column in np.argsort(-shares, kind="stable"):
+        name = fitted.classes[column]
+        if shares[column] > 0 or name in cues:
+            low, high = np.nanquantile(strengths[:, column], tails)
+            strength = float(fitted.strength(name, task))
+            listed.append(
+                CueStability(name, strength, float(low), float(high), float(shares[column]))
+            )
+    return listed

@@ -1,0 +1,133 @@
+"""check, in Python and as a command: what it writes, says and refuses, and its baselines."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from planted import planted_data, planted_predictions
+from refusals import fails
+from sklearn.linear_model import LogisticRegression
+
+import nooch
+from nooch.checking.baselines import BASELINES, baselines
+from nooch.checking.check import check
+from nooch.data import save_dataset
+from nooch.errors import InputError, ParameterError
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted_data()
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    """The dataset and predictions as files."""
+    root = tmp_path_factory.mktemp("check")
+    save_dataset(data, root / "dataset")
+    planted_predictions(data).write_csv(root / "model.csv")
+    return root
+
+
+def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_path):
+    checked = check(folder / "dataset", folder / "model.csv", tmp_path / "out", bootstrap=50)
+    assert checked.page.is_file()
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert names == {
+        "suite", "scores.parquet", "scores-differences.parquet", "findings.parquet",
+        "findings.json", "slices.parquet", "report",
+    }  # fmt: skip
+    assert pl.read_parquet(tmp_path / "out/findings.parquet").equals(checked.findings.table)
+    content = json.loads((tmp_path / "out/findings.json").read_text())
+    assert content["sentences"] == checked.findings.sentences(99)
+    suite = nooch.load_suite(tmp_path / "out/suite")
+    assert suite.tasks == ("car",)
+    again = nooch.evaluate(suite, folder / "model.csv", ignore_unknown=True, split="test")
+    assert checked.scores.value("auc", "hard", run="model") == again.value("auc", "hard")
+    assert set(checked.scores.table["run"]) == {"model", *BASELINES}
+    assert checked.notes == ["split test; 1 of 1 tasks have at least 20 hard images of a side"]
+    assert "page: " in repr(checked)
+
+
+def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
+    command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0"
+    done = run_cli(f"{command} --out {tmp_path / 'a'}")
+    assert done.code == 0, done.err
+    assert "Without a road, cars are missed" in done.out
+    assert "With a road but no car, cars are claimed" in done.out
+    assert f"page: {tmp_path / 'a' / 'report' / 'index.html'}" in done.out.replace("\n", "")
+    failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if worse --format json")
+    assert failed.code == 1
+    assert failed.json["failed"] == ["worse: 2 findings"]
+    assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
+    scored = run_cli(f"{command} --out {tmp_path / 'c'} --fail-if 'auc@hard[ce,car]<0.99'")
+    assert scored.code == 1
+    assert "failed: auc@hard[ce,car]<0.99: model, car" in scored.err
+    refused = run_cli(f"{command} --out {tmp_path / 'a'}")
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    assert run_cli(f"{command} --out {tmp_path / 'a'} --overwrite").code == 0
+
+
+def test_the_command_for_slices(folder, run_cli, tmp_path):
+    check(folder / "dataset", folder / "model.csv", tmp_path / "out", bootstrap=0, slices=False)
+    command = f"slices {tmp_path / 'out' / 'suite'} {folder / 'model.csv'}"
+    done = run_cli(f"{command} --out {tmp_path / 'slices.csv'}")
+    assert done.code == 0, done.err
+    assert "Images with a road but no car: cars claimed in" in done.out
+    assert pl.read_csv(tmp_path / "slices.csv").height > 0
+    assert run_cli(f"{command} --format json --min-drop 0.2").json["settings"]["split"] == "test"
+    for more, text in (
+        ("--out x.txt", ".txt"),
+        (f"--out {tmp_path / 'slices.csv'}", "--overwrite"),
+        ("--against all", "'all' is no comparison"),
+    ):
+        refused = run_cli(f"{command} {more}")
+        assert refused.code == 2
+        assert text in refused.err
+
+
+def test_tasks_need_enough_hard_images(folder, tmp_path):
+    fails(
+        lambda: check(folder / "dataset", folder / "model.csv", tmp_path / "out", min_hard=10**6),
+        "no task has 1000000 hard images on a side",
+    )
+    fails(
+        lambda: check(folder / "dataset", folder / "model.csv", tmp_path / "out", min_hart=3),
+        "'min_hart' is no option of CheckOptions",
+        kind=ParameterError,
+    )
+    other = pl.read_csv(folder / "model.csv").with_columns(task=pl.lit("cat"))
+    fails(
+        lambda: check(folder / "dataset", other, tmp_path / "out"),
+        "no task of the predictions is a class",
+        kind=InputError,
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_baselines_know_the_prior_and_the_context(data):
+    criteria = {"ce": nooch.CE(cues={"car": ["road"]}, alpha=1)}
+    suite = nooch.find(data, criteria, tasks=["car", "tree"], splits=["test"])
+    constant, prior, context = baselines(suite, data, ["car", "tree"], "test")
+    train, test = data.select("train"), data.select("test")
+    assert set(constant.values.ravel()) == {0.5}
+    assert set(prior.values[1]) == {train.labels("tree").mean()}
+    assert context.tasks == ("car",)
+    x = train.area("road")[:, None]
+    model = LogisticRegression(max_iter=1000).fit(x / x.std(), train.labels("car"))
+    expected = model.predict_proba(test.area("road")[:, None] / x.std())[:, 1]
+    np.testing.assert_allclose(context.values[0], expected)
+
+
+def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
+    whole = nooch.Dataset.build(
+        data.images.with_columns(split=pl.lit("all")), data.classes, data.areas
+    )
+    suite = nooch.find(whole, {"ce": nooch.CE()}, tasks=["car"])
+    context = baselines(suite, whole, ["car"], "all")[2]
+    assert len(np.unique(context.values)) > 2
+    scores = nooch.evaluate(suite, context)
+    assert scores.value("auc", "hard") < 0.2
+    assert scores.value("auc", "all") > 0.6

@@ -1,0 +1,160 @@
+"""Findings of cues: rates by hand, planted effects, and no verdict where nothing was planted."""
+
+import numpy as np
+import polars as pl
+import pytest
+from planted import planted_data, planted_predictions
+from refusals import fails
+
+import nooch
+from nooch.checking.cue_findings import cue_findings
+from nooch.checking.findings import COLUMNS, VERDICTS, Findings, sentence
+from nooch.errors import ParameterError
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted_data()
+
+
+@pytest.fixture(scope="module")
+def suite(data):
+    return nooch.find(data, {"ce": nooch.CE()}, tasks=["car"], splits=["test"])
+
+
+def test_rates_are_those_counted_by_hand(data, suite):
+    answers = planted_predictions(data)
+    found = cue_findings(suite, answers, data=data)
+    assert dict(found.table.schema) == COLUMNS
+    part = data.images.with_columns(
+        car=data.labels("car"), road=data.area("road"), said=answers["logit"] > 0
+    ).filter(split="test")
+    for side, label in (("positive", True), ("negative", False)):
+        row = found.table.row(by_predicate=pl.col("side") == side, named=True)
+        of_side = part.filter(car=label).with_columns(wrong=pl.col("said") != label)
+        misleading = pl.col("road") < 0.1 if label else pl.col("road") > 0.1
+        inside, outside = of_side.filter(misleading), of_side.filter(~misleading)
+        assert (row["n_misleading"], row["n_usual"]) == (inside.height, outside.height)
+        assert row["rate_misleading"] == pytest.approx(inside["wrong"].mean())
+        assert row["rate_usual"] == pytest.approx(outside["wrong"].mean())
+        assert row["by_size"] is label
+        assert (row["task"], row["cue"], row["split"]) == ("car", "road", "test")
+
+
+def test_planted_effects_are_worse_and_none_is_where_none_was_planted(data, suite):
+    found = cue_findings(suite, planted_predictions(data), data=data)
+    assert found.table["verdict"].to_list() == ["worse", "worse"]
+    assert found.table["low"].to_list() == sorted(found.table["low"], reverse=True)
+    even = planted_predictions(data, missed=0.2, claimed=0.2, usual=0.2)
+    assert set(cue_findings(suite, even, data=data).table["verdict"]) == {"no difference shown"}
+    better = planted_predictions(data, missed=0.05, claimed=0.05, usual=0.5)
+    assert set(cue_findings(suite, better, data=data).table["verdict"]) == {"better"}
+
+
+def test_a_size_that_explains_the_misses_leaves_no_effect(data, suite):
+    """Effects of positives are by size, unless the dataset is not given."""
+    area = data.area("car")
+    roads = data.areas[:, [1]].toarray()[:, 0] > 0
+    random = np.random.default_rng(5)
+    small = np.where(roads, area < 0.1, area < 0.35)
+    wrong = (
+        data.labels("car") & (random.random(len(data)) < np.where(area < 0.25, 0.6, 0.1)) & small
+    )
+    answers = planted_predictions(data, missed=0, claimed=0, usual=0).with_columns(
+        logit=pl.when(pl.Series(wrong)).then(-2.0).otherwise(pl.col("logit"))
+    )
+    row = cue_findings(suite, answers, data=data).table.row(
+        by_predicate=pl.col("side") == "positive", named=True
+    )
+    plain = cue_findings(suite, answers).table.row(
+        by_predicate=pl.col("side") == "positive", named=True
+    )
+    assert row["by_size"]
+    assert not plain["by_size"]
+    assert plain["effect"] == pytest.approx(row["rate_misleading"] - row["rate_usual"])
+
+
+def test_few_images_allow_no_conclusion(data, suite):
+    few = planted_data(60)
+    small = nooch.find(
+        few, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"], splits=["test"]
+    )
+    found = cue_findings(small, planted_predictions(few, missed=1, usual=0), data=few)
+    assert set(found.table["verdict"]) == {"n too small to conclude"}
+    assert found.table["p_adjusted"].null_count() == len(found)
+    assert found.sentences() == []
+
+
+def test_of_criteria_without_cues_hard_images_are_compared(data):
+    north = nooch.find(
+        data, {"north": nooch.Attribute("place = 'north'")}, tasks=["car"], splits=["test"]
+    )
+    found = cue_findings(north, planted_predictions(data))
+    assert found.table["cue"].to_list() == [None, None]
+    assert (
+        found.table["n_misleading"].sum() == data.images.filter(split="test", place="north").height
+    )
+
+
+def row_of(**values):
+    given = {
+        "run": "a", "criterion": "ce", "task": "car", "cue": "road", "side": "positive",
+        "split": "test", "n_misleading": 312, "n_usual": 500, "rate_misleading": 0.54,
+        "rate_low": 0.47, "rate_high": 0.61, "rate_usual": 0.17, "effect": 0.35, "low": 0.3,
+        "high": 0.4, "p": 1e-9, "by_size": False,
+    }  # fmt: skip
+    return {**given, **values}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            {},
+            (
+                "Without a road, cars are missed 3.2 times as often (54 % [47, 61] against 17 %;"
+                " 312 images)"
+            ),
+        ),
+        (
+            {"side": "negative", "task": "boat", "cue": "water-other", "rate_usual": 0.0},
+            "With water but no boat, boats are claimed (54 % [47, 61] against 0 %; 312 images)",
+        ),
+        (
+            {"cue": None, "n_misleading": 1, "by_size": True},
+            (
+                "Outside the context that ce expects, cars are missed 3.2 times as often"
+                " (54 % [47, 61] against 17 %; 1 image; +35 points for objects of the same size)"
+            ),
+        ),
+    ],
+)
+def test_sentences(values, expected):
+    assert sentence(row_of(**values)) == expected
+
+
+def test_p_values_are_adjusted_over_rows_with_enough_images():
+    rows = [row_of(p=p, n_usual=n) for p, n in ((0.01, 500), (0.04, 500), (0.001, 19), (0.5, 20))]
+    table = Findings.of(rows, {}).table.sort("p")
+    assert table["p_adjusted"].to_list() == [None, pytest.approx(0.03), pytest.approx(0.06), 0.5]
+    assert table["verdict"].to_list() == [VERDICTS[3], VERDICTS[0], VERDICTS[2], VERDICTS[2]]
+
+
+def test_several_runs_are_named_and_shown(data, suite):
+    runs = {"a": planted_predictions(data), "<b>": planted_predictions(data, seed=2)}
+    found = cue_findings(suite, runs, data=data)
+    assert len(found) == 4
+    assert {text.partition(":")[0] for text in found.sentences()} == {"a", "<b>"}
+    assert repr(found).startswith("Findings(4 worse, 0 better, 0 no difference shown")
+    assert "&lt;b&gt;" in found._repr_html_()
+
+
+def test_what_does_not_fit_is_refused(data, suite):
+    answers = planted_predictions(data)
+    other = planted_data(seed=3)
+    fails(lambda: cue_findings(suite, answers, data=other), "found in another dataset",
+          kind=ParameterError, helps=False)  # fmt: skip
+    fails(lambda: cue_findings(suite, answers, split="valid"), "'valid' is no split",
+          kind=ParameterError)  # fmt: skip
+    fails(lambda: cue_findings(suite, answers, tasks=["cat"]), "'cat' is no task",
+          kind=ParameterError)  # fmt: skip
