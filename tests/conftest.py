@@ -1,6 +1,4 @@
-"""Fixtures that all tests share: real data where it is there, and the command line as a user has
-it.
-"""
+"""Fixtures that all tests share: real data where available, and the command line."""
 
 from __future__ import annotations
 
