@@ -123,8 +123,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
         name: _READERS[types[name]](name, value) for name, value in content.items() if name in types
     }
     config = BenchConfig(
-        **{name: value for name, value in content.items() if name in own},
-        settings=make(given),
+        **{name: value for name, value in content.items() if name in own}, settings=make(given)
     )
     grid_of_methods(config.methods)
     return _checked(config)
