@@ -51,17 +51,10 @@ def make_world(folder, epochs=4):
     return folder
 
 
-def bench_words(world, out, *more):
-    words = [
-        "bench",
-        world / "dataset",
-        world / "suite",
-        "--embedding",
-        "made",
-        "--config",
-        world / "bench.yaml",
-    ]
-    return [str(word) for word in (*words, "--out", out, *more)]
+def bench_command(world, out, more=""):
+    """``bench`` of a world into a folder, with further options."""
+    data = f"{world / 'dataset'} {world / 'suite'} --embedding made"
+    return f"bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
 
 
 def contents(folder):

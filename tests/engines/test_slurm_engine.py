@@ -13,7 +13,8 @@ from collections import Counter
 
 import pytest
 from clusters import REAL_SLURM, slurm_everywhere
-from small_world import bench_words, contents, make_world
+from commands import argv, completed
+from small_world import bench_command, contents, make_world
 from work import count_up, gpu_for_a_while
 
 from nooch.engines import engine
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 NOOCH = [sys.executable, "-m", "nooch"]
-TWO_PASSES = ("--set", "heads=12")
+TWO_PASSES = "--set heads=12"
 
 
 def asked(*words):
@@ -89,7 +90,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def undisturbed(world, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
-    subprocess.run([*NOOCH, *bench_words(world, out, *TWO_PASSES)], check=True, capture_output=True)
+    completed(bench_command(world, out, TWO_PASSES))
     return contents(out)
 
 
@@ -111,7 +112,7 @@ def test_a_bench_goes_on_from_its_epoch(act, world, undisturbed, run_cli, tmp_pa
     meanwhile = Meanwhile(out, lambda: subprocess.run([*ACTS[act], first_job()], check=False))
     meanwhile.start()
     with slurm_everywhere(monkeypatch):
-        done = run_cli(*bench_words(world, out, *TWO_PASSES, "--engine", "slurm"))
+        done = run_cli(bench_command(world, out, f"{TWO_PASSES} --engine slurm"))
     meanwhile.over.set()
     meanwhile.join()
     assert done.code == 0, done.err
@@ -126,7 +127,7 @@ def test_a_bench_goes_on_from_its_epoch(act, world, undisturbed, run_cli, tmp_pa
 
 def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed, tmp_path):
     out = tmp_path / "runs"
-    words = [*NOOCH, *bench_words(world, out, *TWO_PASSES, "--engine", "slurm:main")]
+    words = argv(bench_command(world, out, f"{TWO_PASSES} --engine slurm:main"))
     driver = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list((out / "passes").glob("*.npz")) and time.monotonic() < deadline:
