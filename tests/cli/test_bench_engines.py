@@ -16,7 +16,7 @@ import pytest
 from clusters import ray_cluster, slurm_everywhere
 from pictures import CONFIG, picture_dataset
 from refusals import fails
-from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, small_dataset
+from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 
 from nooch.benching.bench_config import read_config
@@ -68,7 +68,9 @@ def undisturbed(world, tmp_path_factory):
     """The runs without an engine."""
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
     subprocess.run(
-        [sys.executable, "-m", "nooch", *bench_words(world, out)], check=True, capture_output=True
+        [sys.executable, "-m", "nooch", *bench_command(world, out).split()],
+        check=True,
+        capture_output=True,
     )
     return contents(out)
 
@@ -114,7 +116,7 @@ class Watcher(threading.Thread):
 def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_path):
     watcher = Watcher(tmp_path / "runs")
     watcher.start()
-    done = run_cli(*bench_words(world, tmp_path / "runs", "--engine", flag))
+    done = run_cli(bench_command(world, tmp_path / "runs", f"--engine {flag}"))
     watcher.over.set()
     watcher.join()
     assert done.code == 0, done.err
@@ -146,10 +148,10 @@ def test_a_find_in_parts(flag, run_cli, tmp_path):
 
 
 def test_two_that_train_the_same_runs(world, run_cli, tmp_path):
-    assert run_cli(*bench_words(world, tmp_path / "runs", "--set", "epochs=1")).code == 0
+    assert run_cli(bench_command(world, tmp_path / "runs", "--set epochs=1")).code == 0
     runs = RunsFolder.open(tmp_path / "runs")
     with runs.held():
-        refused = run_cli(*bench_words(world, tmp_path / "runs", "--set", "epochs=1"))
+        refused = run_cli(bench_command(world, tmp_path / "runs", "--set epochs=1"))
         fails(lambda: runs.held().__enter__(), "another process is training", kind=OutputError)
     assert refused.code == 2
     assert "another process is training these runs" in refused.err
@@ -166,7 +168,7 @@ def test_a_job_that_an_earlier_bench_has_left_in_the_queue(world, undisturbed, r
 
     def bench_again():
         assert going.wait(HANGS)
-        told.append(run_cli(*bench_words(world, out, "--engine", "local:2")))
+        told.append(run_cli(bench_command(world, out, "--engine local:2")))
 
     def progress(_what, done, _total):
         going.set()
@@ -195,34 +197,22 @@ def _chosen(world):
 def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     # this process needs none, and without CUDA the worker says so
-    done = run_cli(*bench_words(world, tmp_path / "runs", "--engine", "local", "--device", "cuda"))
+    done = run_cli(bench_command(world, tmp_path / "runs", "--engine local --device cuda"))
     import torch
 
     if not torch.cuda.is_available():
         assert done.code == 2
         assert "there is no device 'cuda' here" in done.err
     assert len(list((tmp_path / "runs-logs").glob("*.log"))) > 1
-    one = run_cli(
-        *bench_words(world, tmp_path / "other", "--engine", "local", "--device", "cuda:1")
-    )
+    one = run_cli(bench_command(world, tmp_path / "other", "--engine local --device cuda:1"))
     assert one.code == 2
     assert "each job has a GPU to itself" in " ".join(one.err.split())
-    many = run_cli(
-        *bench_words(world, tmp_path / "other", "--engine", "local:3", "--device", "cuda")
-    )
+    many = run_cli(bench_command(world, tmp_path / "other", "--engine local:3 --device cuda"))
     assert many.code == 2
     assert "this process may use 2 (0, 3)" in " ".join(many.err.split())
     facts = run_cli(
-        *bench_words(
-            world,
-            tmp_path / "other",
-            "--engine",
-            "local",
-            "--device",
-            "cuda",
-            "--dry-run",
-            "--format",
-            "json",
+        bench_command(
+            world, tmp_path / "other", "--engine local --device cuda --dry-run --format json"
         )
     )
     assert facts.json["seconds_per_epoch"] is None

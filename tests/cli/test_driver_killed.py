@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from own_criteria import LINES
-from small_world import N_JOBS, bench_words, contents, make_world, small_dataset
+from small_world import N_JOBS, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, has_ended, until
 
 from nooch.data import divide, save_dataset
@@ -143,8 +143,8 @@ def test_a_find_in_parts(tmp_path):
 
 def test_a_bench(tmp_path):
     world = make_world(tmp_path, epochs=4 * KILLS)
-    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
-    plain = [*NOOCH, *bench_words(world, tmp_path / "undisturbed")]
+    words = [*NOOCH, *bench_command(world, tmp_path / "runs", "--engine local:2").split()]
+    plain = [*NOOCH, *bench_command(world, tmp_path / "undisturbed").split()]
     subprocess.run(plain, check=True, capture_output=True)
 
     def finished():
@@ -170,7 +170,7 @@ def test_a_bench(tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
     world = make_world(tmp_path, epochs=4000)
-    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
+    words = [*NOOCH, *bench_command(world, tmp_path / "runs", "--engine local:2").split()]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     until(
         lambda: list((tmp_path / "runs" / "passes").glob("*.npz")),
