@@ -30,9 +30,9 @@ class Page:
         if language == "python":
             return self.run_python(text)
         assert language == "bash"
-        process = {"cwd": self.folder, "env": self.environment, "check": False}
+        process = {"cwd": self.folder, "env": self.environment}
         command = ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, capture_output=True, text=True, **process)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, **process)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
