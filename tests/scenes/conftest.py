@@ -16,13 +16,9 @@ PLAN = ScenesPlan(images=240, size=64, seed=3)
 
 
 def read(folder: Path) -> Dataset:
-    files = {
-        kind: [folder / "annotations" / f"{kind}_scenes.json"]
-        for kind in ("instances", "stuff", "captions")
-    }
-    return read_coco(
-        files["instances"], files["stuff"], files["captions"], images=folder / "images"
-    )
+    kinds = ("instances", "stuff", "captions")
+    files = ([folder / "annotations" / f"{kind}_scenes.json"] for kind in kinds)
+    return read_coco(*files, images=folder / "images")
 
 
 @pytest.fixture(scope="session")
