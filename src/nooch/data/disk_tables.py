@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, some_of
 
 __all__ = [
+    "are_exact_integers",
     "id_column",
     "parquet_bytes",
     "read_arrays",
@@ -146,9 +147,7 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
         column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
     if column.dtype.is_float():
         there = column.drop_nulls()
-        wrong = there.filter(
-            ~(there.is_finite() & (there == there.round()) & (there.abs() <= _EXACT))
-        )
+        wrong = there.filter(~are_exact_integers(there))
     elif column.dtype.is_integer():
         there = column.drop_nulls()
         wrong = there.filter(there.cast(pl.Int64, strict=False).is_null())
@@ -163,8 +162,9 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     return column.cast(pl.Int64)
 
 
-_EXACT = 2**53
-"""Whole numbers up to this are exact as float64."""
+def are_exact_integers(values: pl.Series) -> pl.Series:
+    """Which floats are whole numbers that float64 holds exactly, up to 2^53 in size: bool (n,)."""
+    return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
 def parquet_bytes(table: pl.DataFrame) -> bytes:
