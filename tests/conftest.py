@@ -1,6 +1,4 @@
-"""Fixtures that all tests share: real data where it is there, and the command line as a user has
-it.
-"""
+"""Fixtures that all tests share: real data where available, and the command line."""
 
 from __future__ import annotations
 
@@ -70,6 +68,21 @@ class Ran:
     def json(self) -> Any:
         """Standard output as one JSON document: fails where anything else was printed there."""
         return json.loads(self.out)
+
+    def ok(self) -> Ran:
+        """Itself, after checking that the command succeeded."""
+        assert self.code == 0, self.err
+        return self
+
+    def refused(self, *messages: str) -> str:
+        """The error on one line, after checking that it is one and says all of the messages."""
+        assert self.code == 2, self.out
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        error = " ".join(self.err.split())
+        for message in messages:
+            assert message in error
+        return error
 
 
 @pytest.fixture
