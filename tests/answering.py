@@ -1,6 +1,4 @@
-"""Tiny models with random weights that answer tasks: classifiers, and one of texts and images with
-its tokenizer.
-"""
+"""Tiny models with random weights: classifiers, and one of texts and images with a tokenizer."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ def save_classifier(
 
 
 def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
-    """A CLIP (or SigLIP) of one layer for images of 32 x 32 pixels and texts of 12 tokens, with a
-    tokenizer that knows a few words.
-    """
+    """A CLIP (or SigLIP) of one layer for 32 x 32 pixels and 12 tokens, with a few words."""
     import torch
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors

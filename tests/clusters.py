@@ -1,6 +1,4 @@
-"""A Ray cluster of three nodes on this machine; Slurm, or what stands in for it. Each is a context
-manager, for fixtures.
-"""
+"""Context managers: a Ray cluster of three nodes on this machine; Slurm, or its stand-in."""
 
 import contextlib
 import os
@@ -13,9 +11,7 @@ REAL_SLURM = "NOOCH_TEST_SLURM" in os.environ
 
 @contextlib.contextmanager
 def ray_cluster(nodes=3, **more):
-    """Nodes with a processor each, on loopback addresses alone (Ray takes 127.0.0.1 itself for the
-    outer one).
-    """
+    """Nodes with a CPU each, on loopback addresses alone (Ray uses 127.0.0.1 itself)."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
@@ -32,9 +28,7 @@ def ray_cluster(nodes=3, **more):
 
 @contextlib.contextmanager
 def slurm_everywhere(patch, **more):
-    """``engine("slurm")``, here and in commands that run in this process, is the real one where
-    there is one, else the stand-in.
-    """
+    """Let ``engine("slurm")`` in this process be the real one if there is one, else the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
     from nooch.engines.slurm_engine import SlurmEngine
 

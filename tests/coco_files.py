@@ -63,9 +63,7 @@ IDS = st.integers(0, 10**6) | st.integers(-9, 2**62)
 
 @st.composite
 def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """One or two things files and up to two stuff files; stuff files cover some of the images and
-    others.
-    """
+    """One or two things files and up to two stuff files, which cover some of the images and others."""
     sizes = {
         i: (draw(st.integers(4, 700)), draw(st.integers(4, 700)))
         for i in draw(st.sets(IDS, min_size=1, max_size=8))
@@ -107,9 +105,7 @@ def _annotation(draw: st.DrawFn, image_id: int, categories: dict[int, str]) -> d
 
 
 def naive_areas(documents: Sequence[dict[str, Any]]) -> dict[int, dict[str, float]]:
-    """Image id -> class -> sum of the official area over height x width; a class is there when it
-    is present.
-    """
+    """Image id -> class that is present -> sum of the official area over height x width."""
     size, total = {}, defaultdict(lambda: defaultdict(float))
     for content in documents:
         names = {c["id"]: c["name"].replace(" ", "_") for c in content["categories"]}

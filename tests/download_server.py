@@ -26,9 +26,7 @@ Act = Callable[["Handler", "File"], None]
 
 @dataclass
 class File:
-    """What is served under a path; ``acts`` are for the first requests, ``always`` for those after
-    them.
-    """
+    """What is served under a path; ``acts`` are for the first requests, ``always`` for later ones."""
 
     body: bytes
     etag: str | None = '"v1"'
@@ -38,9 +36,7 @@ class File:
 
 
 class Server(ThreadingHTTPServer):
-    """``files`` maps paths to what is there; ``requests`` lists (path, headers), ``sent`` counts
-    bytes of bodies.
-    """
+    """``files`` maps paths to files; ``requests`` lists (path, headers), ``sent`` counts bytes."""
 
     daemon_threads = False
 

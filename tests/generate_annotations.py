@@ -206,9 +206,7 @@ def _annotations(
 
 
 def _polygons(random: np.random.Generator) -> list[list[list[tuple[str, float, str]]]]:
-    """Polygons around random centres by image size and area bucket: JSON text, area by the shoelace
-    formula, box.
-    """
+    """Random polygons by image size and area bucket: JSON text, area, box."""
     return [
         [[_polygon(width, height, a, random) for _ in range(POOL)] for a in BUCKETS]
         for width, height in SIZES

@@ -1,6 +1,4 @@
-"""Slow and obvious versions of what nooch computes: loops over images and pairs, straight from the
-paper's words.
-"""
+"""Slow and obvious versions of what nooch computes, in the paper's words."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def dataset_of(
 
 @st.composite
 def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool = False):
-    """Random (images, classes, splits): classes Y, A, B, ..., every area possible, some images
-    empty.
-    """
+    """Random (images, classes, splits): classes Y, A, B, ..., any area, some images empty."""
     classes = ["Y", "A", "B", "C", "D"][: draw(st.integers(2, max_classes))]
     n = draw(st.integers(1, max_images))
     images = [
@@ -65,9 +61,7 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was annotated of a collection, in plain Python: ``kinds`` of classes, per image the
-    kinds that were annotated and pairs stated one by one, class -> whether it is known there.
-    """
+    """Annotated ``kinds`` per image, and pairs stated singly: class -> whether it is known there."""
 
     kinds: Mapping[str, str]
     annotated: Sequence[AbstractSet[str]]
@@ -123,9 +117,7 @@ def naive_known_A(
 def naive_known_subset(
     image: Image, unknown: AbstractSet[str], cues: Iterable[str], task: str, beta: float
 ) -> str:
-    """The rule where not all classes were annotated: ``unlabeled`` without a label, ``excluded``
-    where a cue is unknown.
-    """
+    """Where not all is annotated: ``unlabeled`` without a label, ``excluded`` for unknown cues."""
     if task in unknown and task not in image:
         return "unlabeled"
     return (
@@ -159,9 +151,7 @@ def naive_ce_subset(image: Image, cues: Iterable[str], task: str, beta: float) -
 def naive_matching(
     rows: Sequence[tuple[int, bool, float]], n_positive: int, n_negative: int
 ) -> dict[int, str]:
-    """(id, label, support) -> subset of each id with a known support: the n most unusual on each
-    side.
-    """
+    """(id, label, support) -> subset of each id with known support: the n most unusual per side."""
     known = [row for row in rows if not math.isnan(row[2])]
     positives = sorted((support, image_id) for image_id, label, support in known if label)
     negatives = sorted((-support, image_id) for image_id, label, support in known if not label)

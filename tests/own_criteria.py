@@ -1,6 +1,4 @@
-"""A criterion of one's own that leaves a line in a file for every part of a dataset that it has
-measured; for counting.
-"""
+"""A custom criterion that writes a line for every part of a dataset that it measures."""
 
 import os
 import time

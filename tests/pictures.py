@@ -20,9 +20,7 @@ CONFIG = {
 
 
 def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80, noise=150):
-    """The context colours the whole picture, the object a corner of it; in training the two go
-    together.
-    """
+    """The context colors the whole picture, the object a corner; in training they go together."""
     random = np.random.default_rng(seed)
     n = n_train + 2 * n_other
     y = random.random(n) < 0.4
@@ -46,9 +44,7 @@ def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80,
 
 
 def picture_dataset(folder, **options):
-    """The same pictures as files, and a dataset of them with the classes car and road; whole
-    pictures of context are road.
-    """
+    """The same pictures as files, and a dataset of them with the classes car and road."""
     data = pictures(**options)
     (folder / "images").mkdir(parents=True)
     names = [f"{number:04d}.png" for number in range(len(data.inputs))]

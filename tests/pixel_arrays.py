@@ -30,9 +30,7 @@ class Pictures:
 
 
 def squares(count=90, size=32, seed=0):
-    """Noise; a red square where y, a green one in the cue's corner, which mostly goes with y:
-    pictures, y, environments.
-    """
+    """Noise with a red square for y and a green one for the cue: pictures, y, environments."""
     random = np.random.default_rng(seed)
     y = random.random(count) < 0.4
     cue = random.random(count) < np.where(y, 0.8, 0.2)

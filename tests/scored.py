@@ -22,9 +22,7 @@ TASKS = ("car", "fire_hydrant")
 
 
 def small_data(ids: Sequence[Any] | None = None) -> Dataset:
-    """Cars and fire hydrants with and without road and person in 60 images: 20 of train, 16 of
-    valid, 24 of test.
-    """
+    """60 images with and without cars, hydrants, road, person: 20 train, 16 valid, 24 test."""
     images = []
     for i in range(N):
         image: dict[str, float] = {}
@@ -46,9 +44,7 @@ def small_data(ids: Sequence[Any] | None = None) -> Dataset:
 
 
 def small_suite(data: Dataset | None = None, path: str | None = None) -> Suite:
-    """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none and
-    therefore no set.
-    """
+    """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none."""
     cues = {"car": ("road", "person"), "fire_hydrant": ("road",)}
     criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
     return find(small_data() if data is None else data, criteria, tasks=[*TASKS, "cow"], path=path)
@@ -62,9 +58,7 @@ def logits(
     tasks: Sequence[str] = TASKS,
     **columns: Any,
 ) -> pl.DataFrame:
-    """Random outputs as a long table ``image_id, task, logit``, with ties, half knowing the answer;
-    and constant columns.
-    """
+    """Random outputs as a long table ``image_id, task, logit`` with ties, and constant columns."""
     random = np.random.default_rng(seed)
     frames = []
     for name in [split] if isinstance(split, str) else split:

@@ -10,9 +10,7 @@ from nooch.training.training_data import TrainingData
 
 
 def shortcut(n_train=600, n_other=300, d=12, seed=0):
-    """Two tasks: y moves one feature a little, the cue, which goes with y in training and against
-    it in the hard half, another a lot.
-    """
+    """Two tasks: y moves one feature a little, a cue that goes with y in training another a lot."""
     random = np.random.default_rng(seed)
     n = n_train + 2 * n_other
     rows = {

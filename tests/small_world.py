@@ -1,6 +1,4 @@
-"""A small dataset with an embedding that tells a little of its classes, a suite of it, and a bench
-that is done in a second.
-"""
+"""A small dataset with an embedding, a suite of it, and a bench that takes a second."""
 
 from dataclasses import replace
 
@@ -59,9 +57,6 @@ def bench_command(world, out, more=""):
 
 def contents(folder):
     """Bytes of everything but times."""
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name != "timings.jsonl"
-    ]
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    files = [file for file in files if file.name != "timings.jsonl"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

@@ -202,7 +202,7 @@ FLAGS = {
     "path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name
 )
 def test_only_the_command_line_knows_flags(path):
-    """Messages name parameters in backticks; --flag=value is of other programs."""
+    """Messages name parameters in backticks; --flag=value belongs to other programs."""
     for text in _texts(path):
         assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
 

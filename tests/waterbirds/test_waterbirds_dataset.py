@@ -1,6 +1,4 @@
-"""Waterbirds: the genuine table as a dataset, its four environments, Table 5's quantities against
-sums by hand.
-"""
+"""Waterbirds: the genuine table as a dataset, its environments, Table 5 against plain sums."""
 
 import numpy as np
 import polars as pl

@@ -1,6 +1,4 @@
-"""Composing Waterbirds: pixels come from where they should, groups have their shares, nothing is
-read or left elsewhere.
-"""
+"""Composing Waterbirds: origins of pixels, shares of groups, no access to other files."""
 
 import numpy as np
 import polars as pl
@@ -129,9 +127,7 @@ def test_groups_follow_the_confounder():
 
 
 def test_the_makers_sizes(shared_data):
-    """From the very birds of the training split, its groups come out as large as in the data that
-    everybody uses.
-    """
+    """The training split's own birds give groups as large as in the published data."""
     known = pl.read_csv(shared_data / "waterbirds" / "metadata.csv").filter(split=0)
     birds = known.select("img_id", "img_filename", training=pl.lit(True))
     table = draw_waterbirds(
