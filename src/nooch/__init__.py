@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
-    from nooch.evaluation import Predictions, Scores, evaluate
+    from nooch.evaluation import EvaluateOptions, Predictions, Scores, evaluate
     from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.figures.figure_sources import Sources
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from nooch.figures.paper_figures import figure_data, save_figures
     from nooch.finding.dataset_embedding import embed
     from nooch.finding.loss_sweep import sweep_losses
-    from nooch.finding.suite_builder import find
+    from nooch.finding.suite_builder import FindOptions, find
     from nooch.finding.suite_summary import explain, overlaps, summary
-    from nooch.finding.threshold_sweep import sweep_thresholds
+    from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import import_dataset, with_split
     from nooch.models.backbones import load_backbone
@@ -96,7 +96,7 @@ _HOME = {
     "nooch.engines": ("LocalEngine", "engine"),
     "nooch.importing.attribute_columns": ("attribute_table", "with_attributes"),
     "nooch.errors": ("NoochError",),
-    "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
+    "nooch.evaluation": ("EvaluateOptions", "Predictions", "Scores", "evaluate"),
     "nooch.exports.torch_dataset": ("torch_dataset",),
     "nooch.plans": ("SplitPlan",),
     "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
@@ -129,11 +129,11 @@ _HOME = {
     "nooch.figures.paper_figures": ("figure_data", "save_figures"),
     "nooch.figures.figure_sources": ("Sources",),
     "nooch.figures.image_galleries": ("contact_sheet", "save_gallery"),
-    "nooch.finding.suite_builder": ("find",),
+    "nooch.finding.suite_builder": ("FindOptions", "find"),
     "nooch.finding.loss_sweep": ("sweep_losses",),
     "nooch.importing.dataset_import": ("import_dataset", "with_split"),
     "nooch.finding.suite_summary": ("explain", "overlaps", "summary"),
-    "nooch.finding.threshold_sweep": ("sweep_thresholds",),
+    "nooch.finding.threshold_sweep": ("SweepOptions", "sweep_thresholds"),
     "nooch.models.backbones": ("load_backbone",),
     "nooch.benching.bench_config": ("read_config",),
     "nooch.training.methods": ("Method",),
@@ -152,7 +152,9 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "EvaluateOptions",
     "FeatureOptions",
+    "FindOptions",
     "Gist",
     "LocalEngine",
     "LongTable",
@@ -166,6 +168,7 @@ __all__ = [
     "SplitPlan",
     "Suite",
     "Sweep",
+    "SweepOptions",
     "TableOfImages",
     "TableReading",
     "__version__",

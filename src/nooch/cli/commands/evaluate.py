@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nooch.challenge import Suite
-    from nooch.evaluation import Scores, Verdict
+    from nooch.evaluation import ConditionVerdict, Scores
 
 __all__ = ["register"]
 
@@ -116,7 +116,7 @@ def evaluate_command(
             check_output_file(path, overwrite=overwrite)
     _check_junit(junit, out, fail_if)
     from nooch.challenge import load_suite
-    from nooch.evaluation import check_names, evaluate, judge, parse_condition
+    from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition
     from nooch.metrics import METRICS
     from nooch.report import SCORE_FILES, junit_xml, save_scores, write_file
 
@@ -131,20 +131,22 @@ def evaluate_command(
         scores = evaluate(
             found,
             predictions,
-            split=list(dict.fromkeys(split_names(split))) or None,
-            criteria=criterion or None,
-            tasks=split_names(tasks) or None,
-            metrics=wanted or METRICS,
-            bootstrap=bootstrap,
-            seed=seed,
-            baseline=baseline,
-            averages=average,
-            by=split_names(by),
-            attributes=_attributes(found, suite, dataset) if by else None,
-            scale=scale,
-            ignore_unknown=ignore_unknown,
-            strict=strict,
-            threads=threads,
+            options=EvaluateOptions(
+                split=list(dict.fromkeys(split_names(split))) or None,
+                criteria=criterion or None,
+                tasks=split_names(tasks) or None,
+                metrics=wanted or METRICS,
+                bootstrap=bootstrap,
+                seed=seed,
+                baseline=baseline,
+                averages=average,
+                by=split_names(by),
+                attributes=_attributes(found, suite, dataset) if by else None,
+                scale=scale,
+                ignore_unknown=ignore_unknown,
+                strict=strict,
+                threads=threads,
+            ),
             progress=update,
         )
     verdicts = judge(scores, conditions, found)
@@ -186,7 +188,7 @@ def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFram
 
 def _print(
     scores: Scores,
-    verdicts: list[Verdict],
+    verdicts: list[ConditionVerdict],
     metrics: list[str] | tuple[str, ...],
     format: ScoreFormat,
 ) -> None:
@@ -228,7 +230,7 @@ def _print(
         note(f"none of {len(verdicts)} values fires --fail-if")
 
 
-def _place(verdict: Verdict) -> dict[str, str]:
+def _place(verdict: ConditionVerdict) -> dict[str, str]:
     return {
         "run": verdict.run,
         "criterion": verdict.criterion,
