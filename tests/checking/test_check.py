@@ -50,6 +50,23 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert "page: " in repr(checked)
 
 
+def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
+    done = run_cli(f"find {folder / 'dataset'} --tasks car --stability 40 --out {tmp_path / 's'}")
+    assert done.code == 0, done.err
+    stable = nooch.load_suite(tmp_path / "s").header.criteria["ce"].stability
+    assert [(one.cue, one.share) for one in stable["car"]] == [("road", 1.0)]
+    shown = run_cli(f"show {tmp_path / 's'}").out
+    assert "100%" in shown
+    assert "95 % interval" in shown
+    content = run_cli(f"show {tmp_path / 's'} --format json").json
+    assert content["criteria"]["ce"]["stability"]["car"][0]["cue"] == "road"
+    run_cli(f"find {folder / 'dataset'} --tasks car --out {tmp_path / 'plain'}")
+    assert "stability" not in (tmp_path / "plain/suite.json").read_text()
+    refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
+    assert refused.code == 2
+    assert "20 and more" in refused.err
+
+
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
     command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0"
     done = run_cli(f"{command} --out {tmp_path / 'a'}")

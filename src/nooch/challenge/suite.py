@@ -6,8 +6,10 @@ from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
+from nooch.criteria.cue_stability import CueStability
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.html import html_table, parameters_text
 
@@ -32,7 +34,8 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.
 
     ``cues`` lists the context cues of each task with A(C, Y). ``match`` names the criterion whose
-    counts were matched, ``expression`` is that of a combination.
+    counts were matched, ``expression`` is that of a combination, ``stability`` says how sure the
+    cues are (CE, where resamples were asked for).
     """
 
     kind: str
@@ -41,6 +44,7 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     cues: dict[str, list[tuple[str, float | None]]] = {}
     match: str | None = None
     expression: str | None = None
+    stability: dict[str, list[CueStability]] | UnsetType = UNSET
 
 
 class SetRecord(Counts, frozen=True, kw_only=True):

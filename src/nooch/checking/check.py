@@ -44,6 +44,7 @@ class CheckOptions:
         min_hard: hard images of either side that a task must have to be checked.
         scale: ``logit`` or ``probability``, for wide tables.
         bootstrap: resamples of the scores' intervals; 0 for none.
+        stability: resamples that say how sure each context cue is; 0 for none.
         with_baselines: score a constant, the prior and the context alone as well.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
@@ -57,6 +58,7 @@ class CheckOptions:
     min_hard: int = SMALLEST
     scale: str | None = None
     bootstrap: int = 1000
+    stability: int = 200
     with_baselines: bool = True
     slices: bool = True
     images: str | Path | None = None
@@ -145,7 +147,8 @@ def check(
     )
     found = find(
         data, _criteria(data, chosen), tasks=asked, splits=[split], path=recorded,
-        match="ce" if data.embedding_names else None, progress=progress,
+        match="ce" if data.embedding_names else None, stability=chosen.stability,
+        progress=progress,
     )  # fmt: skip
     suite, notes = _with_enough(found, split, chosen.min_hard)
     scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]

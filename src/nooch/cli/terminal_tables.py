@@ -58,9 +58,17 @@ def print_skipped(suite: Suite, most: int = 12) -> None:
 def print_cues(suite: Suite) -> None:
     """Context cues of each task with A(C, Y)."""
     for name, record in suite.header.criteria.items():
+        columns = ["task", "cue", "A(cue, task)"]
         rows = [[task, *cue] for task, cues in record.cues.items() for cue in cues]
+        if record.stability:
+            columns += ["95 % interval", "cue in"]
+            rows = [
+                [task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", f"{s.share:.0%}"]
+                for task, listed in record.stability.items()
+                for s in listed
+            ]
         if rows:
-            print_table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2)
+            print_table(f"Context cues ({name})", columns, rows, left=2)
 
 
 def print_left_out(suite: Suite) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import poisson
 
 from nooch.criteria.cooccurrence import FittedCE
 from nooch.data import Dataset
@@ -16,7 +16,7 @@ from nooch.errors import ParameterError
 __all__ = ["CueStability", "cue_stability"]
 
 _LEVEL = 0.95
-_DRAWS = poisson.cdf(np.arange(16), 1)
+_DRAWS = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(16)])
 """The distribution of how often an image is drawn; more than 16 times is out of reach."""
 _WORDS = 4
 """Numbers of a block of the counter-based generator: each image starts a new block."""

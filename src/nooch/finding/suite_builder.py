@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from nooch.challenge import (
@@ -34,6 +35,7 @@ from nooch.criteria import (
     TaskThresholds,
     reads_of,
 )
+from nooch.criteria.cue_stability import cue_stability
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import SUITE_MARKER, check_output
@@ -65,6 +67,7 @@ class FindOptions:
         path: where the dataset lies, recorded so that images can be explained later.
         allow_unannotated: also where that leaves out more than half of a task's training positives
             or of a split's images.
+        stability: resamples of the training images that say how sure each context cue is; 0: none.
     """
 
     tasks: str | Sequence[str] = "all"
@@ -72,6 +75,7 @@ class FindOptions:
     splits: Sequence[str] | None = None
     path: str | None = None
     allow_unannotated: bool = False
+    stability: int = 0
 
 
 def find(
@@ -141,7 +145,7 @@ def find(
         if working is None
         else _in_files(search, data, working, map, progress)
     ) as (marked, read):
-        suite = Suite(_header(search, data, asked.path, marked), read)
+        suite = Suite(_header(search, data, asked, marked), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, fitted)
         if target is None:
@@ -230,7 +234,7 @@ def _folder(target: Path, data: Dataset, search: Search) -> Path:
     return work_folder(target, "finding", content)
 
 
-def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> SuiteHeader:
+def _header(search: Search, data: Dataset, asked: FindOptions, marked: Marked) -> SuiteHeader:
     """All of the suite but its rows; sets by criterion, then by task."""
     known, order = data.provenance, list(search.criteria)
     tasks = list(search.tasks)
@@ -240,18 +244,37 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
             len(data),
             data.splits,
             known.get("area"),
-            path,
+            asked.path,
             known.get("licenses", []),
         ),
         tasks,
         list(search.splits),
         {
-            name: _criterion_record(criterion, search.fitted.get(name), tasks, search.match)
+            name: _with_stability(
+                _criterion_record(criterion, search.fitted.get(name), tasks, search.match),
+                search.fitted.get(name),
+                data,
+                tasks,
+                asked.stability,
+            )
             for name, criterion in search.criteria.items()
         },
         sorted(marked.records, key=lambda record: order.index(record.criterion)),
         sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
     )
+
+
+def _with_stability(
+    record: CriterionRecord, fitted: Fitted | None, data: Dataset, tasks: list[str], resamples: int
+) -> CriterionRecord:
+    """The record of CE with the stability of its cues, where resamples were asked for."""
+    split = data.fitting_split
+    if not resamples or not isinstance(fitted, FittedCE) or split not in data.splits:
+        return record
+    parts = (data.part(number, reads={"areas"}) for number in range(data.n_parts))
+    training = (part.select(split) for part in parts if split in part.splits)
+    stable = cue_stability(fitted, training, tasks, resamples=resamples)
+    return msgspec.structs.replace(record, stability=stable)
 
 
 def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:

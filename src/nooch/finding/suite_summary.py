@@ -39,6 +39,7 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
             "match": record.match,
             "expression": record.expression,
             "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
+            **({"stability": msgspec.to_builtins(record.stability)} if record.stability else {}),
             "left_out": {
                 task: {"positives": missing, "of": positives}
                 for task, (missing, positives) in fit_left_out(suite, name).items()
