@@ -1,5 +1,7 @@
 """Plans: what jobs are trained on, and what is refused before any training."""
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -12,6 +14,8 @@ from nooch.benching.bench_plan import identity_of, plan_bench, plan_finetune
 from nooch.challenge import Suite
 from nooch.challenge.suite import SuiteHeader
 from nooch.errors import InputError, ParameterError, UndefinedError
+
+undefined = partial(fails, kind=UndefinedError)
 
 pytest.importorskip("torch")
 
@@ -86,12 +90,8 @@ def test_a_label_that_training_does_not_tell():
     )
     suite = nooch.find(data, CE, tasks=["car"])
     config = nooch.read_config({"methods": ["erm"]})
-    fails(
-        lambda: plan_bench(data, suite, FEATURES[:9], config),
-        "erm",
-        "split train",
-        "same label",
-        kind=UndefinedError,
+    undefined(
+        lambda: plan_bench(data, suite, FEATURES[:9], config), "erm", "split train", "same label"
     )
 
 
@@ -111,11 +111,10 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
         data = _partly([(row, "car")])
         suite = nooch.find(data, CE, tasks=["car"])
         if refused:
-            fails(
+            undefined(
                 lambda data=data, suite=suite: plan_bench(data, suite, FEATURES, config),
                 "task car was not annotated in 1 images of train and valid",
                 "unknown_labels(task)",
-                kind=UndefinedError,
             )
         else:
             plan_bench(data, suite, FEATURES, config)
@@ -125,13 +124,12 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
     )
     suite = nooch.find(data, CE, tasks=["car"])
     assert plan_bench(data, suite, FEATURES, config).training.environments == {}
-    fails(
+    undefined(
         lambda: plan_bench(
             data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})
         ),
         "method gdro",
         "its cue road was not annotated in all images of train and valid",
-        kind=UndefinedError,
     )
 
 

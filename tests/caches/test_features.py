@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.errors import FormatError, InputError, NoochError, OutputError, ParameterError
 from nooch.models.backbones import load_backbone
 from nooch.readers.label_maps import read_label_maps
+
+refused = partial(fails, kind=ParameterError)
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(
@@ -52,7 +55,7 @@ def pixels(data, tmp_path):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Eight images in a block, in batches of four."""
-    monkeypatch.setattr(features, "_BLOCK", 8)
+    monkeypatch.setattr(features, "BLOCK_IMAGES", 8)
 
 
 def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_path):
@@ -116,14 +119,15 @@ sys.path.insert(0, {tests!r})
 from image_folders import image_dataset
 from nooch.caches import features
 from nooch.models.backbones import load_backbone
-features._BLOCK = 8
+features.BLOCK_IMAGES = 8
 def progress(done, total):
     if done > 8:
         os.kill(os.getpid(), signal.SIGKILL)
 folder = Path({folder!r})
 backbone = load_backbone(str(folder / "resnet"), device="cpu")
 options = features.FeatureOptions(batch=4, codec="pil")
-features.extract_features(image_dataset(folder, 23), backbone, folder / "f", options, progress=progress)
+data = image_dataset(folder, 23)
+features.extract_features(data, backbone, folder / "f", options, progress=progress)
 """
 
 
@@ -134,8 +138,10 @@ def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
         == -signal.SIGKILL
     )
     assert (tmp_path / ".f.building").is_dir()
-    sizes, original = [], features._forward
-    monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))
+    sizes, original = [], features.forward
+    monkeypatch.setattr(
+        features, "forward", lambda f, p, d: sizes.append(len(p)) or original(f, p, d)
+    )
     extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
     assert sizes == [4, 4, 4, 3]
     extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
@@ -197,26 +203,15 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 
 
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
-    monkeypatch.setattr(features, "_forward", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr(features, "forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    fails(
-        lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)),
-        "batch of 0",
-        kind=ParameterError,
-    )
+    refused(lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)), "batch of 0")
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
-    fails(
-        lambda: extract_features(data, other, out, pixels=pixels),
-        "pixels of 32 x 32",
-        "40 x 40",
-        kind=ParameterError,
+    refused(
+        lambda: extract_features(data, other, out, pixels=pixels), "pixels of 32 x 32", "40 x 40"
     )
     part = data.select(rows=np.arange(4))
-    fails(
-        lambda: extract_features(part, backbone, out, pixels=pixels),
-        "of 23 images",
-        kind=ParameterError,
-    )
+    refused(lambda: extract_features(part, backbone, out, pixels=pixels), "of 23 images")
     (tmp_path / "images" / "004.jpg").unlink()
     fails(
         lambda: extract_features(data, backbone, out), "1 of 23 images are not there: 4 (004.jpg)"
@@ -238,10 +233,10 @@ def test_a_broken_image_is_named(data, backbone, tmp_path):
 
 
 def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkeypatch):
-    def full(_backbone, _pixels):
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
-    monkeypatch.setattr(features, "_forward", full)
+    monkeypatch.setattr(features, "forward", full)
     fails(
         lambda: extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=16)),
         "out of memory while extracting features with batches of 16", "`batch` 8", kind=NoochError,

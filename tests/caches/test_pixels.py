@@ -52,7 +52,7 @@ def _plain(path, size):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Three images of 24 x 20 in a block."""
-    monkeypatch.setattr(pixels, "_BLOCK", 3 * 24 * 20 * 3)
+    monkeypatch.setattr(pixels, "BLOCK_BYTES", 3 * 24 * 20 * 3)
 
 
 @pytest.fixture
@@ -120,9 +120,8 @@ def test_every_kind_of_image_file(tmp_path, codec):
 
 def test_processes_and_one_process_give_the_same_bytes(data, tmp_path, small_blocks):
     seen = []
-    build_pixels(
-        data, tmp_path / "a", size=(24, 20), map=LocalEngine(2).map, progress=lambda d, t: seen.append((d, t))
-    )  # fmt: skip
+    options = {"map": LocalEngine(2).map, "progress": lambda *done: seen.append(done)}
+    build_pixels(data, tmp_path / "a", size=(24, 20), **options)
     build_pixels(data, tmp_path / "b", size=(24, 20))
     for name in ("pixels.npy", "pixels.json", "images.parquet"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
@@ -135,12 +134,13 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from image_folders import image_dataset
 from nooch.caches import pixels
-pixels._BLOCK = 3 * 24 * 20 * 3
+pixels.BLOCK_BYTES = 3 * 24 * 20 * 3
 def progress(done, total):
     if done >= 6:
         os.kill(os.getpid(), signal.SIGKILL)
 folder = Path({folder!r})
-pixels.build_pixels(image_dataset(folder, 11), folder / "px", size=(24, 20), codec="pil", progress=progress)
+options = {{"size": (24, 20), "codec": "pil", "progress": progress}}
+pixels.build_pixels(image_dataset(folder, 11), folder / "px", **options)
 """
 
 
@@ -162,10 +162,11 @@ def test_after_a_kill_it_goes_on(data, tmp_path, small_blocks, monkeypatch):
     with (work / "pixels.npy").open("r+b") as file:
         file.seek(128)
         file.write(b"damaged")
-    made, original = [], pixels._make
-    monkeypatch.setattr(pixels, "_make", lambda part: made.append(part.number) or original(part))
+    made, original = [], pixels.decode_images
+    record = lambda files, *how: made.append(files[0][-7:]) or original(files, *how)  # noqa: E731
+    monkeypatch.setattr(pixels, "decode_images", record)
     build_pixels(data, tmp_path / "px", size=(24, 20), codec="pil")
-    assert made == [0, 2, 3]
+    assert made == ["000.jpg", "006.jpg", "009.jpg"]
     build_pixels(data, tmp_path / "whole", size=(24, 20), codec="pil")
     for name in ("pixels.npy", "pixels.json", "images.parquet"):
         assert (tmp_path / "px" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (
@@ -189,7 +190,10 @@ def test_two_processes_do_not_make_the_same(data, tmp_path):
         )
         for number in unfinished.todo:
             block = np.zeros((11, 1), np.uint8)[unfinished.rows(number)]
-            unfinished.record(number, array_store.write_block(unfinished.place(number), block))
+            unfinished.record(
+                number,
+                array_store.write_block(unfinished.array, unfinished.offset_of(number), block),
+            )
     assert (tmp_path / "px" / "pixels.json").is_file()
 
 
@@ -203,12 +207,11 @@ def test_what_lacks_a_block_gets_no_name(data, tmp_path):
 
 
 def test_missing_images_are_all_found_before_any_is_decoded(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(pixels, "_make", lambda part: pytest.fail("an image was decoded"))
+    monkeypatch.setattr(pixels, "decode_images", lambda *_: pytest.fail("an image was decoded"))
     (tmp_path / "images" / "004.jpg").unlink()
     (tmp_path / "images" / "009.jpg").unlink()
-    fails(
-        lambda: build_pixels(data, tmp_path / "px", size=8), "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
-    )  # fmt: skip
+    text = "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), text)
     assert not list(tmp_path.glob("*px*"))
     fails(
         lambda: build_pixels(replace(data, image_root=None), tmp_path / "px"),

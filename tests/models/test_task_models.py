@@ -130,7 +130,7 @@ def test_prompts_that_are_too_long_are_not_cut(tmp_path):
 
 def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
     folder = save_clip(tmp_path / "clip")
-    fails(lambda: loaded(folder, ["kite", "tie"], words=False), "does not tell prompts apart")
+    fails(lambda: loaded(folder, ["kite", "tie"], words=False), "does not distinguish prompts")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     fails(lambda: loaded(folder, ["car"], words=False), "holds no tokenizer", "tokenizer.json")

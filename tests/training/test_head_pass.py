@@ -13,7 +13,7 @@ from nooch.training.block_sgd import Coefficients, Descent, HeadState, run_epoch
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS, grid_of_methods
-from nooch.training.samplers import Balance, Draws, Redraw, row_weights
+from nooch.training.samplers import Balance, RandomStreams, Redraw, row_weights
 from nooch.training.training_data import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
@@ -304,7 +304,9 @@ def test_sampling_by_groups():
     groups = np.array([0] * 900 + [1] * 90 + [3] * 10, dtype=np.uint8)
     for alpha in (0.0, 0.5, 1.0):
         sampler, given = Redraw("labels"), {"alpha": alpha}
-        drawn = [sampler.counts(groups, given, Draws(0, "a", epoch)) for epoch in range(300)]
+        drawn = [
+            sampler.counts(groups, given, RandomStreams(0, "a", epoch)) for epoch in range(300)
+        ]
         draws = np.mean(drawn, axis=0)
         assert {counts.sum() for counts in drawn} == {len(groups)}
         # P proportional to (1 / w)^alpha
@@ -314,7 +316,7 @@ def test_sampling_by_groups():
             assert draws[groups == group].mean() == pytest.approx(1000 * p, rel=0.05)
             expected = sampler.expected(groups, given, np.array([group], np.uint8))[0]
             assert expected == pytest.approx(1000 * p, rel=1e-5)
-    kept = row_weights(Balance("labels").counts(groups, {}, Draws(0, "a")))
+    kept = row_weights(Balance("labels").counts(groups, {}, RandomStreams(0, "a")))
     assert [(kept[groups == g] > 0).sum() for g in (0, 1, 3)] == [10, 10, 10]
     assert kept.mean() == pytest.approx(1)
 

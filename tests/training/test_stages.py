@@ -15,7 +15,14 @@ from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
 from nooch.training.mixtures import Lisa, Mixup
-from nooch.training.samplers import Balance, Draws, Part, Redraw, in_order, row_weights
+from nooch.training.samplers import (
+    Balance,
+    FixedShare,
+    RandomStreams,
+    Redraw,
+    in_order,
+    row_weights,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -24,8 +31,8 @@ torch = pytest.importorskip("torch")
 @settings(max_examples=60, deadline=None)
 def test_counts_are_rows(groups, alpha, seed):
     groups = np.array(groups, dtype=np.uint8)
-    draws = Draws(seed, "a job", 2)
-    for sampler in (Redraw("labels"), Balance("environments"), Part(0.7)):
+    draws = RandomStreams(seed, "a job", 2)
+    for sampler in (Redraw("labels"), Balance("environments"), FixedShare(0.7)):
         counts = sampler.counts(groups, {"alpha": alpha}, draws)
         assert np.array_equal(counts, sampler.counts(groups, {"alpha": alpha}, draws))
         rows = in_order(counts, seed, 1)
@@ -86,7 +93,7 @@ def test_logistic_regression_is_scikit_learns_on_standardised_features():
     from sklearn.preprocessing import StandardScaler
 
     trained = trained_on()
-    head = LogisticRegression()(trained, {"C": 0.1}, Draws(0, "a"))
+    head = LogisticRegression()(trained, {"C": 0.1}, RandomStreams(0, "a"))
     scaler = StandardScaler().fit(trained.features)
     peer = Peer(C=0.1, max_iter=1000).fit(scaler.transform(trained.features), trained.labels)
     expected = peer.decision_function(scaler.transform(trained.features))
@@ -95,9 +102,9 @@ def test_logistic_regression_is_scikit_learns_on_standardised_features():
 
 def test_afr_stays_where_it_was_or_follows_the_weights():
     trained = trained_on()
-    held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, Draws(0, "a"))
+    held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, RandomStreams(0, "a"))
     assert np.abs(held - trained.head).max() < 1e-3
-    free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, Draws(0, "a"))
+    free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, RandomStreams(0, "a"))
     # without pull and with equal weights it is balanced logistic regression: the gradient by the
     # bias vanishes
     z = trained.features.astype(float) @ free[:-1] + free[-1]
@@ -108,8 +115,8 @@ def test_afr_stays_where_it_was_or_follows_the_weights():
 
 
 def test_afr_leaves_its_first_stage_what_it_does_not_use():
-    draws = Draws(3, "a job")
-    taken = Part().counts(np.zeros(100, np.uint8), {}, draws)
+    draws = RandomStreams(3, "a job")
+    taken = FixedShare().counts(np.zeros(100, np.uint8), {}, draws)
     places = AFR().places(100, draws)
     assert len(places) == 20
     assert not taken[places].any()
@@ -117,8 +124,8 @@ def test_afr_leaves_its_first_stage_what_it_does_not_use():
 
 def test_dfr_does_not_look_at_the_cue():
     trained = trained_on(n=2000)
-    head = DFR(subsets=3)(trained, {}, Draws(0, "a"))
-    plain = LogisticRegression()(trained, {"C": 1.0}, Draws(0, "a"))
+    head = DFR(subsets=3)(trained, {}, RandomStreams(0, "a"))
+    plain = LogisticRegression()(trained, {"C": 1.0}, RandomStreams(0, "a"))
     assert plain[1] > 0.5 * plain[0]
     assert head[0] > 0
     assert abs(head[1]) < 0.2 * head[0]
@@ -132,7 +139,7 @@ def test_dfr_of_a_few_images():
         np.array([2, 0, 1, 0], np.uint8),
         trained.head,
     )
-    assert np.isfinite(DFR()(few, {}, Draws(0, "a"))).all()
+    assert np.isfinite(DFR()(few, {}, RandomStreams(0, "a"))).all()
 
 
 @pytest.mark.parametrize("method", ["jtt", "dfr", "afr", "lisa"])

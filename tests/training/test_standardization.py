@@ -15,7 +15,7 @@ from nooch.training.block_sgd import Descent
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import PAPER_METHODS
-from nooch.training.standardization import Scaling, kept_scaling, scaling_of
+from nooch.training.standardization import Scaling, scaling_of, shared_scaling
 
 pytest.importorskip("torch")
 
@@ -136,17 +136,17 @@ def test_a_scaling_is_computed_once(tmp_path):
         return Scaling(np.arange(3.0), np.ones(3))
 
     file = tmp_path / "scaling.npz"
-    first, second = kept_scaling(file, make, 3), kept_scaling(file, make, 3)
+    first, second = shared_scaling(file, make, 3), shared_scaling(file, make, 3)
     assert len(made) == 1
     assert (first.mean == second.mean).all()
     assert (first.scale == second.scale).all()
     file.write_bytes(b"broken")
-    kept_scaling(file, make, 3)
+    shared_scaling(file, make, 3)
     assert len(made) == 2
     # of other features
-    kept_scaling(file, make, 4)
+    shared_scaling(file, make, 4)
     assert len(made) == 3
-    kept_scaling(None, make, 3)
+    shared_scaling(None, make, 3)
     assert len(made) == 4
 
 
