@@ -101,7 +101,7 @@ def test_networks_without_blocks_are_refused():
     none, flat = Strange(torch.nn.Identity()), Strange(Tower(lambda x: x.flatten()))
     fails(lambda: with_affine(_backbone(none)), "no blocks", "ResNet", "train: head")
     fails(lambda: with_affine(_backbone(flat)), "block parts.0 gives a Tensor", "tokens")
-    several = with_affine(_backbone(Strange(Tower(lambda x: (x, "beside")), Tower(lambda x: x[0]))))
+    several = with_affine(_backbone(Strange(Tower(lambda x: (x, "more")), Tower(lambda x: x[0]))))
     assert [tuple(value.shape) for value in several.values()] == [(2, 3), (2, 3)]
 
 
@@ -146,7 +146,7 @@ def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
     assert torch.equal(next(make(0).module.parameters()), next(second.module.parameters()))
 
 
-def test_training_switches_what_is_learnt_alone(tmp_path):
+def test_training_switches_what_is_learned_alone(tmp_path):
     for train in ("all", "head", "affine"):
         make = backbones(tiny_vit(tmp_path / train), NetworkOptions(), device="cpu")
         network = build_network(make(0), NetworkOptions(train=train), 2, auxiliary=1, seed=5)
@@ -157,6 +157,6 @@ def test_training_switches_what_is_learnt_alone(tmp_path):
         assert network.head.weight.shape == (3, 12)
         assert network.predict(torch.zeros(2, 3, 32, 32)).shape == (2, 2)
     one = build_network(make(0), NetworkOptions(), 1, auxiliary=0, seed=5)
-    # an output beside it does not change how the first one starts
+    # another output does not change how the first one starts
     assert torch.equal(one.head.weight[0], network.head.weight[0])
     assert not torch.equal(network.head.weight[0], network.head.weight[1])

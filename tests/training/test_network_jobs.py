@@ -236,7 +236,7 @@ def test_settings_of_earlier_versions_keep_their_identity():
 def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monkeypatch):
     """As on a GPU, where optimizers are fused: momenta must lie in memory as weights do."""
     make = OPTIMISERS[optimiser]
-    fused = lambda learnt, settings, fused: make(learnt, settings, fused=True)  # noqa: E731
+    fused = lambda learned, settings, fused: make(learned, settings, fused=True)  # noqa: E731
     monkeypatch.setitem(OPTIMISERS, optimiser, fused)
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
     given = DATA, jobs_of(["erm"]), settings, small(tmp_path, settings)

@@ -82,9 +82,9 @@ def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
     with torch.no_grad():
         head.weight.copy_(start.weights[:, : len(head.weight)].T)
         head.bias.copy_(start.biases[: len(head.weight)])
-    learnt = [*body.parameters(), *head.parameters()]
+    learned = [*body.parameters(), *head.parameters()]
     rates_of = {name: getattr(settings, name) for name in ("lr", "momentum", "weight_decay")}
-    optimiser = OPTIMISERS[settings.optimiser](learnt, **rates_of)
+    optimiser = OPTIMISERS[settings.optimiser](learned, **rates_of)
     images, y = network.prepare(PIXELS.array), torch.from_numpy(given.labels)
     environments = torch.from_numpy(given.environments.astype(np.int64))
     after = []
@@ -111,12 +111,12 @@ def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
                 times = torch.from_numpy(given.row_weights).float()[batch, None]
                 loss = (times * losses(logits[:, :k], labels)).mean()
             if given.auxiliary is not None:
-                beside = torch.from_numpy(given.auxiliary)[batch]
-                loss = loss + settings.auxiliary * losses(logits[:, k:], beside).mean()
+                extra = torch.from_numpy(given.auxiliary)[batch]
+                loss = loss + settings.auxiliary * losses(logits[:, k:], extra).mean()
             optimiser.zero_grad()
             loss.backward()
             if settings.clip:
-                torch.nn.utils.clip_grad_norm_(learnt, settings.clip)
+                torch.nn.utils.clip_grad_norm_(learned, settings.clip)
             optimiser.step()
         body.eval()
         moving = [head.weight, head.bias, *body.parameters(), *body.buffers()]

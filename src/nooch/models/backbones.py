@@ -162,7 +162,8 @@ def load_backbone(
         identity = found.identity
     module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
     rest = preprocessing, pooling or "pooler", device, *layout
-    return _probed(Backbone(found.name, identity, module, 0, *rest), asked=pooling is not None)
+    made = Backbone(found.name, identity, module, 0, *rest)
+    return _probed(made, source, asked=pooling is not None)
 
 
 def _random(found: ModelSource, seed: int) -> Any:
