@@ -13,7 +13,7 @@ from nooch.cli.terminal_output import Format, FormatOption, console, note, print
 from nooch.files import Place
 
 if TYPE_CHECKING:
-    from nooch.published import Verdict
+    from nooch.published import SetAgreement
 
 __all__ = ["register"]
 
@@ -179,7 +179,7 @@ def verify_command(
         )
 
 
-def _row(v: Verdict) -> list[Any]:
+def _row(v: SetAgreement) -> list[Any]:
     counts = [
         v.published,
         v.covered,

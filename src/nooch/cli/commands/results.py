@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from nooch.challenge import Suite
     from nooch.evaluation import Scores
-    from nooch.report.paper_tables import Sheet
+    from nooch.report.paper_tables import ResultSheet
     from nooch.report.score_tables import Shown
     from nooch.results.run_results import Results
 
@@ -122,7 +122,7 @@ def results_command(
 
     from nooch.cli.commands.set_tables import is_suite, tables_of_sets
     from nooch.published.published_counts import SET_TABLES
-    from nooch.report.paper_tables import Sheet, check_result_files
+    from nooch.report.paper_tables import ResultSheet, check_result_files
     from nooch.report.score_tables import tables_of
     from nooch.results.paired_runs import paired_results
     from nooch.results.setting_comparison import also_differ, tables_over
@@ -159,7 +159,7 @@ def results_command(
                 f"{', '.join(names)} have no methods",
                 remedy="leave out --paired, --methods, --by-sight and --over",
             )
-        _finish(Sheet([], notes, sets=sets), out, format, overwrite=overwrite)
+        _finish(ResultSheet([], notes, sets=sets), out, format, overwrite=overwrite)
         return
     sources = [source for source in sources if not is_suite(source)]
     if not sources:
@@ -207,11 +207,15 @@ def results_command(
             else []
         )
     more = [shown for scores in pairs for shown in tables_of(scores, metrics)]
-    sheet = Sheet(tables, [legend(by_sight=by_sight), *notes], _differences(pairs), more, sets)
+    sheet = ResultSheet(
+        tables, [legend(by_sight=by_sight), *notes], _differences(pairs), more, sets
+    )
     _finish(sheet, out, format, overwrite=overwrite)
 
 
-def _finish(sheet: Sheet, out: Sequence[Path], format: ScoreFormat, *, overwrite: bool) -> None:
+def _finish(
+    sheet: ResultSheet, out: Sequence[Path], format: ScoreFormat, *, overwrite: bool
+) -> None:
     from nooch.report.paper_tables import save_results
 
     written = save_results(sheet, out, overwrite=overwrite)
@@ -353,7 +357,7 @@ def _differences(pairs: Sequence[Scores]) -> pl.DataFrame | None:
     return pl.concat([scores.differences for scores in pairs]) if pairs else None
 
 
-def _print(sheet: Sheet, format: ScoreFormat) -> None:
+def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
     from nooch.report.paper_tables import result_latex, result_markdown
 
     if format is ScoreFormat.json:
