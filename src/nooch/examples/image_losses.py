@@ -70,14 +70,10 @@ class ImageLosses:
         self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
         self._predictions = predictions
         self._jobs: dict[tuple[str, str, str, str], list[str]] = {}
-        places = pl.DataFrame(
-            [key[:2] for key in suite.keys],
-            schema={"criterion": pl.String, "task": pl.String},
-            orient="row",
-        )
+        names = [key[0] for key in suite.keys]
         self._criteria = suite.criteria
         for folder, results in runs:
-            roles = {role: name for name, role in roles_of(places, [suite], {}).items()}
+            roles = {role: name for name, role in roles_of(names, [suite], {}).items()}
             self._note_jobs(folder)
             for criterion, task, method, setting in _settings(results):
                 place = roles.get(criterion, criterion), task

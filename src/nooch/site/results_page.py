@@ -210,8 +210,7 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
     cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks", "n_worse")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by
     # its name
-    places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
-    roles = roles_of(places, [suite], {})
+    roles = roles_of((key[0] for key in suite.keys), [suite], {})
     bounds = [
         scores.table.select(
             pl.col("criterion").replace(roles), *keys[1:], "averaged_tasks", "low", "high"
