@@ -28,24 +28,14 @@ TASKS = ["car", "cow", "lamp"]
 _DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
 
-def site_data(
-    folder: Path,
-    *,
-    n=240,
-    ids=None,
-    classes=CLASSES,
-    captions=True,
-    pictures=True,
-    seed=0,
-    fire_hydrant=False,
-) -> Dataset:
+def site_data(folder: Path, *, classes=CLASSES, captions=True, pictures=True, seed=0) -> Dataset:
     """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so
     that many are equal to thresholds.
 
     The first test image is large, the second is no image, the third is missing, the fourth has a
     hostile file name.
     """
-    random = np.random.default_rng(seed)
+    random, n = np.random.default_rng(seed), 240
     car, cow, lamp, road, person, grass, tree = classes
     images = []
     for _ in range(n):
@@ -65,7 +55,7 @@ def site_data(
             image[tree] = random.integers(1, 8) / 20
         images.append(image)
     splits = [("train", "valid", "test")[0 if i < n // 2 else 1 + (i % 4 > 0)] for i in range(n)]
-    plain = dataset_of(images, list(classes), splits, ids)
+    plain = dataset_of(images, list(classes), splits)
     files = [f"im{i:03d}.jpg" for i in range(n)]
     test = [i for i in range(n) if splits[i] == "test"]
     files[test[3]] = 'a"><script>hacked=1<script>.jpg'.replace("/", "")
@@ -76,24 +66,24 @@ def site_data(
             Image.fromarray(pixels).save(folder / name)
         (folder / files[test[1]]).write_bytes(b"no image")
         (folder / files[test[2]]).unlink()
-    frame = plain.images.with_columns(
-        file_name=pl.Series(files), width=pl.lit(24), height=pl.lit(18)
-    )
+    files = pl.Series(files)
+    frame = plain.images.with_columns(file_name=files, width=pl.lit(24), height=pl.lit(18))
     texts = [HOSTILE, LONG, "a plain caption", " spaced "]
-    listed = pl.DataFrame(
-        {
-            "image_id": [i for i in frame["image_id"] for _ in range(2)],
-            "caption": [texts[k % 4] for k in range(2 * n)],
-        }
-    )
+    twice = [i for i in frame["image_id"] for _ in range(2)]
+    listed = pl.DataFrame({"image_id": twice, "caption": [texts[k % 4] for k in range(2 * n)]})
     # a few directions only, so that supports tie; some images have no embedding
     directions = random.normal(size=(30, 5))
     embedding = directions[random.integers(0, 30, n)]
     embedding[::17] = np.nan
     return Dataset.build(
-        frame, plain.classes, plain.areas, listed if captions else None,
-        embeddings={"words": embedding}, image_root=str(folder) if pictures else None, provenance={"area": "segments", "reader": "made up"},
-    )  # fmt: skip
+        frame,
+        plain.classes,
+        plain.areas,
+        listed if captions else None,
+        embeddings={"words": embedding},
+        image_root=str(folder) if pictures else None,
+        provenance={"area": "segments", "reader": "made up"},
+    )
 
 
 def site_suite(data: Dataset, *, alpha=0.05, beta=0.1, tau=None, tasks=TASKS):
@@ -162,5 +152,5 @@ def tables_of_page(path: Path) -> dict:
     """Tables of a page by caption or label, each a list of rows of texts."""
     parser = _Text()
     parser.feed(path.read_text(encoding="utf-8"))
-    # the first of a name: tables beside the paper come later
+    # the first of a name: tables next to the paper's come later
     return dict(reversed(parser.tables))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -87,11 +88,11 @@ def export_command(
     """Write challenge sets in another tool's format, with the licences of the data."""
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
-    from nooch.exports.export_suite import export
+    from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import recorded_dataset
 
     found = load_suite(suite)
-    options = {
+    options: dict[str, Any] = {
         "annotations": annotations,
         "no_annotations": no_annotations,
         "subsets": split_names(subsets),
@@ -105,10 +106,7 @@ def export_command(
         to,
         out,
         data=load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite),
-        criteria=criterion,
-        tasks=split_names(tasks),
-        splits=split_names(splits),
-        licences=licence,
+        selection=ExportSelection(criterion, split_names(tasks), split_names(splits), licence),
         overwrite=overwrite,
         # what was not given is left to the format; what was given and is not its own is refused
         **{name: value for name, value in options.items() if value},

@@ -81,7 +81,7 @@ def figure_command(
     paper: bool = typer.Option(
         False,
         "--paper",
-        help="fig4 to fig7: the paper's own numbers, beside yours if there are any.",
+        help="fig4 to fig7: the paper's own numbers, next to yours if there are any.",
     ),
     split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
     tasks: str = typer.Option(

@@ -53,7 +53,7 @@ def report_command(
     split: str = typer.Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = BootstrapOption,
     thumbnails: int = typer.Option(
-        200, min=0, help="Pictures for each task and split, beside those of the examples."
+        200, min=0, help="Pictures for each task and split, besides those of the examples."
     ),
     all_thumbnails: bool = typer.Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
@@ -69,7 +69,7 @@ def report_command(
     from nooch.data import load_dataset
     from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import recorded_dataset
-    from nooch.site.report_site import write_report
+    from nooch.site.report_site import ReportOptions, write_report
 
     if no_dataset and (dataset is not None or images is not None):
         raise ParameterError(
@@ -77,34 +77,28 @@ def report_command(
             allowed="one of the two",
         )
     found = load_suite(suite)
-    data = (
-        None
-        if no_dataset
-        else load_dataset(dataset)
-        if dataset is not None
-        else recorded_dataset(found, suite)
+    data = None
+    if dataset is not None:
+        data = load_dataset(dataset)
+    elif not no_dataset:
+        data = recorded_dataset(found, suite)
+    options = ReportOptions(
+        runs=runs,
+        predictions=[
+            run for file in predictions for run in read_predictions(file, None, found.tasks, None)
+        ],
+        methods=None if methods is None else split_names(methods),
+        images=images,
+        annotations=annotations,
+        rule=rule,
+        split=split,
+        bootstrap=bootstrap,
+        thumbnails=None if all_thumbnails else thumbnails,
+        examples=examples,
     )
     with progress() as update:
         made = write_report(
-            found,
-            out,
-            data=data,
-            runs=runs,
-            predictions=[
-                run
-                for file in predictions
-                for run in read_predictions(file, None, found.tasks, None)
-            ],
-            methods=None if methods is None else split_names(methods),
-            images=images,
-            annotations=annotations,
-            rule=rule,
-            split=split,
-            bootstrap=bootstrap,
-            thumbnails=None if all_thumbnails else thumbnails,
-            examples=examples,
-            overwrite=overwrite,
-            progress=update,
+            found, out, data=data, options=options, overwrite=overwrite, progress=update
         )
     for text in made.notes:
         note(text)
