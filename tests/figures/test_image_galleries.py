@@ -34,22 +34,8 @@ from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.figures.paper_figures import Sources, check_figures, figure_data, save_figures
 from nooch.figures.sheet_presets import SHEETS
 from nooch.finding.suite_builder import find
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
-from nooch.readers.coco.coco_reader import read_coco
-from nooch.scenes import ScenesPlan, generate
 
 _DPI = 100
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = generate(
-        ScenesPlan(images=240, size=64, seed=3), tmp_path_factory.mktemp("scenes") / "out"
-    )
-    kinds = ("instances", "stuff", "captions")
-    files = [[folder / "annotations" / f"{kind}_scenes.json"] for kind in kinds]
-    return with_split(read_coco(*files, images=folder / "images"), SplitPlan("50/10/40"))
 
 
 @pytest.fixture(scope="module")
