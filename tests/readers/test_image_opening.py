@@ -62,7 +62,7 @@ def _counted(path):
 
 def _drawn(path):
     drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
-    assert drawn.pictures == 0
+    assert drawn.sizes == 0
     raise InputError(drawn.problem)
 
 

@@ -13,11 +13,12 @@ from nooch.criteria import FittedCE, FittedGist, fitted_from_json
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
-from nooch.examples.cue_masks import cue_masks
+from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
 from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView, labels_of, task_view
+from nooch.examples.thumbnails import Wanted
 from nooch.files import check_output
 from nooch.finding.suite_summary import summary
 from nooch.options import options_from
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 _NO_DATA = (
     "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and"
-    " cues cannot be told image by image."
+    " cues cannot be shown for single images."
 )
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
 _NO_TABLES = (
@@ -142,9 +143,8 @@ def write_report(
             "the dataset is not the one that the suite was found in",
             remedy="give the one that it was found in, or none",
         )
-    split = options.split
-    if split is None:
-        split = "test" if "test" in suite.splits else suite.splits[0]
+    first = "test" if "test" in suite.splits else suite.splits[0]
+    split = first if options.split is None else options.split
     check_one_of("split", split, suite.splits, owner="the suite")
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
@@ -161,9 +161,6 @@ def write_report(
     wanted, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
     points = {} if view is None else view.points.to_dict(as_series=False)
-    masks = None
-    if options.annotations and data is not None and wanted:
-        masks = cue_masks(suite, data, content.images, options.annotations, wanted)
     site = Site(
         suite,
         content.images,
@@ -176,7 +173,7 @@ def write_report(
         {"results": points, "criteria": content.criteria(views, progress)},
         wanted,
         {**missing, "pictures": _about_pictures(options.thumbnails, index)},
-        masks,
+        content.masks(wanted),
     )
     problems = write_site(site, out, overwrite=overwrite, progress=progress)
     notes = dict.fromkeys(text for texts in missing.values() for text in texts)
@@ -256,6 +253,12 @@ class _ReportContent:
     def pair(self) -> tuple[str, str] | None:
         """The two methods that were named, the baseline first."""
         return checked_pair(self.options.methods, self.losses.methods)
+
+    def masks(self, wanted: Sequence[Wanted]) -> Masks | None:
+        """Where cues lie in the images with pictures, if annotations were given."""
+        if self.data is None or not self.options.annotations or not wanted:
+            return None
+        return cue_masks(self.suite, self.data, self.images, self.options.annotations, wanted)
 
     @property
     def baseline(self) -> str | None:
