@@ -39,6 +39,13 @@ def _boxes(folder):
     return [folder / "in", "yolo"], {"classes": write(folder / "names.txt", "fire hydrant\n")}
 
 
+def _image_folder(folder):
+    for name in ("fire hydrant/1.png", "cat/2.png"):
+        (folder / "in" / name).parent.mkdir(parents=True)
+        Image.new("RGB", (2, 2)).save(folder / "in" / name)
+    return [folder / "in"], {}
+
+
 def _table(folder):
     return [write(folder / "in.csv", "id,y,place\n2,1,sea\n1,0,land\n"), Columns("id"), ["y"]], {}
 
@@ -53,6 +60,7 @@ EXAMPLES = {
     "coco": _coco,
     "label-maps": _label_maps,
     "boxes": _boxes,
+    "image-folder": _image_folder,
     "table": _table,
     "long-table": _long_table,
 }

@@ -8,6 +8,7 @@ READERS = {
     "coco": "nooch.readers.coco.coco_reader:read_coco",
     "label-maps": "nooch.readers.label_maps:read_label_maps",
     "boxes": "nooch.readers.boxes:read_boxes",
+    "image-folder": "nooch.readers.image_folder:read_image_folder",
     "table": "nooch.readers.table_reader:read_table_of_images",
     "long-table": "nooch.readers.table_reader:read_long_table",
 }

@@ -119,6 +119,37 @@ def boxes(
     )
 
 
+@app.command("image-folder")
+@with_import_options
+def image_folder(
+    options: ImportOptions,
+    source: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
+    out: Path = Out,
+) -> None:
+    """A folder of images for each class, or for each split and class; areas are unknown."""
+    from nooch.readers.image_folder import FolderReading
+
+    run_import(FolderReading(source), out, options)
+
+
+@app.command("auto")
+@with_import_options
+def auto(
+    options: ImportOptions,
+    path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
+    out: Path = Out,
+) -> None:
+    """Annotations of any known format: says what it recognized, and why."""
+    from nooch.importing.recognition import recognize
+
+    found = recognize(path)
+    note(f"recognized {found.kind}: {found.why}")
+    chosen = replace(options, images=options.images or found.images)
+    own = found.kind in {"boxes", "image-folder"}
+    # boxes and image folders name their images themselves
+    run_import(found.reading, out, replace(chosen, images=None) if own else chosen)
+
+
 @app.command("table")
 @with_import_options
 def table(
