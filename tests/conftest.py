@@ -66,6 +66,21 @@ class Ran:
         """Standard output as one JSON document: fails where anything else was printed there."""
         return json.loads(self.out)
 
+    def ok(self) -> Ran:
+        """Itself, after checking that the command succeeded."""
+        assert self.code == 0, self.err
+        return self
+
+    def refused(self, *messages: str) -> str:
+        """The error on one line, after checking that it is one and says all of the messages."""
+        assert self.code == 2, self.out
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        error = " ".join(self.err.split())
+        for message in messages:
+            assert message in error
+        return error
+
 
 @pytest.fixture
 def run_cli(

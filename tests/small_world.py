@@ -50,8 +50,9 @@ def make_world(folder, epochs=4):
 
 
 def bench_command(world, out, more=""):
-    inputs = f"{world / 'dataset'} {world / 'suite'} --config {world / 'bench.yaml'}"
-    return f"bench {inputs} --embedding made --out {out} {more}"
+    """``bench`` of a world into a folder, with further options."""
+    data = f"{world / 'dataset'} {world / 'suite'} --embedding made"
+    return f"bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
 
 
 def contents(folder):

@@ -30,8 +30,7 @@ def find(world, out, tau, *more, data="dataset", tasks="car,bowl"):
 
 
 def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
-    done = run_cli(*find(world, tmp_path / "suite", world / "tau.csv", "--format", "json"))
-    assert done.code == 0, done.err
+    done = run_cli(*find(world, tmp_path / "suite", world / "tau.csv", "--format", "json")).ok()
     limits = {
         (s["task"], s["split"]): (s["threshold_positive"], s["threshold_negative"])
         for s in done.json["sets"]
@@ -41,57 +40,31 @@ def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
         for t, v in (("car", (0.3, 0.1)), ("bowl", (0.05, -0.2)))
         for s in ("valid", "test")
     }
-    done = run_cli(
+    run_cli(
         *find(world, tmp_path / "parts", world / "tau.csv", "--engine", "local:1", data="parts")
-    )
-    assert done.code == 0, done.err
+    ).ok()
     assert (tmp_path / "suite" / "challenge_sets.parquet").read_bytes() == (
         tmp_path / "parts" / "challenge_sets.parquet"
     ).read_bytes()
     # pages say that there are several, and none for all tasks
-    assert (
-        run_cli(
-            f"report {tmp_path / 'suite'} --dataset {world / 'dataset'} --out {tmp_path / 'site'}"
-        ).code
-        == 0
-    )
+    run_cli(f"report suite --dataset {world / 'dataset'} --out site").ok()
     assert "τ by task" in (tmp_path / "site" / "index.html").read_text()
     # fitted elsewhere, with other thresholds
-    again = [
-        "find",
-        world / "dataset",
-        "--criterion",
-        "gist",
-        "--fitted",
-        tmp_path / "suite",
-        "--tasks",
-        "car",
-    ]
-    assert run_cli(*again, "--tau", "0.2", "--out", tmp_path / "b").code == 0
+    again = f"find {world / 'dataset'} --criterion gist --fitted suite --tasks car"
+    run_cli(f"{again} --tau 0.2 --out b").ok()
     assert load_suite(tmp_path / "b").record("gist", "car", "test").threshold_negative == 0.2
 
 
 def test_thresholds_of_another_suite(world, run_cli, tmp_path):
-    words = [
-        "find",
-        world / "dataset",
-        "--criterion",
-        "ce",
-        "--alpha",
-        "0.001",
-        "--criterion",
-        "gist",
-    ]
-    done = run_cli(*words, "--encoder", "made", "--match", "ce", "--out", tmp_path / "matched")
-    assert done.code == 0, done.err
+    words = f"find {world / 'dataset'} --criterion ce --alpha 0.001 --criterion gist"
+    run_cli(f"{words} --encoder made --match ce --out matched").ok()
     source = load_suite(tmp_path / "matched")
     for tau, split in (
         (f"from:{tmp_path}/matched", "valid"),
         (f"from:{tmp_path}/matched:test", "test"),
     ):
         out = tmp_path / f"carried-{split}"
-        done = run_cli(*find(world, out, tau, tasks="all"))
-        assert done.code == 0, done.err
+        done = run_cli(*find(world, out, tau, tasks="all")).ok()
         assert f"no threshold of {split}" in " ".join(done.err.split())
         carried = load_suite(out)
         assert {s.task for s in carried.header.skipped} == {"road", "table"}
@@ -144,34 +117,19 @@ def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path, case):
             "--tau",
             "0.1",
         ]
-        assert run_cli(*words, "--out", tmp_path / "other").code == 0
+        run_cli(*words, "--out", tmp_path / "other").ok()
     if given.get("word", "").startswith("from:ce"):
-        assert run_cli(f"find {world / 'dataset'} --alpha 0.001 --out {tmp_path / 'ce'}").code == 0
+        run_cli(f"find {world / 'dataset'} --alpha 0.001 --out ce").ok()
     tau = given.get("word", world / "tau.csv")
     if "tau" in given:
         tau = tmp_path / "t.csv"
         tau.write_text(given["tau"])
     words = find(world, tmp_path / "out", tau, tasks=given.get("tasks", "car,bowl"))
-    done = run_cli(*words, cwd=tmp_path)
-    assert done.code == 2, done.out
-    assert message in " ".join(done.err.split())
+    run_cli(*words, cwd=tmp_path).refused(message)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path):
-    done = run_cli(f"find {world / 'dataset'} --tau 0.5 --out {tmp_path / 'out'}")
-    assert done.code == 2
-    assert "no criterion takes it: ce" in " ".join(done.err.split())
-    words = [
-        "--criterion",
-        "gist",
-        "--criterion",
-        "scores",
-        "--scores",
-        "x",
-        "--tau",
-        world / "tau.csv",
-    ]
-    done = run_cli(f"find {world / 'dataset'}", *words, "--out", tmp_path / "out")
-    assert done.code == 2
-    assert "would be a cosine and a score" in " ".join(done.err.split())
+    run_cli(f"find {world / 'dataset'} --tau 0.5 --out out").refused("no criterion takes it: ce")
+    words = f"--criterion gist --criterion scores --scores x --tau {world / 'tau.csv'}"
+    run_cli(f"find {world / 'dataset'} {words} --out out").refused("would be a cosine and a score")

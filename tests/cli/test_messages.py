@@ -75,6 +75,4 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
 
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):
-    done = run_cli(f"scenes {tmp_path}")
-    assert done.code == 2
-    assert "choose another path, or give --overwrite" in done.err
+    run_cli(f"scenes {tmp_path}").refused("choose another path, or give --overwrite")

@@ -26,20 +26,13 @@ def suite(run_cli, tmp_path):
         plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root
     )
     save_dataset(data, tmp_path / "data")
-    done = run_cli(
-        f"find {tmp_path / 'data'} --cues car=street,water_bird=street --tasks car,water_bird --out"
-        f" {tmp_path / 'suite'}"
-    )
-    assert done.code == 0, done.err
+    run_cli("find data --cues car=street,water_bird=street --tasks car,water_bird --out suite").ok()
     return tmp_path / "suite"
 
 
 def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
-    done = run_cli(
-        f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'} --batch 5 --format json"
-    )
-    assert done.code == 0, done.err
+    done = run_cli(f"predict {suite} --model {model} --out p.parquet --batch 5 --format json").ok()
     assert done.json["tasks"] == {"car": ["car"], "water_bird": ["water bird"]}
     assert (done.json["images"], done.json["run"], done.json["model"]["kind"]) == (
         24,
@@ -50,15 +43,10 @@ def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
         "car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n"
     )
     mapped = run_cli(
-        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --out {tmp_path / 'q.csv'}"
-        " --run mapped"
-    )
-    assert mapped.code == 0, mapped.err
+        f"predict {suite} --model {model} --map map.yaml --out q.csv --run mapped"
+    ).ok()
     assert "2 tasks x 24 images by model (classifier) at 32 x 32" in mapped.out
-    scored = run_cli(
-        f"evaluate {suite} {tmp_path / 'p.parquet'} {tmp_path / 'q.csv'} --format json"
-    )
-    assert scored.code == 0, scored.err
+    scored = run_cli(f"evaluate {suite} p.parquet q.csv --format json").ok()
     value = {
         (r["run"], r["task"]): r["value"]
         for r in scored.json["scores"]
@@ -73,37 +61,21 @@ def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
     (tmp_path / "map.yaml").write_text(
         "car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n"
     )
-    done = run_cli(
-        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --tasks car --out"
-        f" {tmp_path / 'p.parquet'}"
-    )
-    assert done.code == 0, done.err
+    run_cli(f"predict {suite} --model {model} --map map.yaml --tasks car --out p.parquet").ok()
     assert pl.read_parquet(tmp_path / "p.parquet").columns == ["image_id", "task", "logit", "run"]
-    assert run_cli(f"evaluate {suite} {tmp_path / 'p.parquet'}").code == 0
+    run_cli(f"evaluate {suite} p.parquet").ok()
 
 
 def test_images_elsewhere(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
     (tmp_path / "images").rename(tmp_path / "moved")
-    lost = run_cli(f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'}")
-    assert lost.code == 2
-    assert "no such folder of images" in lost.err
-    assert (
-        run_cli(
-            f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
-            f" {tmp_path / 'p.parquet'}"
-        ).code
-        == 0
-    )
+    run_cli(f"predict {suite} --model {model} --out p.parquet").refused("no such folder of images")
+    run_cli(f"predict {suite} --model {model} --images moved --out p.parquet").ok()
     (tmp_path / "data").rename(tmp_path / "data2")
-    unnamed = run_cli(
-        f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
-        f" {tmp_path / 'q.parquet'}"
-    )
+    unnamed = run_cli(f"predict {suite} --model {model} --images moved --out q.parquet")
     assert "24 of 24 images are not there" in unnamed.err
     given = ("--dataset", tmp_path / "data2", "--images", tmp_path / "moved")
-    again = run_cli(f"predict {suite} --model {model}", *given, "--out", tmp_path / "q.parquet")
-    assert again.code == 0, again.err
+    run_cli(f"predict {suite} --model {model}", *given, "--out", tmp_path / "q.parquet").ok()
     assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
 
 

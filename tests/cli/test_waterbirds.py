@@ -42,16 +42,13 @@ def predictions(data, file, place=0.0, seed=0):
 def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
     cub, places = folders
     made = run_cli(
-        f"waterbirds make --cub {cub} --places {places} --confounder 0.75 {tmp_path / 'birds'}"
+        f"waterbirds make --cub {cub} --places {places} --confounder 0.75 birds"
         " --processes 2 --format json"
-    )
-    assert made.code == 0, made.err
+    ).ok()
     assert made.json["images"] == sum(group["images"] for group in made.json["groups"]) == 60
-    done = run_cli(f"import waterbirds {tmp_path / 'birds'} {tmp_path / 'data'}")
-    assert done.code == 0, done.err
+    done = run_cli("import waterbirds birds data").ok()
     assert "60 images" in done.out
-    found = run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
-    assert found.code == 0, found.err
+    run_cli(*FIND, tmp_path / "suite", tmp_path / "data").ok()
     assert {key[2] for key in load_suite(tmp_path / "suite").keys} == {"train", "test"}
     data = load_dataset(tmp_path / "data")
     assert data.image_root == str((tmp_path / "birds").resolve())
@@ -60,15 +57,14 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
         predictions(test, tmp_path / f"{name}.csv", place)
         for name, place in (("bird", 0.0), ("place", 8.0))
     ]
-    scored = run_cli(f"waterbirds score {tmp_path / 'suite'}", *files, "--format", "json")
-    assert scored.code == 0, scored.err
+    scored = run_cli("waterbirds score suite", *files, "--format", "json").ok()
     bird, place = scored.json
     assert (bird["run"], place["run"]) == ("bird", "place")
     assert bird["worst_group_error"] < 0.6
     assert place["worst_group_error"] > 0.9
     assert bird["auc_hard"] > 0.6
     assert place["auc_hard"] < 0.1
-    shown = run_cli(f"waterbirds score {tmp_path / 'suite'}", *files)
+    shown = run_cli("waterbirds score suite", *files)
     for name in ("worst_group_error", "worst_of_four_nll", "error_by_training_groups"):
         assert name in shown.out
 
@@ -76,14 +72,13 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
 def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
     """What docs/waterbirds.md says: the same numbers are in nooch evaluate's table."""
     cub, places = folders
-    run_cli(f"waterbirds make --cub {cub} --places {places} {tmp_path / 'birds'}")
-    run_cli(f"import waterbirds {tmp_path / 'birds'} {tmp_path / 'data'}")
+    run_cli(f"waterbirds make --cub {cub} --places {places} birds")
+    run_cli("import waterbirds birds data")
     run_cli(*FIND, tmp_path / "suite", tmp_path / "data")
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    scored = run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --format json").json[0]
+    scored = run_cli(f"waterbirds score suite {file} --format json").json[0]
     rows = run_cli(
-        f"evaluate {tmp_path / 'suite'} {file} --average train --average uniform --by group"
-        " --format json"
+        f"evaluate suite {file} --average train --average uniform --by group --format json"
     ).json["scores"]
     value = {(row["metric"], row["subset"], row["group"]): row["value"] for row in rows}
     assert scored["worst_group_error"] == max(
@@ -103,15 +98,12 @@ def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
 
 
 def test_the_genuine_table(shared_data, run_cli, tmp_path):
-    done = run_cli(
-        f"import waterbirds {shared_data / 'waterbirds'} {tmp_path / 'data'} --format json"
-    )
-    assert done.code == 0, done.err
+    done = run_cli(f"import waterbirds {shared_data / 'waterbirds'} data --format json").ok()
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     assert "image files are not below" in done.err
     found = run_cli(
-        f"find {tmp_path / 'data'} --criterion attribute --preset waterbirds --splits"
-        f" train,valid,test --out {tmp_path / 'suite'} --format json"
+        "find data --criterion attribute --preset waterbirds --splits"
+        " train,valid,test --out suite --format json"
     )
     train = next(s for s in found.json["sets"] if s["split"] == "train")
     groups = (
@@ -122,15 +114,14 @@ def test_the_genuine_table(shared_data, run_cli, tmp_path):
     )
     assert groups == (3498, 184, 56, 1057)
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    scored = run_cli(f"waterbirds score {tmp_path / 'suite'} {file}")
-    assert scored.code == 0, scored.err
+    run_cli(f"waterbirds score suite {file}").ok()
 
 
 def test_what_make_refuses(folders, run_cli, tmp_path):
     cub, places = folders
 
     def refused(*words, said):
-        done = run_cli(f"waterbirds make --cub {cub} --places {places} {tmp_path / 'out'}", *words)
+        done = run_cli(f"waterbirds make --cub {cub} --places {places} out", *words)
         assert (done.code, done.out) == (2, "")
         assert said in done.err
         assert not (tmp_path / "out").exists()
@@ -146,21 +137,10 @@ def test_what_make_refuses(folders, run_cli, tmp_path):
 
 
 def test_what_score_refuses(shared_data, run_cli, tmp_path):
-    run_cli(f"import waterbirds {shared_data / 'waterbirds'} {tmp_path / 'data'}")
-    run_cli(
-        f"find {tmp_path / 'data'} --criterion attribute --preset waterbirds --splits test --out"
-        f" {tmp_path / 'suite'}"
-    )
+    run_cli(f"import waterbirds {shared_data / 'waterbirds'} data")
+    run_cli("find data --criterion attribute --preset waterbirds --splits test --out suite")
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv")
-    assert (
-        "'valid' is no split"
-        in run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --split valid").err
-    )
+    assert "'valid' is no split" in run_cli(f"waterbirds score suite {file} --split valid").err
     (tmp_path / "data").rename(tmp_path / "moved")
-    gone = run_cli(f"waterbirds score {tmp_path / 'suite'} {file}")
-    assert gone.code == 2
-    assert "give --dataset" in gone.err
-    assert (
-        run_cli(f"waterbirds score {tmp_path / 'suite'} {file} --dataset {tmp_path / 'moved'}").code
-        == 0
-    )
+    run_cli(f"waterbirds score suite {file}").refused("give --dataset")
+    run_cli(f"waterbirds score suite {file} --dataset moved").ok()

@@ -173,7 +173,7 @@ def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):
 
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_run import bench
-    from nooch.cli.commands.bench import _plan
+    from nooch.benching.plan_source import PlanSource
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")
@@ -181,8 +181,8 @@ def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):
 
     def plan():
         used.append(torch.get_num_threads())
-        sources = {"features": None, "embedding": "made", "pixels": None, "backbone": None}
-        return _plan(tmp_path / "dataset", tmp_path / "suite", config, "cpu", **sources)
+        source = PlanSource(tmp_path / "dataset", tmp_path / "suite", config, embedding="made")
+        return source.plan("cpu")
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 from clusters import REAL_SLURM, slurm_everywhere
+from commands import argv, completed
 from small_world import bench_command, contents, make_world
 from work import count_up, gpu_for_a_while
 
@@ -76,8 +77,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def undisturbed(world, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
-    command = [*NOOCH, *bench_command(world, out, TWO_PASSES).split()]
-    subprocess.run(command, check=True, capture_output=True)
+    completed(bench_command(world, out, TWO_PASSES))
     return contents(out)
 
 
@@ -112,8 +112,7 @@ def test_a_bench_resumes_from_its_epoch(act, world, undisturbed, run_cli, tmp_pa
 
 def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed, tmp_path):
     out = tmp_path / "runs"
-    command = bench_command(world, out, f"{TWO_PASSES} --engine slurm:main")
-    words = [*NOOCH, *command.split()]
+    words = argv(bench_command(world, out, f"{TWO_PASSES} --engine slurm:main"))
     driver = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list((out / "passes").glob("*.npz")) and time.monotonic() < deadline:
