@@ -3,7 +3,7 @@
     python benchmarks/bench_precision.py
 
 MiniLM on the captions of COCO's val2017, with the labels and the split of the published sets, all
-from ``shared/data`` beside the repository. Prototypes come from the training images among the
+from ``shared/data`` next to the repository. Prototypes come from the training images among the
 5,000; for each of the paper's 12 tasks, split and side as many images are hard as CE has there.
 Seconds are CPU time of this process, in turns on the same captions, so that other work on the
 machine changes them little.
