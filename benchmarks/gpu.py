@@ -48,7 +48,7 @@ class PlainFeatures:
         return len(setup.files) / (time.perf_counter() - started)
 
 
-class Features:
+class CachedFeatures:
     """The same by ``extract_features``, from the cache of pixels."""
 
     def __init__(self, setup: Setup, folder: Path, *, fast: bool) -> None:
@@ -145,8 +145,8 @@ def main() -> None:
         print(f"{setup.source}, {images}, {card}, torch {torch.__version__}", flush=True)
         features: dict[str, Callable[[], float]] = {
             "plain loop": PlainFeatures(setup),
-            "nooch, float32": Features(setup, Path(name) / "f32", fast=False),
-            "nooch, bf16 and channels_last": Features(setup, Path(name) / "bf16", fast=True),
+            "nooch, float32": CachedFeatures(setup, Path(name) / "f32", fast=False),
+            "nooch, bf16 and channels_last": CachedFeatures(setup, Path(name) / "bf16", fast=True),
         }
         of_features = report("frozen features", features, arguments.seconds)
         features.clear()

@@ -404,11 +404,11 @@ def test_redirects_that_are_refused(server, served, refused, location):
 
 
 def test_a_redirect_from_https_to_http_is_refused():
-    from nooch.download.http_requests import MirrorError, _redirected
+    from nooch.download.http_requests import MirrorError, redirected
 
-    assert _redirected("http://a/x", "https://b/y") == "https://b/y"
+    assert redirected("http://a/x", "https://b/y") == "https://b/y"
     with pytest.raises(MirrorError, match="from https to http"):
-        _redirected("https://a/x", "http://b/y")
+        redirected("https://a/x", "http://b/y")
 
 
 def test_a_web_page_does_not_replace_what_has_come(served, refused, root):
@@ -488,14 +488,14 @@ def test_room_is_checked_before(server, served, fetched, arrives, root, monkeypa
 
 
 def test_a_disk_that_is_full_after_all(served, fetched, arrives, monkeypatch):
-    from nooch.download.partial_files import Partial
+    from nooch.download.partial_files import PartialFile
 
     def full(self):
         return Path("/dev/full").open("r+b", buffering=0)
 
     files = served()
     with monkeypatch.context() as patch:
-        patch.setattr(Partial, "open", full)
+        patch.setattr(PartialFile, "open", full)
         fails(lambda: fetched(files), "No space left on device", PARTIAL, kind=OutputError)
     arrives(files)
 
@@ -510,7 +510,7 @@ def test_folders_that_cannot_be_used(served, fetched, root, tmp_path, monkeypatc
 
 
 def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):
-    monkeypatch.setattr("nooch.download.collection_download._LARGE", 1000)
+    monkeypatch.setattr("nooch.download.collection_download.LARGE", 1000)
     calls = []
     fetched(served(cut(2_000_000)), progress=lambda *what: calls.append(what))
     assert calls[0] == ("files", 0, 1)
