@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# tests run in parallel, one per CPU: more threads would wait for each other
+# tests run in parallel, one per CPU: threads that wait for each other would take most of the time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from nooch.cli import main
@@ -43,9 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data, read in place; tests are skipped if it is missing.
+    """The folder of real data, never written; without it, the test is skipped.
 
-    The environment variable NOOCH_TEST_DATA names it; ``../shared/data`` by default.
+    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data``.
     """
     folder = Path(os.environ.get("NOOCH_TEST_DATA") or ROOT.parent / "shared" / "data").resolve()
     if not folder.is_dir():
@@ -86,11 +86,11 @@ class Ran:
 def run_cli(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Callable[..., Ran]:
-    """Run ``nooch COMMAND`` and return its exit code and output.
+    """Run ``nooch COMMAND``, and give its exit code and output.
 
-    The command is one string, split as a shell does; further words are passed as they are. It runs
-    in this process, which is fast; ``separate=True`` starts ``python -m nooch`` as a shell does, in
-    the folder ``cwd`` and with ``env`` added to the environment.
+    The command is one string, split as a shell does; more words are passed unchanged. It runs in
+    this process, which is fast; with ``separate=True``, as ``python -m nooch``; in the folder
+    ``cwd`` and with ``env`` added to the environment.
     """
 
     def run(
@@ -102,9 +102,14 @@ def run_cli(
     ) -> Ran:
         words = [*shlex.split(command), *map(str, more)]
         if separate:
-            process = {"cwd": cwd, "env": {**os.environ, **(env or {})}, "timeout": 300}
-            command = [sys.executable, "-m", "nooch", *words]
-            done = subprocess.run(command, check=False, capture_output=True, **process)
+            done = subprocess.run(
+                [sys.executable, "-m", "nooch", *words],
+                check=False,
+                capture_output=True,
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                timeout=300,
+            )
             return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["nooch", *words])

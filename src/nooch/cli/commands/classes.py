@@ -56,14 +56,14 @@ def classes_command(
     tasks: str = shared.TaskSelectionOption,
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
-    seed: int = Option(0, min=0, help="Of initialisation and order."),
+    seed: int = Option(0, min=0, help="Of initialization and order."),
     device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Train one network with an output for each class; by default as the paper does."""
     from nooch.benching.bench_config import read_settings
-    from nooch.benching.class_network import CLASSES_MARKER, train_classes
+    from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
     from nooch.caches.pixels import PixelCache
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
@@ -81,10 +81,7 @@ def classes_command(
             PixelCache.load(pixels, data),
             backbone or DEFAULT,
             out,
-            tasks=resolve_tasks(data, tasks),
-            settings=settings,
-            seed=seed,
-            device=device,
+            options=ClassNetworkOptions(resolve_tasks(data, tasks), settings, seed, device),
             overwrite=overwrite,
             progress=update,
         )
