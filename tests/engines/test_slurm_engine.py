@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 from clusters import REAL_SLURM, slurm_everywhere
 from commands import argv, completed
+from commands import argv, completed
 from small_world import bench_command, contents, make_world
 from work import count_up, gpu_for_a_while
 
@@ -63,8 +64,8 @@ def first_job():
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    monkeypatch.setattr(slurm, "_LOOK", 0.5)
-    monkeypatch.setattr(slurm, "_PATIENCE", 2.0)
+    monkeypatch.setattr(slurm, "LOOK", 0.5)
+    monkeypatch.setattr(slurm, "PATIENCE", 2.0)
 
 
 @pytest.fixture(scope="module")
