@@ -11,7 +11,6 @@ from collections import Counter
 import pytest
 from clusters import REAL_SLURM, slurm_everywhere
 from commands import argv, completed
-from commands import argv, completed
 from small_world import bench_command, contents, make_world
 from work import count_up, gpu_for_a_while
 
