@@ -76,9 +76,9 @@ def pack_suite(suite: Suite) -> bytes:
     counts = {split: len(ids) for split, ids in images.items()}
     head = msgspec.json.encode(_Head(suite.header, counts))
     parts = [len(head).to_bytes(4, "little"), head]
-    for split, ids in images.items():
+    for split, numbers in images.items():
         # bytes of equal weight together: most upper ones are 0 in differences of ascending ids
-        steps = np.diff(ids, prepend=0).astype(f"<u{_ID_BYTES}")
+        steps = np.diff(numbers, prepend=0).astype(f"<u{_ID_BYTES}")
         parts.append(steps.view(np.uint8).reshape(-1, _ID_BYTES).T.tobytes())
         parts += [np.packbits(labels[key]).tobytes() for key in labels if key[1] == split]
         parts += [np.packbits(hard[key]).tobytes() for key in hard if key[2] == split]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, some_of
 
 __all__ = [
+    "are_exact_integers",
     "checked_read",
     "id_column",
     "parquet_bytes",
@@ -138,9 +139,10 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     if not (column.dtype.is_float() or column.dtype.is_integer()):
         return column.cast(pl.String)
     numbers = column.drop_nulls()
-    exact = numbers.cast(pl.Int64, strict=False).is_not_null()
     if column.dtype.is_float():
-        exact &= (numbers == numbers.round()) & (numbers.abs() <= _EXACT)
+        exact = are_exact_integers(numbers)
+    else:
+        exact = numbers.cast(pl.Int64, strict=False).is_not_null()
     wrong = numbers.filter(~exact)
     if len(wrong):
         raise InputError(
@@ -151,8 +153,9 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     return column.cast(pl.Int64)
 
 
-_EXACT = 2**53
-"""Whole numbers up to this are exact as float64."""
+def are_exact_integers(values: pl.Series) -> pl.Series:
+    """Which floats are whole numbers that float64 holds exactly, up to 2^53 in size: bool (n,)."""
+    return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
 def parquet_bytes(table: pl.DataFrame) -> bytes:

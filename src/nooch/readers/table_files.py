@@ -1,5 +1,4 @@
-"""Files that make up one table -> the types of its columns, and its rows as a lazy frame, in
-bounded memory.
+"""Files that make up one table -> column types, and rows as a lazy frame, in bounded memory.
 
 CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars
 holds the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
@@ -42,9 +41,7 @@ class TableFiles:
     schema: Schema
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
-        """The result of an action on the rows. Raises InputError, which names the file, where it
-        cannot be read.
-        """
+        """Apply ``act`` to the rows. Raises InputError, which names the file that is unreadable."""
         scans = {
             given: _scan(file, self.schema)
             for file, given in zip(self.files, self.given, strict=True)
@@ -140,9 +137,7 @@ def _kinds_of_cells(
 
 
 def _kind(cell: pl.Expr) -> pl.Expr:
-    """The kind of text: as Polars infers types, which does not take for numbers all that it can
-    convert to numbers.
-    """
+    """The kind of a cell's text, with the rules by which Polars infers types."""
     is_int64 = cell.cast(pl.Int64, strict=False).is_not_null()
     has_float = cell.str.contains("[.eE]") & cell.cast(pl.Float64, strict=False).is_not_null()
     return (
