@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 
 THINGS = {1: "person", 3: "car", 11: "fire hydrant", 90: "toothbrush"}
 STUFF = {92: "banner", 100: "cardboard", 149: "road", 183: "other"}
@@ -63,7 +64,7 @@ IDS = st.integers(0, 10**6) | st.integers(-9, 2**62)
 
 @st.composite
 def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """One or two things files and up to two stuff files, which cover some of the images and others."""
+    """One or two things files and up to two stuff files, of partly the same images."""
     sizes = {
         i: (draw(st.integers(4, 700)), draw(st.integers(4, 700)))
         for i in draw(st.sets(IDS, min_size=1, max_size=8))
@@ -127,3 +128,11 @@ def areas_of(data: Any) -> dict[int | str, dict[str, float]]:
     for row, column, area in zip(triples.row, triples.col, triples.data, strict=True):
         found[ids[row]][data.classes[column]] = float(area)
     return found
+
+
+def check_areas(data: Any, expected: dict[int, dict[str, float]], rel: float = 0.0) -> None:
+    """Assert that images, their classes and areas are the expected ones, within 1e-12."""
+    areas = areas_of(data)
+    assert set(areas) == set(expected)
+    for image_id, classes in expected.items():
+        assert areas[image_id] == pytest.approx(classes, abs=1e-12, rel=rel)

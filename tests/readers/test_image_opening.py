@@ -51,7 +51,7 @@ def _composed(path):
     montage = composing.Montage(
         path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg"
     )
-    broken = composing._compose_batch(composing._Batch([montage], 90))
+    broken = composing._compose_batch(composing._MontageBatch([montage], 90))
     assert not (path.parent / "made.jpg").exists()
     raise InputError(broken[0])
 

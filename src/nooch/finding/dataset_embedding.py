@@ -35,7 +35,7 @@ from nooch.encoders import (
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import partial_of, writing
+from nooch.files import RESUME, partial_of, writing
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
@@ -209,7 +209,7 @@ def _in_folder(data: Dataset, work: _Work, *, resumable: bool) -> tuple[Dataset,
     job = _Job(data, data.folder, label)
     with held(job.keep, "embedding these captions", clear_if_refused=True):
         try:
-            with writing(data.folder, _RESUME):
+            with writing(data.folder, RESUME):
                 job.take_back()
                 if isinstance(work.source, Path):
                     _divide(job, work.source, work.progress)
@@ -221,9 +221,6 @@ def _in_folder(data: Dataset, work: _Work, *, resumable: bool) -> tuple[Dataset,
                 remove_folder(job.keep)
             raise
     return open_dataset(data.folder), label
-
-
-_RESUME = "fix that and give the same command again: parts that are done are kept"
 
 
 @dataclass(frozen=True)
