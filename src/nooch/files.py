@@ -279,7 +279,7 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
 def atomic_folder(
     folder: str | Path, *, overwrite: bool = False, marker: str | None = None
 ) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``folder`` when the block ends, and vanishes if it fails.
+    """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
 
     It is next to the final one, with the process id in its name: the next process removes what a
     killed one left.
@@ -354,7 +354,7 @@ def _prefix(path: Path) -> str:
 
 
 def _clear_orphans(path: Path) -> None:
-    """Remove leftovers of killed processes; a folder they were just replacing gets its name back."""
+    """Remove leftovers of killed processes; a folder being replaced gets its name back."""
     prefix = _prefix(path)
     for entry in path.parent.glob(f"{glob.escape(prefix)}*"):
         pid = entry.name.removeprefix(prefix).removesuffix("-old")

@@ -57,8 +57,9 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 def _parameter(value: object) -> str:
     """A parameter's value; of long thresholds or cues by task only their number."""
-    long = isinstance(value, Mapping) and len(value) > _MOST_TASKS
-    return f"by task, of {len(value)}" if long else str(value)
+    if isinstance(value, Mapping) and len(value) > _MOST_TASKS:
+        return f"by task, of {len(value)}"
+    return str(value)
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:

@@ -1,6 +1,6 @@
 """Folders of intermediate files, so that interrupted work resumes.
 
-A work folder lies beside the target, and its name has a key of everything that its files depend on.
+A work folder is next to the target, and its name has a key of everything that its files depend on.
 One process at a time uses it, it keeps the result of each finished step, and it is removed once the
 target is written.
 """
@@ -93,7 +93,7 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
     At the end it is removed if it is empty, and so are the folders above it that were made for it.
 
     Args:
-        folder: for intermediate files; its lock lies beside it.
+        folder: for intermediate files; its lock is next to it.
         doing: for the error, such as ``finding this suite``.
         clear_if_refused: remove its files, too, if the input is refused: other input has no use
             for them.

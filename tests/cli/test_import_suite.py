@@ -1,6 +1,4 @@
-"""import-suite published: the official benchmark from the authors' 96 files, and folders that are
-not whole.
-"""
+"""import-suite published: the official benchmark from 96 files, and incomplete folders."""
 
 import numpy as np
 import polars as pl
@@ -31,14 +29,10 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
     for task in paper_tasks().values():
         for criterion in ("ce", "gist"):
             counts = suite.record(criterion, task.task, "test")
-            assert (counts.hard_positives, counts.hard_negatives) == (
-                task.hard_positives,
-                task.hard_negatives,
-            )
-            assert (counts.positives, counts.positives + counts.negatives) == (
-                task.positives,
-                24657,
-            )
+            hard = counts.hard_positives, counts.hard_negatives
+            assert hard == (task.hard_positives, task.hard_negatives)
+            images = counts.positives + counts.negatives
+            assert (counts.positives, images) == (task.positives, 24657)
             assert suite.set(criterion, task.task, "test").support is None
     verdicts = run_cli(f"verify suite {folder} --format json").json
     assert len(verdicts) == 96
@@ -56,10 +50,8 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
             {"image_id": ids, **dict(zip(suite.tasks, values.T, strict=True))}
         ).write_parquet(tmp_path / f"{name}.parquet")
     run_cli(
-        "evaluate suite random.parquet"
-        " perfect.parquet --split test --scale logit --out"
-        " scores.parquet --fail-if 'auc@hard[ce]<0.2' --fail-if"
-        " 'auc@hard[gist,average]<0.4'"
+        "evaluate suite random.parquet perfect.parquet --split test --scale logit"
+        " --out scores.parquet --fail-if 'auc@hard[ce]<0.2' --fail-if 'auc@hard[gist,average]<0.4'"
     ).ok()
     scores = pl.read_parquet(tmp_path / "scores.parquet").filter(metric="auc")
     scores = scores.filter(pl.col("subset").is_in(["all", "hard", "easy"]))
@@ -158,10 +150,10 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     columns = {task: random.normal(size=len(ids)) for task in suite.tasks}
     pl.DataFrame({"image_id": ids, **columns}).write_parquet(tmp_path / "run.parquet")
     # predictions of easy images are left out, not refused
-    words = ["evaluate", tmp_path / "hard", tmp_path / "run.parquet", "--scale", "logit", "--out"]
-    done = run_cli(*words, tmp_path / "hard.parquet", "--bootstrap", 20).ok()
+    options = "run.parquet --scale logit"
+    done = run_cli(f"evaluate hard {options} --out hard.parquet --bootstrap 20").ok()
     assert "hard images alone" in done.err
-    run_cli("evaluate nooch-coco", *words[2:], tmp_path / "all.parquet").ok()
+    run_cli(f"evaluate nooch-coco {options} --out all.parquet").ok()
     keys = ["criterion", "task", "subset", "metric"]
     here, there = (
         pl.read_parquet(tmp_path / f"{name}.parquet").sort(keys) for name in ("hard", "all")
@@ -176,9 +168,8 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     rest = here.filter(~hard)
     assert rest.height > 0
     assert rest["value"].null_count() == rest.height
-    assert set(rest["reason"]) == {
-        "the suite holds hard images alone: which images are easy is not known"
-    }
+    reason = "the suite holds hard images alone: which images are easy is not known"
+    assert set(rest["reason"]) == {reason}
     # what is not known is said nowhere else
     shown = run_cli("show hard")
     assert "2,585" not in shown.out
@@ -200,34 +191,12 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     tabled = run_cli("results hard --like table2 --compare paper --out t.csv").ok()
     assert "how many positives there are is not known" in " ".join(tabled.err.split())
     counts = pl.read_csv(tmp_path / "t.csv")
-    assert (
-        counts["positives"].null_count()
-        == counts["difference_positives"].null_count()
-        == counts.height
-        == 24
-    )
+    assert counts.height == 24
+    for column in ("positives", "difference_positives"):
+        assert counts[column].null_count() == 24
     assert counts["difference_hard_positives"].to_list() == [0] * 24
-    for refused in (
-        [
-            "evaluate",
-            tmp_path / "hard",
-            tmp_path / "run.parquet",
-            "--scale",
-            "logit",
-            "--average",
-            "test",
-        ],
-        [
-            "class-losses",
-            tmp_path / "hard",
-            tmp_path / "run.parquet",
-            "--scale",
-            "logit",
-            "--split",
-            "test",
-        ],
-    ):
-        run_cli(*refused).refused("needs the easy images")
+    run_cli(f"evaluate hard {options} --average test").refused("needs the easy images")
+    run_cli(f"class-losses hard {options} --split test").refused("needs the easy images")
 
 
 def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
@@ -236,15 +205,11 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
     """
     folder, labels = official
     real = shared_data / "coco-real"
-    files = [
-        real / "coco128" / "annotations" / "instances_train2017.json",
-        *(
-            real / "coco-tiny" / "annotations" / f"instances_{part}2017.json"
-            for part in ("train", "val")
-        ),
-    ]
-    words = [word for file in files for word in ("--labels", file)]
-    done = run_cli(f"import-suite published {folder}", *words, "--out", tmp_path / "suite").ok()
+    files = [real / "coco128" / "annotations" / "instances_train2017.json"]
+    tiny = real / "coco-tiny" / "annotations"
+    files += [tiny / f"instances_{part}2017.json" for part in ("train", "val")]
+    published = f"import-suite published {folder} --labels {' --labels '.join(map(str, files))}"
+    done = run_cli(f"{published} --out suite").ok()
     assert "of 24,657 images of split test have no labels" in " ".join(done.err.split())
     suite, whole = nooch.load_suite(tmp_path / "suite"), nooch.load_suite("nooch-coco")
     assert not suite.header.hard_only
@@ -257,6 +222,5 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
         np.testing.assert_array_equal(one.subset, other.subset[same])
         n += len(one.ids("easy")) if key[:2] == ("ce", "tie") else 0
     assert n > 0
-    run_cli(
-        f"import-suite published {folder}", *words, "--labels", labels, "--out", tmp_path / "mixed"
-    ).refused("one or several COCO JSON files")
+    mixed = run_cli(f"{published} --labels {labels} --out mixed")
+    mixed.refused("one or several COCO JSON files")

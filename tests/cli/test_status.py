@@ -1,6 +1,4 @@
-"""``nooch status`` of an import, an embedding or a find with an engine: what is done, and what
-became of it.
-"""
+"""``nooch status`` of an import, an embedding or a find with an engine."""
 
 import json
 import os
@@ -19,19 +17,17 @@ def parts(tmp_path):
     return save_dataset(divide(small_dataset(60), 3), tmp_path / "parts")
 
 
-def find(parts, *more):
-    return ["find", parts, "--tasks", "car,bowl", "--alpha", 0.001, "--engine", "local:1", *more]
+FIND = "find parts --tasks car,bowl --alpha 0.001 --engine local:1 --out suite"
 
 
 def test_a_find_that_is_done(run_cli, parts, tmp_path):
-    run_cli(*find(parts, "--out", tmp_path / "suite")).ok()
-    told = run_cli("status suite --format json").json
-    assert told["state"] == "done"
-    assert told["pid"] == os.getpid()
-    assert told["steps"] == {
-        "summing parts": [3, 3], "measuring parts": [3, 3], "marking tasks": [2, 2], "writing": [1, 1]
-    }  # fmt: skip
-    assert told["command"].startswith("nooch find ")
+    run_cli(FIND).ok()
+    status = run_cli("status suite --format json").json
+    assert status["state"] == "done"
+    assert status["pid"] == os.getpid()
+    steps = {"summing parts": [3, 3], "measuring parts": [3, 3], "marking tasks": [2, 2]}
+    assert status["steps"] == {**steps, "writing": [1, 1]}
+    assert status["command"].startswith("nooch find ")
     text = run_cli("status suite").out
     assert text.startswith("done on ")
     assert "measuring parts      3    3" in text
@@ -44,12 +40,12 @@ def test_a_find_that_was_stopped(run_cli, parts, tmp_path, monkeypatch):
         raise MemoryError("no more")
 
     monkeypatch.setattr(MeasureFiles, "mark", full)
-    assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 2
-    told = run_cli("status suite")
-    assert told.out.startswith("stopped on ")
-    assert "the same command resumes" in told.out
-    assert "no more" in told.err
-    assert "marking tasks" in told.out
+    run_cli(FIND).refused()
+    status = run_cli("status suite")
+    assert status.out.startswith("stopped on ")
+    assert "the same command resumes" in status.out
+    assert "no more" in status.err
+    assert "marking tasks" in status.out
 
 
 def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
@@ -57,17 +53,15 @@ def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
     with watched(logs) as update:
         update("reading", 0, 7)
         update("reading", 3, 7)
-        told = run_cli("status out --format json").json
-        assert told["state"] == "running"
+        status = run_cli("status out --format json").json
+        assert status["state"] == "running"
         # written at most once a second
-        assert told["steps"] == {"reading": [0, 7]}
+        assert status["steps"] == {"reading": [0, 7]}
     assert read_status(logs).steps == {"reading": (3, 7)}
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    content = json.loads((logs / "status.json").read_text()) | {
-        "state": "running",
-        "pid": child.pid,
-    }
+    content = json.loads((logs / "status.json").read_text())
+    content |= {"state": "running", "pid": child.pid}
     (logs / "status.json").write_text(json.dumps(content))
     assert run_cli("status out").out.startswith("killed on ")
     # of another machine, nothing more is known
@@ -88,8 +82,8 @@ def test_an_embedding_and_an_import_tell_too(run_cli, tmp_path):
     run_cli(f"import coco data {files} --part-size 2 --engine local:1").ok()
     assert run_cli("status data --format json").json["state"] == "done"
     run_cli("embed data --encoder lexical --engine local:1").ok()
-    told = run_cli("status data --format json").json
-    assert (told["state"], list(told["steps"])) == ("done", ["embedding captions"])
+    status = run_cli("status data --format json").json
+    assert (status["state"], list(status["steps"])) == ("done", ["embedding captions"])
 
 
 def test_what_tells_nothing_is_refused(run_cli, tmp_path):

@@ -112,7 +112,7 @@ class ImportOptions:
         return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
 
     def engine_for(self, out: Path) -> Engine:
-        """Where files are read; logs lie beside the output.
+        """Where files are read; logs are next to the output.
 
         Raises:
             ParameterError: both an engine and a number of processes were given, or no such engine.

@@ -52,7 +52,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except EOFError as error:
-            # click takes it for the end of a dialogue and says "Aborted!"
+            # click takes it for the end of a dialog and says "Aborted!"
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nooch.data.disk_tables import table_told
+from nooch.data.disk_tables import checked_read
 from nooch.errors import InputError
 
 __all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]
@@ -48,13 +48,13 @@ class TableFiles:
         }
         # relaxed: a file may have a column without any value, and so without a type
         try:
-            return table_told(
+            return checked_read(
                 self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed"))
             )
         except InputError:
             if len(scans) > 1:
                 for given, rows in scans.items():
-                    table_told(given, partial(act, rows))
+                    checked_read(given, partial(act, rows))
             raise
 
 
@@ -71,7 +71,7 @@ def common_schema(schemas: Sequence[Schema], where: object) -> Schema:
 
 def file_schema(file: Path) -> Schema:
     """Columns and types of a file. Raises InputError for one that cannot be read."""
-    return table_told(
+    return checked_read(
         file,
         lambda: _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema()),
     )

@@ -56,7 +56,7 @@ def classes_command(
     tasks: str = shared.TaskSelectionOption,
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
-    seed: int = Option(0, min=0, help="Of initialisation and order."),
+    seed: int = Option(0, min=0, help="Of initialization and order."),
     device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,

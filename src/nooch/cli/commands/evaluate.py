@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nooch.challenge import Suite
-    from nooch.evaluation import Scores, Verdict
+    from nooch.evaluation import ConditionVerdict, Scores
 
 __all__ = ["register"]
 
@@ -44,83 +44,67 @@ def register(app: typer.Typer) -> None:
 def evaluate_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = Argument(
-        ...,
-        metavar="PREDICTIONS...",
-        help="Long or wide tables (CSV, Parquet) or .npz; several are compared.",
+        ..., metavar="PREDICTIONS...", help="Long or wide tables or .npz; several are compared."
     ),
     split: str = Option(None, help="Splits to score, separated by commas; test by default."),
     out: Path = Option(None, help="File of scores: .parquet, .csv, .json, .md or .tex."),
-    bootstrap: int = Option(
-        0,
-        min=0,
-        help="Resamples for 95 % intervals, such as 1000; without, only errors have one: Wilson's.",
-    ),
+    bootstrap: int = Option(0, min=0, help="Resamples for 95 % intervals, such as 1000."),
     seed: int = shared.ResamplesSeedOption,
     fail_if: list[str] = Option(
-        [],
-        help='Exit code 1 if this holds or is undefined anywhere, such as "auc@hard[ce,car]<0.85".',
+        [], help='Exit code 1 if it holds or is undefined, such as "auc@hard[ce,car]<0.85".'
     ),
     junit: Path = Option(None, help="JUnit XML of --fail-if."),
     scale: str = shared.ScaleOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
     metrics: str = Option(None, help="Metrics; by default all are computed, AUC and NLL shown."),
-    average: list[str] = Option(
-        [], help="Average under uniform, a split's shares, or NAME:hard_positive=0.1,..."
-    ),
+    average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
-    baseline: str = Option(
-        None, help="Run that the others are compared with; the first by default."
-    ),
+    baseline: str = Option(None, help="Run to compare the others with; the first by default."),
     ignore_unknown: bool = Option(
-        False, "--ignore-unknown", help="Leave out images and tasks that the suite does not have."
+        False, "--ignore-unknown", help="Leave out what the suite lacks."
     ),
     strict: bool = shared.StrictOption,
-    threads: int = Option(
-        None, min=1, help="Tasks scored at once; with --bootstrap, by default all CPUs."
-    ),
+    threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
 ) -> None:
     """Score predictions on a suite: hard against easy, with counts and intervals."""
-    for path in (out, junit):
-        if path is not None:
-            check_output_file(path, overwrite=overwrite)
-    _check_junit(junit, out, fail_if)
+    _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.challenge import load_suite
-    from nooch.evaluation import check_names, evaluate, judge, parse_condition
+    from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition
     from nooch.metrics import METRICS
-    from nooch.report import SCORE_FILES, junit_xml, save_scores, write_file
+    from nooch.report import junit_xml, save_scores, write_file
 
-    if out is not None:
-        check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
     conditions = [parse_condition(text) for text in fail_if]
-    found = load_suite(suite)
+    scored = load_suite(suite)
     for condition in conditions:
-        check_names(condition, found)
+        check_names(condition, scored)
     wanted = list(dict.fromkeys(split_names(metrics)))
     with progress() as update:
         scores = evaluate(
-            found,
+            scored,
             predictions,
-            split=list(dict.fromkeys(split_names(split))) or None,
-            criteria=criterion or None,
-            tasks=split_names(tasks) or None,
-            metrics=wanted or METRICS,
-            bootstrap=bootstrap,
-            seed=seed,
-            baseline=baseline,
-            averages=average,
-            by=split_names(by),
-            attributes=_attributes(found, suite, dataset) if by else None,
-            scale=scale,
-            ignore_unknown=ignore_unknown,
-            strict=strict,
-            threads=threads,
+            options=EvaluateOptions(
+                split=list(dict.fromkeys(split_names(split))) or None,
+                criteria=criterion or None,
+                tasks=split_names(tasks) or None,
+                metrics=wanted or METRICS,
+                bootstrap=bootstrap,
+                seed=seed,
+                baseline=baseline,
+                averages=average,
+                by=split_names(by),
+                attributes=_attributes(scored, suite, dataset) if by else None,
+                scale=scale,
+                ignore_unknown=ignore_unknown,
+                strict=strict,
+                threads=threads,
+            ),
             progress=update,
         )
-    verdicts = judge(scores, conditions, found)
+    verdicts = judge(scores, conditions, scored)
     shown = wanted or ("auc", "nll")
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
@@ -133,7 +117,16 @@ def evaluate_command(
         raise typer.Exit(1)
 
 
-def _check_junit(junit: Path | None, out: Path | None, fail_if: list[str]) -> None:
+def _check_files(
+    junit: Path | None, out: Path | None, fail_if: list[str], *, overwrite: bool
+) -> None:
+    for path in (out, junit):
+        if path is not None:
+            check_output_file(path, overwrite=overwrite)
+    if out is not None:
+        from nooch.report import SCORE_FILES
+
+        check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
     if junit is None:
         return
     if not fail_if:
@@ -144,12 +137,12 @@ def _check_junit(junit: Path | None, out: Path | None, fail_if: list[str]) -> No
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
 
 
-def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFrame:
+def _attributes(scored: Suite, suite: Path, dataset: Place | None) -> pl.DataFrame:
     """Attributes of the dataset's images."""
     from nooch.data import load_dataset
     from nooch.finding.suite_summary import recorded_dataset
 
-    data = recorded_dataset(found, suite) if dataset is None else load_dataset(dataset)
+    data = recorded_dataset(scored, suite) if dataset is None else load_dataset(dataset)
     if data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
@@ -158,7 +151,7 @@ def _attributes(found: Suite, suite: Path, dataset: Place | None) -> pl.DataFram
 
 
 def _print(
-    scores: Scores, verdicts: list[Verdict], metrics: Sequence[str], format: ScoreFormat
+    scores: Scores, verdicts: list[ConditionVerdict], metrics: Sequence[str], format: ScoreFormat
 ) -> None:
     from nooch.report import as_json, latex, markdown, printable, tables_of
 
@@ -185,5 +178,5 @@ def _print(
         note(f"none of {len(verdicts)} values fires --fail-if")
 
 
-def _place(verdict: Verdict) -> dict[str, str]:
+def _place(verdict: ConditionVerdict) -> dict[str, str]:
     return {name: getattr(verdict, name) for name in ("run", "criterion", "task", "split")}

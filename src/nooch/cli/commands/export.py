@@ -23,12 +23,8 @@ def register(app: typer.Typer) -> None:
 
 def export_command(
     suite: Path = shared.SuiteArgument,
-    out: str = Argument(
-        ..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."
-    ),
-    to: str = Option(
-        ..., help="ids, npy, coco, csv, hf, table, fiftyone, or package.module:function."
-    ),
+    out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
+    to: str = Option(..., help="ids, npy, coco, csv, hf, table, fiftyone, or package.module:name."),
     dataset: Place = shared.DatasetOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
@@ -40,9 +36,7 @@ def export_command(
         [], help="coco: an annotation file that the dataset was imported from. Repeatable."
     ),
     no_annotations: bool = Option(
-        False,
-        "--no-annotations",
-        help="coco: images and categories alone, without annotation files.",
+        False, "--no-annotations", help="coco: images and categories, without annotation files."
     ),
     subsets: str = Option(
         None, help="coco, fiftyone: subsets such as hard_positive,easy; by default the hard ones."
@@ -54,9 +48,7 @@ def export_command(
     predictions: list[Path] = Option(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    scale: str = Option(
-        None, help="table: logit or probability, what a wide table of predictions holds."
-    ),
+    scale: str = shared.ScaleOption,
     images: Path = Option(None, help="table: folder that is put before the image paths."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,

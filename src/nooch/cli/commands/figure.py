@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import dataset_place, parse_grids, parse_pairs, split_names
+from nooch.cli.option_parsing import parse_grids, parse_pairs, split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -34,54 +34,27 @@ def register(app: typer.Typer) -> None:
 
 
 def figure_command(
-    names: list[str] = Argument(
-        ..., metavar="NAME...", help="fig1 to fig26, or all that can be drawn from what is given."
-    ),
+    names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
-    dataset: Place = Option(
-        None,
-        metavar="DATASET",
-        help="Dataset folder or address: fig10 to fig14, and images, if the suite's has moved.",
-        parser=dataset_place,
-    ),
-    predictions: list[Path] = Option(
-        [], help="Predictions, as for nooch evaluate: all but fig10 to fig12. Repeatable."
-    ),
-    runs: Path = Option(
-        None, help="Folder of nooch bench, or of nooch collect (fig4 to fig7 alone)."
-    ),
+    dataset: Place = shared.DatasetOption,
+    predictions: list[Path] = Option([], help="Predictions: all but fig10 to fig12. Repeatable."),
+    runs: Path = Option(None, help="Folder of nooch bench, or of nooch collect (fig4 to fig7)."),
     sweep: Path = Option(None, help="Folder of nooch sweep-thresholds: fig10 to fig12."),
-    paper: bool = Option(
-        False, "--paper", help="fig4 to fig7: the paper's own numbers, next to yours."
-    ),
+    paper: bool = Option(False, "--paper", help="fig4 to fig7: the paper's numbers, too."),
     split: str = Option(LOSS_SPLIT, help="Split whose images are taken."),
-    tasks: str = Option(
-        None, help="Tasks, separated by commas; by default all, or the paper's (images)."
-    ),
-    strict: bool = Option(
-        False,
-        "--strict",
-        help="fig4 to fig7: no average of a value undefined for a task, instead of without it.",
-    ),
+    tasks: str = Option(None, help="Tasks, by commas; by default all, or the paper's (images)."),
+    strict: bool = shared.StrictOption,
     methods: str = shared.MethodsOption,
     images: Path = shared.ImagesOption,
     annotations: list[Path] = shared.AnnotationsOption,
     rule: str = shared.RuleOption,
-    method: str = Option(
-        "erm", help="fig3, of a folder of runs: the method whose losses are shown."
-    ),
-    criteria: str = Option(
-        None, help="KIND=NAME,...: which criterion stands for ce or gist in results."
-    ),
-    alpha: str = Option(
-        None, help="fig10, fig12, fig13: thresholds, as for nooch sweep-thresholds."
-    ),
+    method: str = Option("erm", help="fig3, of runs: the method whose losses are shown."),
+    criteria: str = Option(None, help="KIND=NAME,...: the criterion that stands for ce or gist."),
+    alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep-thresholds."),
     beta: str = Option(None, help="fig12, fig13: likewise."),
     tau: str = Option(None, help="fig11, fig14: likewise."),
-    embedding: str = Option(
-        None, help="fig11, fig14: embedding of the dataset; the only one by default."
-    ),
+    embedding: str = Option(None, help="fig11, fig14: embedding; the only one by default."),
     scale: str = shared.ScaleOption,
     bootstrap: int = shared.BootstrapOption,
     seed: int = shared.ResamplesSeedOption,
@@ -91,21 +64,20 @@ def figure_command(
     format: Format = FormatOption,
 ) -> None:
     """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep."""
+    written = split_names(formats)
     grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
-    roles = parse_pairs(criteria, "--criteria", "ce=mine")
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
-    from nooch.figures.paper_figures import ALL_FIGURES, Sources, save_figures
+    from nooch.figures.paper_figures import Sources, save_figures
     from nooch.figures.sheet_presets import SHEETS
     from nooch.finding.suite_summary import recorded_dataset
     from nooch.report.sweep_files import load_sweep
 
     with progress() as update:
-        sets, data = None, None if dataset is None else load_dataset(dataset)
-        if suite is not None:
-            sets = load_suite(suite)
-            if data is None and SHEETS.keys() & set(names):
-                data = recorded_dataset(sets, suite)
+        sets = None if suite is None else load_suite(suite)
+        data = None if dataset is None else load_dataset(dataset)
+        if sets is not None and data is None and SHEETS.keys() & set(names):
+            data = recorded_dataset(sets, suite)
         sources = Sources(
             suite=sets,
             data=data,
@@ -115,7 +87,7 @@ def figure_command(
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
             rule=rule,
-            roles=roles,
+            roles=parse_pairs(criteria, "--criteria", "ce=mine"),
             tasks=split_names(tasks) or None,
             strict=strict,
             method=method,
@@ -129,9 +101,13 @@ def figure_command(
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )
-        files = save_figures(
-            names, sources, out, formats=split_names(formats), dpi=dpi, overwrite=overwrite
-        )
+        files = save_figures(names, sources, out, formats=written, dpi=dpi, overwrite=overwrite)
+    _print_figures(files, names, out, format)
+
+
+def _print_figures(files: list[Path], names: list[str], out: Path, format: Format) -> None:
+    from nooch.figures.paper_figures import ALL_FIGURES
+
     drawn = list(dict.fromkeys(file.stem for file in files))
     shows = {name: ALL_FIGURES[name].shows for name in drawn}
     if format is Format.json:

@@ -38,29 +38,20 @@ def find_command(
         ["ce"],
         help="ce, gist, attribute, scores, a combination ('ce & gist'), or package.module:Name.",
     ),
-    alpha: float = Option(
-        0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."
-    ),
+    alpha: float = Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction."),
     beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
     cues: str = Option(None, help="ce: given cues, such as car=road,cup=person+dining_table."),
     encoder: str = shared.EncoderOption,
     precision: Precision = shared.PrecisionOption,
     tau: str = shared.TauOption,
     match: str = Option(None, help="Criterion whose counts of hard images the others match."),
-    phi: str = Option(
-        None, help="attribute: expression that is true out of context: 'place != y'."
-    ),
+    phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
     phi_preset: str = Option(
-        None,
-        "--preset",
-        help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds (the paper's Table 1).",
+        None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds."
     ),
     columns: str = Option(None, help="attribute: columns of the preset, if named differently."),
     values: Path = Option(None, help="attribute: file of values for the preset, one per line."),
-    scores: str = Option(
-        None,
-        help="scores: column of supports, larger = more usual; {task} stands for the task's name.",
-    ),
+    scores: str = Option(None, help="scores: column of supports; {task} is the task's name."),
     tasks: str = shared.TaskSelectionOption,
     splits: str = Option(None, help="Splits to find in; by default valid and test, or all."),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
@@ -75,19 +66,12 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import find, resolve_tasks
+    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    options = Options(
-        alpha,
-        beta,
-        cues,
-        thresholds,
-        phi or preset_text(phi_preset, columns, values),
-        scores,
-        fitted,
-    )
+    expression = phi or preset_text(phi_preset, columns, values)
+    options = Options(alpha, beta, cues, thresholds, expression, scores, fitted)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())
@@ -99,14 +83,17 @@ def find_command(
             data, options.embedding = embedded(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
+        criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
         suite = find(
             data,
-            {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
-            tasks=tasks,
-            match=match,
-            splits=split_names(splits) or None,
-            path=recorded_path(dataset, out),
-            allow_unannotated=allow_unannotated,
+            criteria,
+            options=FindOptions(
+                tasks,
+                match,
+                split_names(splits) or None,
+                recorded_path(dataset, out),
+                allow_unannotated,
+            ),
             out=out,
             overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,

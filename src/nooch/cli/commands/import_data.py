@@ -77,7 +77,7 @@ def label_maps(
     maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
     classes: str = Option(
-        ..., help="Class list ('value name' or a name in each line), cocostuff or pixelmaps."
+        ..., help="Class list ('value name' or a name per line), cocostuff or pixelmaps."
     ),
     void: list[int] = Option([], help="Value that is no class; repeat for several."),
     suffix: str = Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from typer import Option
@@ -13,6 +14,10 @@ from nooch.cli.terminal_output import Format, FormatOption, print_result, progre
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
+
+if TYPE_CHECKING:
+    from nooch.caches.pixels import PixelCache
+    from nooch.data import Dataset
 
 __all__ = ["register"]
 
@@ -82,15 +87,9 @@ def features_command(
         help="Hub id, folder with weights as safetensors, or config:NAME for random weights.",
     ),
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
-    pixels: Path = Option(
-        None, help="Pixel cache of the dataset; otherwise images are decoded for this pass alone."
-    ),
+    pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),
     images: Path = shared.ImagesOption,
-    size: int = Option(
-        None,
-        min=1,
-        help="Height and width in pixels; by default those of --pixels, else the backbone's own.",
-    ),
+    size: int = Option(None, min=1, help="Height and width; those of --pixels or the backbone."),
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     half: bool = Option(False, "--half", help="Keep float16 numbers, half the size."),
@@ -103,7 +102,6 @@ def features_command(
 ) -> None:
     """Features of every image from a frozen backbone; run again, it resumes."""
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features
-    from nooch.caches.pixels import PixelCache
 
     if pixels is not None and images is not None:
         raise ParameterError(
@@ -115,20 +113,15 @@ def features_command(
     from nooch.models.backbones import load_backbone
 
     data = load_dataset(dataset)
-    cache = PixelCache.load(pixels, data) if pixels is not None else None
-    if cache is not None and size is not None and cache.size != (size, size):
-        raise ParameterError(
-            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
-            where=pixels,
-            remedy=(
-                f"leave --size out, or make another cache: nooch pixels {dataset} --size {size}"
-                " --out PIXELS"
-            ),
-        )
-    asked = cache.size if cache else size
+    cache = None if pixels is None else _cache_of_size(pixels, data, size)
     # channels innermost: the order that CPUs and GPUs convolve fastest in
     loaded = load_backbone(
-        backbone, seed=seed, size=asked, device=device, bf16=bf16, channels_last=True
+        backbone,
+        seed=seed,
+        size=cache.size if cache else size,
+        device=device,
+        bf16=bf16,
+        channels_last=True,
     )
     with progress() as update:
         made = extract_features(
@@ -151,9 +144,18 @@ def features_command(
     }
     height, width = loaded.size
     contents = f"{len(made):,} images x {made.n_features:,} features of {loaded.name}"
-    print_result(
-        format,
-        facts,
-        f"{out}: {contents} at {height} x {width}",
-        f"nooch bench {dataset} SUITE --features {out} --out RUNS",
-    )
+    following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"
+    print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
+
+
+def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
+    from nooch.caches.pixels import PixelCache
+
+    cache = PixelCache.load(pixels, data)
+    if size is not None and cache.size != (size, size):
+        raise ParameterError(
+            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
+            where=pixels,
+            remedy=f"leave --size out, or run nooch pixels DATASET --size {size} --out PIXELS",
+        )
+    return cache

@@ -30,11 +30,7 @@ def predict_command(
     ),
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
-    task_map: str = Option(
-        None,
-        "--map",
-        help="YAML of labels or prompts by task; or imagenet; by default the tasks' names.",
-    ),
+    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
     dataset: Place = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,
@@ -82,17 +78,13 @@ def predict_command(
             progress=partial(update, "predicting"),
         )
     save_predictions(made, out, overwrite=overwrite)
+    model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),
         "run": made.run,
         "images": len(ids),
         "tasks": {task: loaded.meaning[task] for task in names},
-        "model": {
-            "name": loaded.name,
-            "kind": loaded.kind,
-            "sha256": loaded.identity,
-            "size": list(loaded.size),
-        },
+        "model": {**model_facts, "size": list(loaded.size)},
     }
     height, width = loaded.size
     contents = f"{len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind})"

@@ -41,7 +41,7 @@ def report_command(
     split: str = Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = shared.BootstrapOption,
     thumbnails: int = Option(
-        200, min=0, help="Pictures for each task and split, beside those of the examples."
+        200, min=0, help="Pictures for each task and split, in addition to the examples."
     ),
     all_thumbnails: bool = Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."

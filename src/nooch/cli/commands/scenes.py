@@ -44,7 +44,7 @@ def scenes_command(
         None, help="YAML file of another world; --print-config prints the default one."
     ),
     print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
-    workers: int = Option(None, min=1, help="Parallel processes; all processors by default."),
+    workers: int = Option(None, min=1, help="Parallel processes; all CPUs by default."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
