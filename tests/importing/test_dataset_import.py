@@ -148,7 +148,7 @@ def _files(folder, n=400):
 def test_processes_do_not_matter(tmp_path, part_size):
     files, plan, shown = _files(tmp_path / "in"), SplitPlan("70/10/20"), []
     options = {"split": plan, "part_size": part_size, "map": LocalEngine(2).map}
-    _import(tmp_path / "data", **files, **options, progress=lambda *told: shown.append(told))
+    _import(tmp_path / "data", **files, **options, progress=lambda *step: shown.append(step))
     same_folder(tmp_path / "data", _expected(tmp_path / "whole", files, plan, part_size or 400))
     steps = ["reading annotation files", "putting parts together", "writing"]
     assert list(dict.fromkeys(what for what, _, _ in shown)) == steps

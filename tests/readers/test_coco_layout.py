@@ -1,4 +1,4 @@
-"""COCO-Stuff is found below a folder in the layouts that people have; what is missing is said."""
+"""COCO-Stuff is found below a folder in the usual layouts; missing files are reported."""
 
 import json
 import shutil

@@ -74,7 +74,7 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     for path in ("../d", str(tmp_path / "d")):
         file = write(tmp_path / "elsewhere" / "data.yml", f"path: {path}\n" + TRAIN + NAMES)
         assert areas_of(read_boxes(file, "yolo")) == AREAS
-    # beside a folder it has none: the folder that was given stands for it
+    # with a folder as the source, path has no effect
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
     fails(

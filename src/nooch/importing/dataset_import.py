@@ -81,7 +81,7 @@ def import_dataset(
 
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
-        InputError: files that the reading refuses; a file that is changed meanwhile. Lists and
+        InputError: files that the reading refuses; a file that changed during the import. Lists and
             counts in the message are those of a part. Nothing is written then.
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.

@@ -204,7 +204,7 @@ def write_parts(
 
 
 def _listing(images: str | Path, folder: Path) -> ImageListing:
-    """List the image files. Parts that were written while others were there are of no use."""
+    """List the image files. Parts written with another list are removed."""
     file = folder / "image-files"
     new = ImageListing.write(images, file.with_suffix(".partial"))
     if file.is_file() and not filecmp.cmp(new.file, file, shallow=False):
@@ -217,7 +217,7 @@ def _listing(images: str | Path, folder: Path) -> ImageListing:
 
 def _save_splits(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
     counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
-    # a split that is left empty is told before parts are written
+    # raises for a split that is left empty before parts are written
     split_provenance({}, plan, counts)
     write_array(work.splits, codes)
 
