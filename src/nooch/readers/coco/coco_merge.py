@@ -286,6 +286,6 @@ def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | N
 def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     licenses: dict[str, dict[str, Any]] = {}
     for entry in (entry for entries in lists for entry in entries):
-        known = {key: entry[key] for key in ("name", "url") if key in entry}
+        known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
         licenses.setdefault(str(entry.get("name", entry)), known)
     return list(licenses.values())
