@@ -1,6 +1,4 @@
-"""An import gives what reading into memory, splitting and dividing gives, in any number of parts
-and by any workers.
-"""
+"""An import gives what reading, splitting and dividing in memory gives, in any number of parts."""
 
 import errno
 import json
@@ -44,9 +42,7 @@ NAMES = st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
 
 @st.composite
 def sources(draw):
-    """Random files by role, as text: of odd order and spacing, with odd members and masks in place
-    of areas.
-    """
+    """Random files by role, as text: odd order and spacing, odd members, masks for areas."""
     content = draw(collections())
     every = [i for files in content.values() for file in files for i in file["images"]]
     for files in content.values():
@@ -298,7 +294,7 @@ def _no_room_in_other_words(*_args, **_more):
 @pytest.mark.parametrize(
     ("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)]
 )
-def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, name, fault):
+def test_a_full_disk_is_reported_and_finished_work_is_kept(tmp_path, monkeypatch, name, fault):
     files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
     write_it = getattr(import_parts, name)
 
@@ -322,7 +318,7 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, nam
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
 
 
-def test_image_files_that_came_meanwhile_are_seen(tmp_path):
+def test_image_files_that_were_added_since_are_found(tmp_path):
     files, pictures, rounds = _files(tmp_path / "in", 100), tmp_path / "pictures", []
     write(pictures / "a" / f"{1:012d}.jpg", "")
 
@@ -375,7 +371,7 @@ def test_two_imports_of_one_dataset_do_not_run_at_once(tmp_path):
     assert load_dataset(tmp_path / "parts").fingerprint == read_coco(**files).fingerprint
 
 
-def test_what_other_imports_left_is_tidied_up(tmp_path):
+def test_leftovers_of_other_imports_are_removed(tmp_path):
     files = _files(tmp_path / "in", 100)
 
     def stop(function, items):
@@ -393,7 +389,7 @@ def test_what_other_imports_left_is_tidied_up(tmp_path):
     assert load_dataset(tmp_path / "parts").fingerprint != before
 
 
-def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
+def test_genuine_files_give_the_same_dataset_in_any_number_of_parts(shared_data, tmp_path):
     tiny = shared_data / "coco-real" / "coco-tiny" / "annotations"
     files = {
         "things": [tiny / f"instances_{part}.json" for part in ("train2017", "val2017")],

@@ -1,6 +1,4 @@
-"""Imports of label maps and boxes give what reading them into memory and dividing gives, in any
-number of parts.
-"""
+"""Imports of label maps and boxes give what reading and dividing in memory gives."""
 
 import os
 import shutil
@@ -44,9 +42,7 @@ def _maps(folder, names, values=(0, 3, 7, 255)):
 
 
 def _same(folder, read, reading, part_size, plan=None, **more):
-    """What reading into memory gives, and what an import gives; what one refuses, the other refuses
-    alike.
-    """
+    """Reading into memory and importing give the same dataset, or the same error."""
     whole, problem = told(lambda: with_split(read(), plan))
     options = {"part_size": part_size, "split": plan, **more}
     done, other = told(lambda: import_dataset(reading, folder / "new" / "data", **options))
@@ -139,7 +135,7 @@ def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
     assert str(_both(tmp_path, Path("maps"), 3)).startswith("maps/1_ids.png: 1 pixels have value 9")
 
 
-def test_an_interrupted_import_resumes_and_changes_are_told(tmp_path):
+def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
     maps, done = _maps(tmp_path, [f"{i}" for i in range(150)]), []
     listed = write(tmp_path / "classes.txt", LIST)
 
@@ -230,9 +226,7 @@ def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_
 
 
 def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
-    """Sums depend on their order in the last digits: recorded with the areas below, in the order of
-    the file.
-    """
+    """Sums depend on their order in the last digits: here, the order of the file."""
     areas = [0.1, 0.2, 0.3] * 9
     write(tmp_path / "in" / "1.txt", "".join(f"0 .5 .5 {area} 1\n" for area in areas))
     names = write(tmp_path / "names.txt", "car\nroad\n")

@@ -1,6 +1,4 @@
-"""Importing tables of every format, in one part and in several, gives what a slow reading of their
-rows gives.
-"""
+"""Importing tables of every format, in any number of parts, gives what a loop over rows gives."""
 
 import json
 import math
@@ -51,9 +49,7 @@ LABELS = {
 
 @st.composite
 def long_tables(draw):
-    """Rows of images, classes and areas, in any order; attributes and splits are the same in all
-    rows of an image.
-    """
+    """Rows of images, classes, areas in any order; attributes are the same for an image."""
     ids = draw(st.lists(st.sampled_from(draw(IDS)), min_size=1, max_size=12))
     about = {i: {name: draw(values) for name, values in EXTRA.items()} for i in ids}
     # areas as text may also be stated as unknown
@@ -301,7 +297,7 @@ def _expensive(folder, n=4000):
     return write(folder / "table.csv", "id,class,area,place\n" + "".join(rows))
 
 
-def test_engines_and_parts_do_not_matter_and_progress_is_told(tmp_path):
+def test_engines_and_parts_do_not_matter_and_progress_is_reported(tmp_path):
     reading = TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area"))
     plan, shown = SplitPlan("70/10/20", 0, r"..?$"), []
     whole = with_split(read(reading), plan)

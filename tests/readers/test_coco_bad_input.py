@@ -1,6 +1,4 @@
-"""Every guard of the COCO reader: the error names the file and the record, and says what is allowed
-or what to do.
-"""
+"""Every guard of the COCO reader: errors name file and record, and what is allowed or a remedy."""
 
 import gzip
 import json

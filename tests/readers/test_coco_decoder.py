@@ -1,6 +1,4 @@
-"""COCO documents are decoded slice by slice, with the result of decoding them whole, wherever they
-are cut.
-"""
+"""COCO documents decoded slice by slice give what decoding the whole gives, whatever the cuts."""
 
 import json
 import tempfile
@@ -204,9 +202,7 @@ def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
 
 @st.composite
 def sources(draw):
-    """Documents by role, and their text: members in any order, elements with awkward values, masks
-    in place of areas.
-    """
+    """Documents by role, and their text: shuffled members, awkward values, masks for areas."""
     contents = draw(collections())
     every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
     for file in (file for files in contents.values() for file in files):

@@ -1,6 +1,4 @@
-"""Image files: opened as the formats they may have and no others, and never where they are too
-large to decode.
-"""
+"""Image files are opened only in allowed formats, and never where they are too large to decode."""
 
 import shutil
 from pathlib import Path

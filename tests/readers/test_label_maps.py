@@ -43,9 +43,7 @@ def _shares(pixels, names):
 
 @st.composite
 def maps(draw):
-    """Maps of one folder by image id: uint8 or uint16 arrays of values in NAMES and 255, which is
-    void.
-    """
+    """Maps by image id: uint8 or uint16 arrays of values in NAMES and 255, which is void."""
     kind = draw(st.sampled_from([np.uint8, np.uint16]))
     ids = draw(st.sets(st.integers(0, 10**6), min_size=1, max_size=5))
     values = st.sampled_from([*NAMES, 255])

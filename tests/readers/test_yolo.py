@@ -1,6 +1,4 @@
-"""YOLO datasets with a data.yaml: names, splits, images without a label file, and paths that lead
-out.
-"""
+"""YOLO datasets with a data.yaml: names, splits, missing label files, paths that lead out."""
 
 import pytest
 from coco_files import areas_of, write
