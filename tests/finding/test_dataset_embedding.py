@@ -384,7 +384,7 @@ def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, mon
         fails(
             lambda: embed(open_dataset(folder), "lexical"),
             "cannot write: No space left on device",
-            "parts that are done are kept",
+            "finished work is kept",
             kind=OutputError,
         )
     # the vectors of all captions, then parts
