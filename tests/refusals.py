@@ -1,19 +1,19 @@
-"""How a test says that something is refused, and with which words."""
+"""Assert that something is refused, and with which message."""
 
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import pytest
 
-from nooch.errors import InputError
+from nooch.errors import InputError, ParameterError
 
 
 def fails(act, *parts, kind=InputError, helps=True):
-    """``act()`` raises ``kind`` with all ``parts`` in its message, which tells what is allowed or
-    how to mend it.
+    """``act()`` raises ``kind`` with all ``parts``, and what is allowed or a remedy, as message.
 
-    The error also survives the way from a worker process. Returns the message.
+    The error can be pickled, as worker processes do. Returns the message.
     """
     with pytest.raises(kind) as caught:
         act()
@@ -23,3 +23,6 @@ def fails(act, *parts, kind=InputError, helps=True):
     assert not helps or "allowed:" in text or "remedy:" in text, text
     assert str(pickle.loads(pickle.dumps(caught.value))) == text
     return text
+
+
+refused = partial(fails, kind=ParameterError)

@@ -73,6 +73,7 @@ def cells_of(table):
     """(task, method) -> (mean, std) as cells."""
     keys = {"criterion": "ce", "metric": "auc", "subset": "hard"}
     counts = {"n": 4, "n_positive": 1, "n_seeds": 3, "seeds": 3, "n_settings": 2, "settings": 4}
+    counts["n_worse"] = 0
     rows = [
         {**keys, "task": task, "method": method, "mean": mean_, "std": std, **counts}
         for (task, method), (mean_, std) in table.items()

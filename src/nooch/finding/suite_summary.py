@@ -11,13 +11,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.challenge import SUBSETS, ChallengeSet, Suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
 from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
 from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
 
-__all__ = ["annotation_facts", "explain", "fit_left_out", "overlaps", "recorded_dataset", "summary"]
+__all__ = [
+    "annotation_facts",
+    "explain",
+    "fit_left_out",
+    "overlaps",
+    "recorded_dataset",
+    "suite_with_dataset",
+    "summary",
+]
 
 
 def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
@@ -108,6 +117,12 @@ def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
     except NoochError:
         return None
     return data if data.fingerprint == suite.header.dataset.fingerprint else None
+
+
+def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
+    """A suite, and its dataset: the one at ``place`` or, without it, of ``recorded_dataset``."""
+    suite = load_suite(folder)
+    return suite, recorded_dataset(suite, folder) if place is None else load_dataset(place)
 
 
 def explain(

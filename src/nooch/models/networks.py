@@ -1,11 +1,9 @@
-"""Networks: a backbone with a linear head, and affine parameters after its blocks where these are
-learned.
-"""
+"""Networks: a backbone with a linear head, and affine parameters where these are learned."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,11 +72,9 @@ class Network:
 
     Attributes:
         backbone: the backbone; its module keeps the names that transformers gives.
-        head: ``torch.nn.Linear`` with d inputs and an output for each label, then for each
-            auxiliary one.
+        head: ``torch.nn.Linear`` with d inputs; outputs for labels, then auxiliary ones.
         n_outputs: outputs that are predictions, K; auxiliary ones follow them.
-        affine: factor and shift of each channel, float32 (2, channels) by block; empty where there
-            are none.
+        affine: factor and shift of each channel, float32 (2, channels) by block; or empty.
         train: what is learned, ``all``, ``head`` or ``affine``.
         batchnorm: ``train`` or ``frozen``.
         runner: the backbone that computes: the same, or with a compiled module.
@@ -96,15 +92,13 @@ class Network:
         """Features of prepared input: float32 (m, 3, height, width) -> (m, d)."""
         import torch
 
-        if self.train == "head":
-            with torch.no_grad():
-                return self.runner.features(batch)
-        return self.runner.features(batch)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.train != "head"):
+            return self.runner.features(batch)
 
     def logits(self, batch: Tensor) -> Tensor:
         """All outputs for prepared input, auxiliary ones too: float32 (m, K + A)."""
-        found: Tensor = self.head(self.features(batch))
-        return found
+        outputs: Tensor = self.head(self.features(batch))
+        return outputs
 
     def predict(self, batch: Tensor) -> Tensor:
         """Outputs that are predictions, (m, K)."""
@@ -124,19 +118,15 @@ class Network:
                     part.eval()
 
     def moving(self) -> dict[str, Tensor]:
-        """Name -> what training changes: learned weights, and buffers such as batch statistics
-        where the backbone is learned.
-        """
+        """Name -> what training changes: learned weights, and the learned backbone's buffers."""
         named = {f"head.{name}": value for name, value in self.head.named_parameters()}
         named |= {f"affine.{name}": value for name, value in self.affine.items()}
         if self.train == "all":
             module = self.backbone.module
             # a buffer that is not saved is made from the configuration
-            kept = module.state_dict().keys()
+            saved, buffers = module.state_dict().keys(), dict(module.named_buffers())
             named |= {f"backbone.{name}": value for name, value in module.named_parameters()}
-            named |= {
-                f"backbone.{name}": value for name, value in module.named_buffers() if name in kept
-            }
+            named |= {f"backbone.{name}": buffers[name] for name in buffers if name in saved}
         return {name: value.detach() for name, value in named.items()}
 
 
@@ -147,30 +137,25 @@ def backbones(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
 ) -> Backbones:
-    """Backbones for networks to be trained: weights are read once, and each call gives a copy;
-    random weights follow the seed.
+    """Backbones to be trained: weights are read once and copied; random ones follow the seed.
 
     Args:
-        source: hub id, folder, or ``config:NAME`` and the like for random weights, see
-            ``load_backbone``.
+        source: hub id, folder, or ``config:NAME`` for random weights, see ``load_backbone``.
         options: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
-        InputError: no such model, a folder without weights, or a size that it does not take.
-        ParameterError: no such device.
+        InputError: no such model, no weights, or a size that it does not take.
         MissingExtraError: torch or transformers is not installed.
     """
 
     def load(seed: int) -> Backbone:
         layout = {"channels_last": options.channels_last, "bf16": options.bf16}
-        made = load_backbone(source, seed=seed, size=size, device=device, **layout)
-        return (
-            made
-            if options.normalize
-            else replace(made, preprocessing=made.preprocessing.unnormalized())
-        )
+        backbone = load_backbone(source, seed=seed, size=size, device=device, **layout)
+        if options.normalize:
+            return backbone
+        return replace(backbone, preprocessing=backbone.preprocessing.unnormalized())
 
     if str(source).startswith(SCRATCH):
         return load
@@ -188,8 +173,7 @@ def build_network(
         options: what is learned.
         n_outputs: predictions, K.
         auxiliary: further outputs.
-        seed: of the head, which starts as one on frozen features does (``initial_heads``); further
-            outputs follow.
+        seed: of the head (``initial_heads``); further outputs follow.
 
     Raises:
         InputError: affine parameters for a network in which no blocks are found.
@@ -199,11 +183,10 @@ def build_network(
     backbone.module.requires_grad_(options.train == "all")
     affine = with_affine(backbone) if options.train == "affine" else torch.nn.ParameterDict()
     _usual_momentum(backbone)
-    compiled = (
-        replace(backbone, module=torch.compile(backbone.module)) if options.compile else backbone
-    )
-    head = _head(backbone, n_outputs + auxiliary, seed)
-    return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, compiled)
+    runner, head = backbone, _head(backbone, n_outputs + auxiliary, seed)
+    if options.compile:
+        runner = replace(backbone, module=torch.compile(backbone.module))
+    return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, runner)
 
 
 def _usual_momentum(backbone: Backbone) -> None:
@@ -268,22 +251,14 @@ def _collected(
     check_pixels(pixels, networks[0].backbone)
     if not len(rows):
         raise ParameterError("no images to evaluate", allowed="one row and more")
-    found: list[list[Tensor]] = [[] for _ in networks]
+    outputs: list[list[Tensor]] = [[] for _ in networks]
     for network in networks:
         network.training(False)
-    with (
-        memory_limits(batch, f"evaluating {len(networks)} networks", "`set` batch={}"),
-        torch.no_grad(),
-    ):
-        for prepared in _prepared(networks[0].backbone, pixels, rows, batch):
-            for values, function in zip(found, functions, strict=True):
+    what, backbone = f"evaluating {len(networks)} networks", networks[0].backbone
+    batches = [rows[part] for part in parts(len(rows), batch)]
+    with memory_limits(batch, what, "`set` batch={}"), torch.no_grad():
+        for images in read_ahead(pixels, batches, pin=backbone.device != "cpu"):
+            prepared = backbone.prepare(images)
+            for values, function in zip(outputs, functions, strict=True):
                 values.append(function(prepared).cpu())
-    return [torch.cat(values).numpy() for values in found]
-
-
-def _prepared(
-    backbone: Backbone, pixels: Pixels, rows: NDArray[np.intp], batch: int
-) -> Iterator[Tensor]:
-    listed = [rows[part] for part in parts(len(rows), batch)]
-    for read in read_ahead(pixels, listed, pin=backbone.device != "cpu"):
-        yield backbone.prepare(read)
+    return [torch.cat(values).numpy() for values in outputs]

@@ -30,8 +30,7 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 
-# images that a CPU computes at once: their memory stays small enough to be reused (see
-# reuse_memory)
+# images that a CPU computes at once: little enough memory to be reused (see reuse_memory)
 _CHUNK = 4
 # batches that are read ahead, beyond one for each reader
 _AHEAD = 3
@@ -80,17 +79,16 @@ def read_ahead(
     Args:
         pixels: where they come from.
         batches: positions of images.
-        pin: put them where a GPU can fetch them while it computes; torch uses such memory again
-            once it has been fetched.
+        pin: put them where a GPU can fetch them while it computes.
     """
     import torch
 
     height, width = pixels.size
 
     def read(rows: NDArray[np.intp]) -> Tensor:
-        made = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, pin_memory=pin)
-        pixels.batch(rows, out=made.numpy())
-        return made
+        tensor = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, pin_memory=pin)
+        pixels.batch(rows, out=tensor.numpy())
+        return tensor
 
     yield from read_in_order(read, batches, 1)
 

@@ -32,8 +32,7 @@ class Preprocessing:
     Attributes:
         size: height and width in pixels that it was trained with.
         factor: what pixels (0 to 255) are multiplied with.
-        offset: what is taken off before the mean: 1 where the file has ``rescale_offset``
-            (EfficientNet), else 0.
+        offset: subtracted before the mean: 1 with ``rescale_offset`` (EfficientNet), else 0.
         mean: of each channel, taken off.
         std: of each channel, divided by.
         flip: whether the channels are in the order blue, green, red.
@@ -55,7 +54,7 @@ IMAGENET = Preprocessing()
 """ImageNet's usual scaling, for backbones that are made from a configuration alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Inputs:
     """How pixels are made ready.
 
@@ -77,8 +76,7 @@ class Inputs:
         if self.preprocessing.flip:
             given = given.flip(-1)
         factor, mean, std = self._scaling
-        # step by step as image processors do it, so that the result is theirs to the last bits that
-        # rounding leaves
+        # step by step as image processors do it: equal to the last bits
         scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
         return scaled if self.channels_last else scaled.contiguous()
 
@@ -87,12 +85,8 @@ class Inputs:
         import torch
 
         made = self.preprocessing
-        mean = [value + made.offset for value in made.mean]
-        return (
-            made.factor,
-            torch.tensor(mean, device=self.device),
-            torch.tensor(made.std, device=self.device),
-        )
+        mean = torch.tensor([value + made.offset for value in made.mean], device=self.device)
+        return made.factor, mean, torch.tensor(made.std, device=self.device)
 
 
 class _Config(msgspec.Struct):
@@ -123,14 +117,10 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
     try:
         config = msgspec.json.decode(file.read_bytes(), type=_Config)
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-        raise InputError(
-            f"cannot be read: {error}", where=file, allowed="the file of an image processor"
-        ) from error
-    size = (
-        _size(config.crop_size if config.do_center_crop else None)
-        or _size(config.size)
-        or IMAGENET.size
-    )
+        allowed = "the file of an image processor"
+        raise InputError(f"cannot be read: {error}", where=file, allowed=allowed) from error
+    crop = _size(config.crop_size) if config.do_center_crop else None
+    size = crop or _size(config.size) or IMAGENET.size
     mean, std = config.image_mean or IMAGENET.mean, config.image_std or IMAGENET.std
     made = Preprocessing(
         size,

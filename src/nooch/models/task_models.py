@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.models.model_sources import Source, find_source
+from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.preprocessing import Inputs
 from nooch.models.task_maps import TaskWords
 
@@ -46,7 +46,7 @@ class Asked:
         return Path(self.source).expanduser()
 
     @cached_property
-    def found(self) -> Source:
+    def found(self) -> ModelSource:
         """The source as a model of transformers. Raises InputError where it is none."""
         return find_source(self.source)
 
@@ -61,8 +61,7 @@ class TaskModel:
         kind: one of ``nooch.models.model_kinds.KINDS``.
         tasks: in the order of the logits.
         inputs: how pixels are made ready.
-        outputs: float32 (m, 3, height, width) -> logits of the tasks, float64 (m, n_tasks), on the
-            device.
+        outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.
         meaning: what stands for each task, as text.
     """
 
@@ -93,8 +92,7 @@ def tried(model: TaskModel) -> TaskModel:
     """The model, after it has taken one black image.
 
     Raises:
-        InputError: it takes no images of this size, or gives another number of outputs than it has
-            labels.
+        InputError: it takes no images of this size, or has not an output for each task.
     """
     import torch
 
@@ -111,7 +109,6 @@ def tried(model: TaskModel) -> TaskModel:
             remedy="give the size that it was trained with (`size`), or another model",
         ) from error
     if shape != (1, len(model.tasks)):
-        raise InputError(
-            f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})"
-        )
+        allowed = f"(1, {len(model.tasks)})"
+        raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
     return model

@@ -1,6 +1,4 @@
-"""Environments: label x presence of the task's strongest context cue (paper, section 5), or label x
-an attribute.
-"""
+"""Environments: label x presence of the strongest cue (paper, section 5), or x an attribute."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ class Environments:
     """How training images are grouped.
 
     Attributes:
-        fitted: CE fitted on the training split, whose strongest cue is used for the sets of any
-            criterion; or None.
+        fitted: CE fitted on the training split; its strongest cue serves any criterion; or None.
         attribute: a column of the dataset with two values, used instead; or None.
     """
 
@@ -38,45 +35,35 @@ class Environments:
             return None
         if self.fitted is None:
             return "its context is unknown"
-        return (
-            None
-            if self.fitted.cues(task)
-            else self.fitted.undefined(task) or "it has no context cue"
-        )
+        if self.fitted.cues(task):
+            return None
+        return self.fitted.undefined(task) or "it has no context cue"
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
-        """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown
-        count as without it.
+        """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent.
 
         Raises:
-            UndefinedError: the task has no context cue, or it was not annotated in all images of
-                train and valid.
+            UndefinedError: no context cue, or one not annotated in all images of train and valid.
             InputError: the attribute is missing somewhere, or has other than two values.
         """
         if reason := self.undefined(task):
             raise UndefinedError(
                 f"task {task} has no environments: {reason}",
-                remedy=(
-                    "leave the methods out that need them, lower alpha, give cues by hand, or name"
-                    " an attribute"
-                ),
+                remedy="leave the methods out that need them, lower alpha, give cues by hand, or"
+                " name an attribute",
             )
         if self.attribute is not None:
             there = _two_values(data, self.attribute)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
-            if (
-                data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(cue)
-                is not None
-            ):
+            seen = data.select(rows=(data.images["split"] != "test").to_numpy())
+            if seen.unknown_labels(cue) is not None:
                 raise UndefinedError(
                     f"task {task} has no environments: its cue {cue} was not annotated in all"
                     " images of train and valid",
-                    remedy=(
-                        "leave the methods out that need them, name an attribute, or train on the"
-                        " annotated images alone"
-                    ),
+                    remedy="leave the methods out that need them, name an attribute, or train on"
+                    " the annotated images alone",
                 )
             there = data.labels(cue, unknown=False)
         return np.asarray(2 * data.labels(task, unknown=False) + there, dtype=np.uint8)

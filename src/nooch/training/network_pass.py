@@ -1,6 +1,4 @@
-"""Networks that share an order of rows: each batch is prepared once, then each network takes a
-step.
-"""
+"""Networks that share an order of rows: a batch is prepared once, then each takes a step."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ __all__ = ["NetworkPass", "fastest_convolutions"]
 class NetworkPass(TrainingPass):
     """Trains networks that share an order of rows, see ``TrainingPass``.
 
-    A network's result is that of training it alone: to the bit on a CPU, for the same number of
-    threads.
+    A network's result is that of training it alone, to the bit on a CPU with equal threads.
 
     Args:
         backbones: seed -> backbone, see ``nooch.models.networks.backbones``.
@@ -73,11 +70,7 @@ class NetworkPass(TrainingPass):
     def _trainer(self, target: Target, backbone: Backbone) -> NetworkTrainer:
         check_pixels(self.pixels, backbone)
         first = self.trainers[0].network.backbone if self.trainers else backbone
-        if (first.preprocessing, first.device, first.channels_last) != (
-            backbone.preprocessing,
-            backbone.device,
-            backbone.channels_last,
-        ):
+        if first.inputs != backbone.inputs:
             raise ParameterError(
                 f"{backbone.name} takes other input than {first.name}",
                 where=target.name,

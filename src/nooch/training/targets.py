@@ -1,6 +1,4 @@
-"""Targets of networks: labels, objective, weights of rows and outputs; checked before training
-starts.
-"""
+"""Targets of networks: labels, objective, weights; checked before training starts."""
 
 from __future__ import annotations
 
@@ -25,17 +23,14 @@ class Target:
     Attributes:
         name: how errors call it; different for all networks that train together.
         labels: 0 to 1, float32 (n_images, K), in the dataset's order.
-        objective: made for K heads on the device where it trains; copied, so that its state is the
-            network's own.
+        objective: made for K heads on the device; copied, as its state is the network's own.
         seed: of the head, of random weights, and of what the network draws itself (dropout).
         environments: uint8 (n_images, K), for objectives that need them.
-        weights: of the K outputs in the total loss, and in the value that decides when to stop; 1 /
-            K each by default.
+        weights: of the K outputs in the loss and in the value that stops; 1 / K by default.
         auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
             with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
             stop, and are no predictions (paper, Appendix A).
-        row_weights: float (n_images,), what rows' losses are multiplied with, for ERM and
-            objectives that derive from it.
+        row_weights: float (n_images,), factors on rows' losses; for ERM and its subclasses.
         valid_weights: float (n_valid,), likewise of the validation images in their order, for the
             value that decides when to stop; then that is the weighted mean loss, for any objective.
     """
@@ -69,18 +64,17 @@ class Target:
 def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
     """Raise an InputError unless there are rows of train and valid, all images of the dataset."""
     for split in ("train", "valid"):
-        found = np.asarray(rows.get(split, ()))
-        if not len(found):
+        images = np.asarray(rows.get(split, ()))
+        if not len(images):
             raise InputError(
                 f"there are no images in split {split}",
                 allowed="one image and more in train and in valid",
                 remedy="import the dataset with `split` 70/10/20",
             )
-        if found.min() < 0 or found.max() >= n_images:
-            raise InputError(
-                f"rows of {split} reach {found.min()} and {found.max()}",
-                allowed=f"0 to {n_images - 1}",
-            )
+        low, high = images.min(), images.max()
+        if low < 0 or high >= n_images:
+            allowed = f"0 to {n_images - 1}"
+            raise InputError(f"rows of {split} reach {low} and {high}", allowed=allowed)
 
 
 def check_targets(
@@ -103,9 +97,8 @@ def check_targets(
     for target in targets:
         for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
             if shape != wanted:
-                raise ParameterError(
-                    f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}"
-                )
+                problem = f"{name} has shape {shape}"
+                raise ParameterError(problem, where=target.name, allowed=f"{wanted}")
         _check_labels(target, rows["train"])
         _check_weights(target, settings)
         _check_environments(target)
@@ -124,12 +117,10 @@ def _shapes(
         "valid_weights": (n_valid,),
     }
     given = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
-    found = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
-    return [
-        *found,
-        ("weights", np.shape(target.output_weights), (k,)),
-        ("the objective's heads", (target.objective.counts.classes.shape[1],), (k,)),
-    ]
+    shapes = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
+    shapes.append(("weights", np.shape(target.output_weights), (k,)))
+    heads = target.objective.counts.classes.shape[1]
+    return [*shapes, ("the objective's heads", (heads,), (k,))]
 
 
 def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
@@ -166,14 +157,11 @@ def _check_weights(target: Target, settings: TuneSettings) -> None:
 
 
 def _check_environments(target: Target) -> None:
-    if target.objective.needs_environments and target.environments is None:
+    if not target.objective.needs_environments:
+        return
+    if target.environments is None:
         raise ParameterError(f"{target.objective.name} needs environments", where=target.name)
-    known = len(target.objective.counts.environments)
-    if target.objective.needs_environments and target.environments is not None:
-        largest = int(target.environments.max())
-        if largest >= known:
-            raise ParameterError(
-                f"environment {largest} with counts of {known}",
-                where=target.name,
-                allowed=f"0 to {known - 1}",
-            )
+    n, largest = len(target.objective.counts.environments), int(target.environments.max())
+    if largest >= n:
+        problem = f"environment {largest} with counts of {n}"
+        raise ParameterError(problem, where=target.name, allowed=f"0 to {n - 1}")

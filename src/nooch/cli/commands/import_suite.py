@@ -1,15 +1,14 @@
-"""``nooch import-suite``: challenge sets that others made -> a suite folder."""
+"""``nooch import-suite``: published challenge sets -> a suite folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import (
-    OverwriteOption,
-)
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json
+from nooch.cli import option_parsing as shared
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -26,50 +25,43 @@ def _group() -> None:
 
 @app.command("published")
 def published(
-    folder: Path = typer.Argument(
+    folder: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
     ),
-    labels: list[Path] = typer.Option(
+    labels: list[Path] = Option(
         [],
-        "--labels",
         help=(
             "Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json,"
             " as often as there are files. Without labels the suite holds hard images alone."
         ),
     ),
-    out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
-    overwrite: bool = OverwriteOption,
+    out: Path = Option(..., help="Suite folder to write; it must not exist."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as
     the suite nooch-coco.
     """
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    import numpy as np
-
     from nooch.challenge import save_suite
     from nooch.cli.terminal_tables import print_counts
     from nooch.finding.suite_summary import summary
-    from nooch.published import published_suite, read_labels, read_published
+    from nooch.published import published_suite, read_labels, read_published, unlabeled
 
     found, known = read_published(folder), read_labels(labels) if labels else None
     suite = published_suite(found, known)
     save_suite(suite, out, overwrite=overwrite)
-    for split in suite.splits if labels else ():
-        ids = found.splits[split]
-        # hard images are kept without a label, so too few labels leave the sets mostly hard
-        if known is not None and (lacking := len(np.setdiff1d(ids, known.image_ids))):
+    without = unlabeled(found, known) if known is not None else {}
+    for split in suite.splits:
+        if without.get(split):
             note(
-                f"{lacking:,} of {len(ids):,} images of split {split} have no labels: those that"
-                " are not hard are left out (add --labels, as instances_train2017.json and"
-                " instances_val2017.json)"
+                f"{without[split]:,} of {len(found.splits[split]):,} images of split {split} have"
+                " no labels: those that are not hard are left out (add --labels, as"
+                " instances_train2017.json and instances_val2017.json)"
             )
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    console().print(
-        f"{out}: {len(suite.header.sets)} challenge sets; next: nooch evaluate {out} PREDICTIONS",
-        style="dim",
-        markup=False,
-    )
+    counted = f"{len(suite.header.sets)} challenge sets"
+    hint(f"{out}: {counted}; next: nooch evaluate {out} PREDICTIONS")
