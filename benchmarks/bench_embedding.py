@@ -66,9 +66,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def compare(peer: Any, ours: SbertEncoder, sentences: list[str], runs: int) -> dict[str, Any]:
-    """Times of both, in turns, the ratios of neighbouring runs, and the cosines between their
-    vectors.
-    """
+    """Times of both, in turns, ratios of neighboring runs, and cosines between their vectors."""
     times: list[tuple[float, float]] = []
     for _ in range(runs):
         expected, slow = timed(lambda: peer.encode(sentences))

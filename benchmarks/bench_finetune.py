@@ -218,9 +218,7 @@ def _wait(device: str) -> None:
 
 
 def operations(setup: Setup) -> float:
-    """Floating-point operations of a training step for each image: forward, and twice that
-    backward.
-    """
+    """Floating-point operations of a training step per image: forward, and twice that backward."""
     from torch.utils.flop_counter import FlopCounterMode
 
     backbone = setup.backbones(setup.settings(fast=False))(0)
@@ -231,9 +229,7 @@ def operations(setup: Setup) -> float:
 
 
 def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
-    """Operations in a second of large bf16 matrix products: the most that the card gives in
-    practice.
-    """
+    """Operations per second of large bf16 matrix products: the card's practical maximum."""
     a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
     best = 0.0
     for _ in range(5):

@@ -28,9 +28,7 @@ TAU = 0.05
 
 
 def one_after_another(data: Dataset, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Cosines of every task with positives, for the images that are searched; NaN for training
-    images.
-    """
+    """Cosines of every task with positives for the searched images; NaN for training images."""
     train = (data.images["split"] == "train").to_numpy()
     searched = values[~train]
     lengths = np.linalg.norm(searched, axis=1)
@@ -45,9 +43,7 @@ def one_after_another(data: Dataset, values: NDArray[np.float64]) -> dict[str, N
 
 
 def check(data: Dataset, suite: nooch.Suite, peer: dict[str, NDArray[np.float64]]) -> None:
-    """Stop where supports differ by more than 1e-12, or hard images where they are not within that
-    of tau.
-    """
+    """Stop if supports differ by more than 1e-12, or hard images farther than that from tau."""
     rows = {split: (data.images["split"] == split).to_numpy() for split in ("valid", "test")}
     for _, task, split in suite.keys:
         one, theirs = suite.set("gist", task, split), peer[task][rows[split]]

@@ -36,9 +36,7 @@ Work = list[tuple[list[NDArray[np.bool_]], Parts, NDArray[np.float64]]]
 
 
 def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
-    """CE with the cues that alpha finds, and the strongest class as the cue of tasks that have
-    none.
-    """
+    """CE with the cues that alpha finds, and the strongest class as cue of tasks without any."""
     fitted: FittedCE = nooch.CE(0.05, 0.1).fit(data.select("train"))
     alone = {
         task: (
@@ -128,9 +126,7 @@ def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:
 def evaluated_by_loop(
     suite: nooch.Suite, runs: list[nooch.Predictions]
 ) -> dict[tuple[Any, ...], float]:
-    """Every AUC of the table that ``nooch.evaluate`` gives: all, hard and easy, and hard and easy
-    by each cue.
-    """
+    """Every AUC of the table of ``nooch.evaluate``: all, hard, easy; the latter two by cue too."""
     values: dict[tuple[Any, ...], float] = {}
     for row, task in enumerate(suite.tasks):
         one = suite.set("ce", task, "test")

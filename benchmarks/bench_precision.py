@@ -53,9 +53,7 @@ def captioned() -> Dataset:
 
 
 def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
-    """(task, split) -> hard images by the gist of an embedding, as many on each side as CE has
-    among these images.
-    """
+    """(task, split) -> hard images by gist, as many on each side as CE has among these images."""
     fitted, official = Gist(name).fit(data.select("train"), NOOCH_TASKS), load_suite("nooch-coco")
     found = {}
     for split in ("valid", "test"):

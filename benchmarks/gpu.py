@@ -74,9 +74,7 @@ class Features:
 
 
 def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
-    """Rates of one run after another until the time is over, the first one, a warm-up, left out;
-    one at least.
-    """
+    """Rates of consecutive runs until the time is over, without the warm-up; at least one."""
     run()
     found: list[float] = []
     started = time.perf_counter()

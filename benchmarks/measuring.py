@@ -21,9 +21,7 @@ _TICK = 0.02
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak resident memory of a command (MB): summed over its processes, and of the largest; mapped
-    files count.
-    """
+    """Peak resident MB of a command, with mapped files: sum over processes, and the largest."""
 
     total_mb: float
     largest_mb: float

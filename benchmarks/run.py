@@ -43,9 +43,7 @@ SCRIPTS = {
 
 
 def main() -> None:
-    """Run the scripts and write what they printed, each when it is done; sections of others stay as
-    they were.
-    """
+    """Run the scripts, write what each prints when it is done, and keep the other sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", nargs="+", default=list(SCRIPTS), choices=list(SCRIPTS), metavar="TITLE"

@@ -61,9 +61,7 @@ def main() -> None:
 
 
 def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
-    """AUC on hard and easy test images, means over tasks, of a network trained on scenes of this
-    strength.
-    """
+    """Mean AUC over tasks on hard and easy test images, trained on scenes of this strength."""
     world, folder = load_world(None), out / f"{strength:g}-{seed}"
     if not folder.exists():
         generate(ScenesPlan(images, 96, seed, strength, world), folder, map=LocalEngine().map)

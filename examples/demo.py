@@ -110,9 +110,7 @@ def challenge_sets(out: Path, images: int) -> None:
 
 
 def heads(out: Path, images: int) -> None:
-    """One small network for all classes, and on its features all methods of the paper, many heads
-    in one pass.
-    """
+    """A small network for all classes, and the paper's methods on its features in one pass."""
     say("One small network for all classes, from scratch: what does it lose on hard images?")
     run(f"nooch pixels {out}/dataset --size 64 --out {out}/pixels")
     run(
@@ -138,9 +136,7 @@ def heads(out: Path, images: int) -> None:
 
 
 def select_tasks(out: Path, images: int) -> None:
-    """Losses of all classes, and the tasks that the paper's rule takes from them, with a bound for
-    fewer images.
-    """
+    """Losses of all classes, and tasks by the paper's rule, with a bound for fewer images."""
     least = max(images // 600, 1)
     say(
         "Which of all classes make a benchmark? Those whose hard images lose most. The paper asks"

@@ -1,4 +1,5 @@
-"""Refuse the phrases of wording.toml in documentation, docstrings, comments and messages.
+"""Refuse the phrases of wording.toml in documentation, docstrings, comments and messages, and
+documentation wider than 100 columns.
 
 ``--pending`` counts the phrases that are not refused everywhere yet, without failing.
 """
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+COLUMNS = 100
 GAP = r"[^\w.:;!?()]+"
 """Between two words of a phrase: spaces, line breaks, and what continues a comment or string."""
 
 
 def main(arguments: list[str]) -> int:
-    """Print every refused phrase with its place, or the counts of pending ones."""
+    """Print every refused phrase or line with its place, or the counts of pending ones."""
     words = tomllib.loads((ROOT / "scripts" / "wording.toml").read_text("utf-8"))
     documentation, code = (list(_files(words["files"], kind)) for kind in ("documentation", "code"))
     if "--pending" in arguments:
@@ -27,6 +29,7 @@ def main(arguments: list[str]) -> int:
     refused = [
         *_refusals(words["everywhere"], [*documentation, *code]),
         *_refusals(words["documentation"], documentation),
+        *_wide_lines(path for path in documentation if path.suffix == ".md"),
     ]
     print("\n".join(refused), end="\n" if refused else "")
     return 1 if refused else 0
@@ -46,6 +49,16 @@ def _refusals(phrases: dict[str, str], files: Iterable[Path]) -> Iterator[str]:
     for phrase, better in phrases.items():
         for path, line in occurrences(phrase, files):
             yield f'{path.relative_to(ROOT)}:{line}: "{phrase}"; write: {better}'
+
+
+def _wide_lines(files: Iterable[Path]) -> Iterator[str]:
+    """Lines of Markdown over 100 columns, but for tables, addresses and code with its output."""
+    for path in files:
+        is_code = False
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            is_code ^= line.lstrip().startswith("```")
+            if len(line) > COLUMNS and not (is_code or line.startswith("|") or "://" in line):
+                yield f"{path.relative_to(ROOT)}:{number}: {len(line)} columns; wrap at {COLUMNS}"
 
 
 def _files(patterns: dict[str, Any], kind: str) -> Iterator[Path]:

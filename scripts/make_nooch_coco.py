@@ -28,15 +28,21 @@ COCO = {
 NOTICE = """\
 nooch-coco.suite holds two things that others made.
 
-1. The challenge sets: the ids of hard images of 12 tasks, and the validation and test split, as David Madras and Richard Zemel
-   published them with "Identifying and Benchmarking Natural Out-of-Context Prediction Problems" (NeurIPS 2021),
+1. The challenge sets: the ids of hard images of 12 tasks, and the validation and test split, as \
+David Madras and Richard Zemel
+   published them with "Identifying and Benchmarking Natural Out-of-Context Prediction Problems" \
+(NeurIPS 2021),
    https://github.com/dmadras/nooch. They are here in another encoding, under this licence:
 
 {licence}
-2. The labels: which of the 12 classes are in which of the 36,985 images of the two splits. They are facts of the annotations
-   of COCO 2017 (https://cocodataset.org), which belong to the COCO Consortium and are licensed under the Creative Commons
-   Attribution 4.0 International License (https://creativecommons.org/licenses/by/4.0/legalcode). Changes: presence alone, no
-   places or shapes; taken by way of the label lists of https://github.com/thuml/HashNet. No image is here; COCO's images
+2. The labels: which of the 12 classes are in which of the 36,985 images of the two splits. They \
+are facts of the annotations
+   of COCO 2017 (https://cocodataset.org), which belong to the COCO Consortium and are licensed \
+under the Creative Commons
+   Attribution 4.0 International License \
+(https://creativecommons.org/licenses/by/4.0/legalcode). Changes: presence alone, no
+   places or shapes; taken by way of the label lists of https://github.com/thuml/HashNet. No \
+image is here; COCO's images
    are under Flickr's terms of use.
 """
 

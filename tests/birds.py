@@ -1,6 +1,4 @@
-"""Small folders in the formats of CUB-200-2011 and Places, with flat colours, so that every pixel's
-origin can be told.
-"""
+"""Small folders like CUB-200-2011 and Places, with flat colors that show each pixel's origin."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ BIRD = (250, 40, 40)
 
 
 def mask_of(number: int) -> np.ndarray:
-    """Where the bird of an image is: a rectangle, 255 inside, its lower edge 102."""
+    """Mask of an image's bird: a rectangle of 255, its lower edge 102."""
     mask = np.zeros((SIZE[1], SIZE[0]), np.uint8)
     left = 5 + number % 20
     mask[10:30, left : left + 20] = 255
@@ -32,9 +30,7 @@ def mask_of(number: int) -> np.ndarray:
 
 
 def background_of(number: int) -> Image.Image:
-    """A place twice as wide as high: green up to the middle, blue beyond, white at both ends, which
-    are cut off.
-    """
+    """A place twice as wide as high: green, then blue; white at both ends, which are cut off."""
     pixels = np.zeros((50, 100, 3), np.uint8)
     pixels[:, :50], pixels[:, 50:] = (0, 200, number % 50), (0, 0, 200)
     pixels[:, :10] = pixels[:, 90:] = 255

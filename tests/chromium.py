@@ -20,9 +20,7 @@ QUIET = [
 
 
 def watched_page(browser, said, **options):
-    """A page of a new context; ``said`` collects console messages, errors and requests of other
-    hosts.
-    """
+    """A page of a new context; ``said`` collects its console, errors and foreign requests."""
     made = browser.new_context(**options).new_page()
     made.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     made.on("pageerror", lambda error: said.append(f"error: {error}"))

@@ -1,6 +1,4 @@
-"""Fixtures that all tests share: real data where it is there, and the command line as a user has
-it.
-"""
+"""Fixtures that all tests share: real data where available, and the command line."""
 
 from __future__ import annotations
 
@@ -17,15 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# tests run side by side, one for each processor: threads of each that wait for the others' would
-# take most of the time
+# tests run in parallel, one per CPU: threads that wait for each other would take most of the time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from nooch.cli import main
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-# what make test-fast takes: fewer examples
+# for make test-fast: fewer examples
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
 
@@ -37,7 +34,7 @@ SLOW = (Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow: a whole folder or file, or a test with all its parameters."""
+    """Mark slow tests: a whole folder or file, or a test with all its parameters."""
     for item in items:
         name = item.nodeid.partition("[")[0].removeprefix("tests/")
         if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
@@ -46,11 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data; the test is skipped, saying so, where it is not there. Read in
-    place, never written.
+    """The folder of real data, never written; without it, the test is skipped.
 
-    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data`` beside
-    the repository.
+    It is the one that the environment variable NOOCH_TEST_DATA names, or ``../shared/data``.
     """
     folder = Path(os.environ.get("NOOCH_TEST_DATA") or ROOT.parent / "shared" / "data").resolve()
     if not folder.is_dir():
@@ -60,7 +55,7 @@ def shared_data() -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -71,16 +66,31 @@ class Ran:
         """Standard output as one JSON document: fails where anything else was printed there."""
         return json.loads(self.out)
 
+    def ok(self) -> Ran:
+        """Itself, after checking that the command succeeded."""
+        assert self.code == 0, self.err
+        return self
+
+    def refused(self, *messages: str) -> str:
+        """The error on one line, after checking that it is one and says all of the messages."""
+        assert self.code == 2, self.out
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        error = " ".join(self.err.split())
+        for message in messages:
+            assert message in error
+        return error
+
 
 @pytest.fixture
 def run_cli(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Callable[..., Ran]:
-    """Run ``nooch COMMAND``, with more words after it, and give its exit code and what it printed.
+    """Run ``nooch COMMAND``, and give its exit code and output.
 
-    The command is one string, split as a shell does; more words are passed as they are.
-    In this process, which is fast; ``separate=True`` starts ``python -m nooch`` instead, as a
-    user's shell would, in the folder ``cwd`` and with ``env`` added to the environment.
+    The command is one string, split as a shell does; more words are passed unchanged. It runs in
+    this process, which is fast; with ``separate=True``, as ``python -m nooch``; in the folder
+    ``cwd`` and with ``env`` added to the environment.
     """
 
     def run(
@@ -94,8 +104,12 @@ def run_cli(
         if separate:
             done = subprocess.run(
                 [sys.executable, "-m", "nooch", *words],
-                check=False, capture_output=True, cwd=cwd, env={**os.environ, **(env or {})}, timeout=300,
-            )  # fmt: skip
+                check=False,
+                capture_output=True,
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                timeout=300,
+            )
             return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["nooch", *words])

@@ -1,6 +1,4 @@
-"""Slow and obvious versions of what nooch computes: loops over images and pairs, straight from the
-paper's words.
-"""
+"""Slow and obvious versions of what nooch computes, in the paper's words."""
 
 from __future__ import annotations
 
@@ -29,45 +27,28 @@ def dataset_of(
 ) -> Dataset:
     """A Dataset from plain dictionaries."""
     ids = list(range(1, len(images) + 1)) if ids is None else ids
-    triples = [
-        (row, classes.index(name), area)
-        for row, image in enumerate(images)
-        for name, area in image.items()
-    ]
-    rows, columns, areas = (
-        (list(part) for part in zip(*triples, strict=True)) if triples else ([], [], [])
-    )
-    frame = pl.DataFrame(
-        {"image_id": ids, "split": list(splits) if splits else ["all"] * len(images)}
-    )
-    matrix = coo_array(
-        (np.array(areas, float), (rows, columns)), shape=(len(images), len(classes))
-    ).tocsr()
-    return Dataset.build(frame, classes, matrix)
+    frame = pl.DataFrame({"image_id": ids, "split": list(splits or ["all"] * len(images))})
+    entries = [(row, *pair) for row, image in enumerate(images) for pair in image.items()]
+    rows, columns = [row for row, _, _ in entries], [classes.index(name) for _, name, _ in entries]
+    areas = np.array([area for _, _, area in entries], float)
+    matrix = coo_array((areas, (rows, columns)), shape=(len(images), len(classes)))
+    return Dataset.build(frame, classes, matrix.tocsr())
 
 
 @st.composite
 def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool = False):
-    """Random (images, classes, splits): classes Y, A, B, ..., every area possible, some images
-    empty.
-    """
+    """Random (images, classes, splits): classes Y, A, B, ..., any area, some images empty."""
     classes = ["Y", "A", "B", "C", "D"][: draw(st.integers(2, max_classes))]
     n = draw(st.integers(1, max_images))
-    images = [
-        draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes)))
-        for _ in range(n)
-    ]
-    names = (
-        [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
-    )
-    return images, classes, names
+    image = st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes))
+    images = [draw(image) for _ in range(n)]
+    split = st.sampled_from(["train", "valid", "test"])
+    return images, classes, [draw(split) for _ in range(n)] if splits else None
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was annotated of a collection, in plain Python: ``kinds`` of classes, per image the
-    kinds that were annotated and pairs stated one by one, class -> whether it is known there.
-    """
+    """Annotated ``kinds`` per image, and single pairs: class -> whether it is known there."""
 
     kinds: Mapping[str, str]
     annotated: Sequence[AbstractSet[str]]
@@ -85,20 +66,11 @@ class Coverage:
             annotated_things=pl.Series(["thing" in kinds for kinds in self.annotated]),
             annotated_stuff=pl.Series(["stuff" in kinds for kinds in self.annotated]),
         )
-        stated = {
-            known: np.array(
-                [[pairs.get(name) is known for name in classes] for pairs in self.stated]
-            )
-            for known in (True, False)
-        }
-        return Dataset.build(
-            frame,
-            classes,
-            data.areas,
-            kinds=self.kinds,
-            unknown=stated[False],
-            verified=stated[True],
-        )
+        stated = [[pairs.get(name) for name in classes] for pairs in self.stated]
+        unknown = np.array([[known is False for known in row] for row in stated])
+        verified = np.array([[known is True for known in row] for row in stated])
+        more = {"kinds": self.kinds, "unknown": unknown, "verified": verified}
+        return Dataset.build(frame, classes, data.areas, **more)
 
 
 @st.composite
@@ -106,9 +78,8 @@ def coverages(draw, classes: Sequence[str], n: int):
     """Random coverage of n images."""
     kinds = draw(st.dictionaries(st.sampled_from(classes), st.sampled_from(["thing", "stuff"])))
     annotated = [draw(st.sets(st.sampled_from(["thing", "stuff"]))) for _ in range(n)]
-    stated = [
-        draw(st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)) for _ in range(n)
-    ]
+    pairs = st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)
+    stated = [draw(pairs) for _ in range(n)]
     return Coverage(kinds, annotated, stated)
 
 
@@ -123,16 +94,12 @@ def naive_known_A(
 def naive_known_subset(
     image: Image, unknown: AbstractSet[str], cues: Iterable[str], task: str, beta: float
 ) -> str:
-    """The rule where not all classes were annotated: ``unlabeled`` without a label, ``excluded``
-    where a cue is unknown.
-    """
+    """Where not all is annotated: ``unlabeled`` without a label, ``excluded`` for unknown cues."""
     if task in unknown and task not in image:
         return "unlabeled"
-    return (
-        "excluded"
-        if any(cue in unknown for cue in cues)
-        else naive_ce_subset(image, cues, task, beta)
-    )
+    if any(cue in unknown for cue in cues):
+        return "excluded"
+    return naive_ce_subset(image, cues, task, beta)
 
 
 def naive_A(images: Iterable[Image], cue: str, task: str) -> float:
@@ -159,9 +126,7 @@ def naive_ce_subset(image: Image, cues: Iterable[str], task: str, beta: float) -
 def naive_matching(
     rows: Sequence[tuple[int, bool, float]], n_positive: int, n_negative: int
 ) -> dict[int, str]:
-    """(id, label, support) -> subset of each id with a known support: the n most unusual on each
-    side.
-    """
+    """(id, label, support) -> subset of each id with known support: the n most unusual per side."""
     known = [row for row in rows if not math.isnan(row[2])]
     positives = sorted((support, image_id) for image_id, label, support in known if label)
     negatives = sorted((-support, image_id) for image_id, label, support in known if not label)

@@ -1,9 +1,10 @@
-"""A small suite made by hand, predictions for it, and the ways in which people keep predictions."""
+"""A small suite made by hand, predictions for it, and formats of prediction files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,7 @@ TASKS = ("car", "fire_hydrant")
 
 
 def small_data(ids: Sequence[Any] | None = None) -> Dataset:
-    """Cars and fire hydrants with and without road and person in 60 images: 20 of train, 16 of
-    valid, 24 of test.
-    """
+    """60 images with and without cars, hydrants, road, person: 20 train, 16 valid, 24 test."""
     images = []
     for i in range(N):
         image: dict[str, float] = {}
@@ -46,9 +45,7 @@ def small_data(ids: Sequence[Any] | None = None) -> Dataset:
 
 
 def small_suite(data: Dataset | None = None, path: str | None = None) -> Suite:
-    """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none and
-    therefore no set.
-    """
+    """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none."""
     cues = {"car": ("road", "person"), "fire_hydrant": ("road",)}
     criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
     return find(small_data() if data is None else data, criteria, tasks=[*TASKS, "cow"], path=path)
@@ -62,21 +59,15 @@ def logits(
     tasks: Sequence[str] = TASKS,
     **columns: Any,
 ) -> pl.DataFrame:
-    """Random outputs as a long table ``image_id, task, logit``, with ties, half knowing the answer;
-    and constant columns.
-    """
+    """Random outputs as a long table ``image_id, task, logit`` with ties, and constant columns."""
     random = np.random.default_rng(seed)
     frames = []
-    for name in [split] if isinstance(split, str) else split:
-        for task in tasks:
-            challenge = suite.set("ce", task, name)
-            values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
-            frames.append(
-                pl.DataFrame({"image_id": challenge.image_ids, "task": task, "logit": values})
-            )
-    return pl.concat(frames).with_columns(
-        **{name: pl.lit(value) for name, value in columns.items()}
-    )
+    for name, task in product([split] if isinstance(split, str) else split, tasks):
+        challenge = suite.set("ce", task, name)
+        values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
+        of_set = {"image_id": challenge.image_ids, "task": task, "logit": values}
+        frames.append(pl.DataFrame(of_set))
+    return pl.concat(frames).with_columns(**{name: pl.lit(columns[name]) for name in columns})
 
 
 def wide(frame: pl.DataFrame) -> pl.DataFrame:
@@ -98,7 +89,7 @@ def _npz(frame: pl.DataFrame, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """A way to keep predictions: how it is written, and with which ending."""
+    """A format of predictions: how it is written, and with which ending."""
 
     ending: str
     write: Callable[[pl.DataFrame, Path], object]

@@ -1,6 +1,4 @@
-"""A small dataset with an embedding that tells a little of its classes, a suite of it, and a bench
-that is done in a second.
-"""
+"""A small dataset with an embedding, a suite of it, and a bench that takes a second."""
 
 from dataclasses import replace
 
@@ -51,24 +49,14 @@ def make_world(folder, epochs=4):
     return folder
 
 
-def bench_words(world, out, *more):
-    words = [
-        "bench",
-        world / "dataset",
-        world / "suite",
-        "--embedding",
-        "made",
-        "--config",
-        world / "bench.yaml",
-    ]
-    return [str(word) for word in (*words, "--out", out, *more)]
+def bench_command(world, out, more=""):
+    """``bench`` of a world into a folder, with further options."""
+    data = f"{world / 'dataset'} {world / 'suite'} --embedding made"
+    return f"bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
 
 
 def contents(folder):
     """Bytes of everything but times."""
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name != "timings.jsonl"
-    ]
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    files = [file for file in files if file.name != "timings.jsonl"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

@@ -55,19 +55,19 @@ def _name(path: Path) -> str:
 
 
 def _imports(path: Path) -> set[str]:
-    """Modules of nooch that a file imports anywhere: at the top, in functions, under TYPE_CHECKING."""
+    """Modules of nooch that a file imports: at the top, in functions, under TYPE_CHECKING."""
     known = {_name(m) for m in MODULES}
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "nooch"}
+            modules |= {alias.name for alias in node.names if alias.name.split(".")[0] == "nooch"}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             if node.module and node.module.split(".")[0] == "nooch":
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
-                    found.add(inner if inner in known else node.module)
-    return found
+                    modules.add(inner if inner in known else node.module)
+    return modules
 
 
 GRAPH = {_name(path): _imports(path) for path in MODULES}
@@ -132,6 +132,22 @@ def test_files_are_short_and_say_what_they_are_for(path):
     assert ast.get_docstring(ast.parse(text)), "a module's first line says what it is for"
 
 
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=_name)
+def test_no_room_is_a_corridor(folder):
+    files = [path.name for path in folder.iterdir() if path.is_file()]
+    assert len(files) <= 24, files
+
+
+@pytest.mark.xfail(reason="22 names are still defined twice", strict=False)
+def test_a_class_name_is_defined_once():
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(_name(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_nothing_is_unpickled_or_evaluated(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -142,10 +158,7 @@ def test_nothing_is_unpickled_or_evaluated(path):
             called = ast.unparse(node.func)
             assert called not in {"eval", "exec", "pl.sql", "pl.SQLContext"}, called
             if called in {"np.load", "numpy.load"}:
-                assert any(
-                    k.arg == "allow_pickle" and ast.unparse(k.value) == "False"
-                    for k in node.keywords
-                )
+                assert "allow_pickle=False" in {ast.unparse(k) for k in node.keywords}
 
 
 @pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch.__main__"])
@@ -154,10 +167,9 @@ def test_all_names_what_is_there(module):
     public = getattr(loaded, "__all__", None)
     if public is None:
         statements = ast.parse(Path(loaded.__file__).read_text(encoding="utf-8")).body
-        assert len(statements) == 1 or module in {
-            "nooch.version",
-            "nooch.encoders.attention",
-        }, "a module lists its public names"
+        assert len(statements) == 1 or module in {"nooch.version", "nooch.encoders.attention"}, (
+            "a module lists its public names"
+        )
         return
     for name in public:
         assert hasattr(loaded, name), name
@@ -170,17 +182,12 @@ def _texts(path: Path) -> list[str]:
     documented = {
         id(line.value)
         for node in ast.walk(tree)
-        for line in (
-            node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else []
-        )
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        for line in node.body
         if isinstance(line, ast.Expr)
     }
-    texts = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and id(node) not in documented
-    )
-    return [node.value for node in texts if isinstance(node.value, str)]
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [n.value for n in nodes if isinstance(n.value, str) and id(n) not in documented]
 
 
 FLAGS = {
@@ -195,18 +202,17 @@ FLAGS = {
     "path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name
 )
 def test_only_the_command_line_knows_flags(path):
-    """Messages name parameters in backticks, which the command line shows as flags; --flag=value is
-    of other programs.
-    """
+    """Messages name parameters in backticks; --flag=value belongs to other programs."""
     for text in _texts(path):
         assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
 
 
 _BARE = """
 import sys
+EXTRAS = 'torch transformers sentence_transformers ray submitit fiftyone matplotlib'.split()
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split('.')[0] in {'torch', 'transformers', 'sentence_transformers', 'ray', 'submitit', 'fiftyone', 'matplotlib'}:
+        if name.split('.')[0] in EXTRAS:
             raise ModuleNotFoundError(f'No module named {name!r}', name=name.split('.')[0])
 sys.meta_path.insert(0, Refuse())
 """

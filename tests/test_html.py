@@ -1,4 +1,4 @@
-"""Notebook faces: small tables in which whatever a file says is text."""
+"""Small tables in notebooks: text from files is escaped."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -51,10 +51,10 @@ class _Read(HTMLParser):
 
 
 def read(text):
-    found = _Read(text)
-    assert found.tags <= _TAGS
-    assert found.attributes <= {"style"}
-    return found.rows
+    parsed = _Read(text)
+    assert parsed.tags <= _TAGS
+    assert parsed.attributes <= {"style"}
+    return parsed.rows
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -65,11 +65,8 @@ def test_whatever_a_cell_holds_is_text(name):
 
 
 def test_numbers_dashes_and_what_is_cut():
-    assert read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))[1] == [
-        "–",
-        "1,234,567",
-        "0.123",
-    ]
+    (_, shown) = read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))
+    assert shown == ["–", "1,234,567", "0.123"]
     rows = [[i] for i in range(MOST_ROWS + 3)]
     text = html_table("t", ["a"], rows)
     assert len(read(text)) == 1 + MOST_ROWS
@@ -78,10 +75,8 @@ def test_numbers_dashes_and_what_is_cut():
 
 
 def test_parameters_in_words():
-    assert (
-        parameters_text({"alpha": 0.05, "cues": {}, "tau": None, "encoder": "e"})
-        == "alpha 0.05, encoder e"
-    )
+    parameters = {"alpha": 0.05, "cues": {}, "tau": None, "encoder": "e"}
+    assert parameters_text(parameters) == "alpha 0.05, encoder e"
 
 
 def test_a_suite_shows_counts_criteria_and_thresholds():
@@ -95,16 +90,8 @@ def test_a_suite_shows_counts_criteria_and_thresholds():
             for v in (record.threshold_positive, record.threshold_negative)
         ]
         excluded = record.excluded_positives + record.excluded_negatives
-        expected.append(
-            [
-                record.task,
-                record.criterion,
-                record.split,
-                *map(str, numbers),
-                *limits,
-                str(excluded),
-            ]
-        )
+        keys = [record.task, record.criterion, record.split]
+        expected.append([*keys, *map(str, numbers), *limits, str(excluded)])
     assert rows[1:] == expected
     assert "beta 0.1" in suite._repr_html_()
 
@@ -118,26 +105,17 @@ def test_hostile_names_of_classes_tasks_and_criteria():
     data = small_data()
     strange = Dataset.build(data.images, [*HOSTILE[:2], *data.classes[2:]], data.areas)
     read(strange._repr_html_())
-    suite = nooch.find(
-        strange,
-        {HOSTILE[0]: nooch.CE(cues={HOSTILE[0]: ("road",), HOSTILE[1]: ("road",)})},
-        tasks=HOSTILE[:2],
-    )
+    criterion = nooch.CE(cues=dict.fromkeys(HOSTILE[:2], ("road",)))
+    suite = nooch.find(strange, {HOSTILE[0]: criterion}, tasks=HOSTILE[:2])
     rows = read(suite._repr_html_())
     assert {row[0] for row in rows[1:]} == set(HOSTILE[:2])
     assert {row[1] for row in rows[1:]} == {HOSTILE[0]}
-    frames = [
-        pl.DataFrame(
-            {
-                "image_id": (c := suite.set(*key)).image_ids,
-                "task": key[1],
-                "logit": c.labels * 1.0,
-                "run": HOSTILE[1],
-            }
-        )
-        for key in suite.keys
-        if key[2] == "test"
-    ]
+    frames = []
+    for key in suite.keys:
+        if key[2] == "test":
+            sets = suite.set(*key)
+            values = {"image_id": sets.image_ids, "task": key[1], "logit": sets.labels * 1.0}
+            frames.append(pl.DataFrame({**values, "run": HOSTILE[1]}))
     rows = read(nooch.evaluate(suite, pl.concat(frames))._repr_html_())
     assert {row[3] for row in rows[1:]} == {HOSTILE[1]}
 

@@ -19,12 +19,7 @@ class Found(msgspec.Struct):
 
 
 def test_a_key_depends_on_all_content():
-    contents = [
-        {"a": 1, "b": [1, 2]},
-        {"a": 1, "b": [2, 1]},
-        {"b": [1, 2], "a": 1},
-        {"a": "1", "b": [1, 2]},
-    ]
+    contents = [{"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 1]}, {"b": [1, 2], "a": 1}, {"a": "1"}]
     keys = [key_of(content) for content in contents]
     assert len(set(keys)) == 4
     assert key_of(contents[0]) == keys[0]
@@ -66,38 +61,24 @@ def test_files_stay_unless_the_input_is_refused(tmp_path):
 
 def test_another_process_is_refused(tmp_path):
     folder = tmp_path / "work"
-    code = (
-        "from pathlib import Path\nfrom nooch.work_folder import held\nwith"
-        f" held(Path({str(folder)!r}), 'working'): pass"
-    )
+    held_again = f"held(Path({str(folder)!r}), 'working')"
+    code = "from pathlib import Path\nfrom nooch.work_folder import held\n"
+    words = [sys.executable, "-c", f"{code}with {held_again}: pass"]
     with held(folder, "working"):
-        fails(
-            lambda: held(folder, "working").__enter__(),
-            "another process is working",
-            str(folder),
-            kind=OutputError,
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
+        with pytest.raises(OutputError, match=r"work: another process is working\n  remedy: "):
+            held(folder, "working").__enter__()
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert "another process is working" in done.stderr
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run(words, check=False).returncode == 0
 
 
 def test_a_place_that_cannot_be_locked(tmp_path):
     (tmp_path / "x.lock").mkdir()
-    fails(
-        lambda: locked(tmp_path / "x.lock", "working", tmp_path).__enter__(),
-        "cannot be locked",
-        kind=OutputError,
-    )
+    locking = locked(tmp_path / "x.lock", "working", tmp_path)
+    fails(locking.__enter__, "cannot be locked", kind=OutputError)
     (tmp_path / "file").touch()
-    fails(
-        lambda: held(tmp_path / "file" / "w", "working").__enter__(),
-        "cannot write",
-        kind=OutputError,
-        helps=False,
-    )
+    holding = held(tmp_path / "file" / "w", "working")
+    fails(holding.__enter__, "cannot write", kind=OutputError, helps=False)
 
 
 def test_leftovers_are_removed_unless_they_are_held(tmp_path):
@@ -128,12 +109,8 @@ def test_a_result_is_made_once(tmp_path):
 
 
 def test_space_is_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**10, 10**10, 1999)
-    )
+    usage = shutil._ntuple_diskusage(10**10, 10**10, 1999)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     check_space(tmp_path, 1999, "unpacking")
-    fails(
-        lambda: check_space(tmp_path, 2 * 10**9, "unpacking"),
-        "unpacking needs 2.0 GB, and 2.0 kB are free",
-        kind=OutputError,
-    )
+    message = "unpacking needs 2.0 GB, and 2.0 kB are free"
+    fails(lambda: check_space(tmp_path, 2 * 10**9, "unpacking"), message, kind=OutputError)

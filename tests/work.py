@@ -18,7 +18,7 @@ def square(x):
 
 def refuse(x):
     if x == 1:
-        raise InputError("is broken", where=f"record {x}", allowed="others", remedy="mend it")
+        raise InputError("is broken", where=f"record {x}", allowed="others", remedy="fix it")
     if x == 2:
         raise MissingExtraError("torch", "train", "training")
     return x
@@ -34,9 +34,7 @@ def die(_):
 
 
 def die_once(item):
-    """Kill the worker the first time that this item is done; leave a line for every time that one
-    was begun.
-    """
+    """Kill the worker the first time that this item is run; write a line for every start."""
     number, folder = item
     with (folder / "begun").open("a") as file:
         file.write(f"{number}\n")
@@ -57,7 +55,7 @@ def printing(x):
 
 
 def count_up(item):
-    """Write numbers into a file, two a second, from where it was left."""
+    """Write numbers into a file, two a second; resume after the last."""
     path, most = item
     path.touch()
     while (done := len(path.read_text().split())) < most:
@@ -68,7 +66,7 @@ def count_up(item):
 
 
 def gpu_for_a_while(folder):
-    """The GPUs that are seen, which no other job has meanwhile."""
+    """The visible GPUs, which no other job has meanwhile."""
     seen = os.environ["CUDA_VISIBLE_DEVICES"]
     for name in seen.split(","):
         # fails where another job has it
@@ -80,7 +78,7 @@ def gpu_for_a_while(folder):
 
 
 def die_with_a_gpu(item):
-    """The GPU that is seen; the first time that it is done, one item kills its worker."""
+    """The visible GPU; the first time that it is run, one item kills its worker."""
     number, folder = item
     with (folder / "seen").open("a") as file:
         file.write(f"{number} {os.environ['CUDA_VISIBLE_DEVICES']}\n")
@@ -106,9 +104,7 @@ def awkward(x):
 
 
 def die_with_a_child(item):
-    """Die, the first time that item 0 is done, and leave a process that holds all that this one
-    held.
-    """
+    """Die the first time that item 0 is run, and leave a child that holds all open files."""
     number, folder = item
     marker = folder / "died"
     if number == 0 and not marker.exists():
@@ -122,10 +118,10 @@ def die_with_a_child(item):
     return "done"
 
 
-def told_to_end(item):
-    """Be told to end, the first time that item 0 is done, as by a system that shuts down."""
+def asked_to_end(item):
+    """Be asked to end, the first time that item 0 is run, as by a system that shuts down."""
     number, folder = item
-    marker = folder / "told"
+    marker = folder / "asked"
     if number == 0 and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -139,7 +135,7 @@ def mark(path):
 
 
 def leave_after_the_driver(folder):
-    """Work until told to end, and be on the way out for longer than the driver is there."""
+    """Work until asked to end, and take longer to leave than the driver."""
     try:
         (folder / "begun").touch()
         time.sleep(HANGS)

@@ -6,8 +6,7 @@
     suite = nooch.find(data, {"ce": nooch.CE(alpha=0.05, beta=0.1)}, tasks=["car", "tie"])
     suite.set("ce", "car", "test").ids("hard_positive")
 
-Names are imported when they are first used, so that ``import nooch`` and the command line start at
-once.
+Names are imported when they are first used, so that ``import nooch`` starts at once.
 """
 
 import importlib
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
-    from nooch.evaluation import Predictions, Scores, evaluate
+    from nooch.evaluation import EvaluateOptions, Predictions, Scores, evaluate
     from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.figures.figure_sources import Sources
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from nooch.figures.paper_figures import figure_data, save_figures
     from nooch.finding.dataset_embedding import embed
     from nooch.finding.loss_sweep import sweep_losses
-    from nooch.finding.suite_builder import find
+    from nooch.finding.suite_builder import FindOptions, find
     from nooch.finding.suite_summary import explain, overlaps, summary
-    from nooch.finding.threshold_sweep import sweep_thresholds
+    from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import import_dataset, with_split
     from nooch.models.backbones import load_backbone
@@ -74,73 +73,54 @@ if TYPE_CHECKING:
     )
     from nooch.waterbirds.waterbirds_images import make_waterbirds
 
-_HOME = {
-    "nooch.challenge": (
-        "ChallengeSet",
-        "Suite",
-        "Sweep",
-        "load_suite",
-        "save_suite",
-        "suite_thresholds",
-    ),
-    "nooch.criteria": (
-        "CE",
-        "Attribute",
-        "Combination",
-        "ContextScores",
-        "Gist",
-        "preset",
-        "read_thresholds",
-    ),
-    "nooch.data": ("Dataset", "divide", "load_dataset", "open_dataset", "save_dataset"),
-    "nooch.engines": ("LocalEngine", "engine"),
-    "nooch.importing.attribute_columns": ("attribute_table", "with_attributes"),
-    "nooch.errors": ("NoochError",),
-    "nooch.evaluation": ("Predictions", "Scores", "evaluate"),
-    "nooch.exports.torch_dataset": ("torch_dataset",),
-    "nooch.plans": ("SplitPlan",),
-    "nooch.published": ("published_suite", "read_labels", "read_published", "verify"),
-    "nooch.readers.boxes": ("BoxReading", "read_boxes"),
-    "nooch.readers.coco.coco_reader": ("CocoReading", "read_coco"),
-    "nooch.readers.label_maps": ("MapReading", "read_label_maps"),
-    "nooch.readers.table_layouts": ("LongTable", "TableOfImages"),
-    "nooch.readers.table_reading": ("TableReading",),
-    "nooch.readers.table_reader": ("Columns", "read_long_table", "read_table_of_images"),
-    "nooch.report": ("save_scores", "save_sweep"),
-    "nooch.benching.bench_run": ("bench",),
-    "nooch.benching.bench_plan": ("plan_bench", "plan_finetune"),
-    "nooch.predicting.network_predictions": ("find_images", "predict", "save_predictions"),
-    "nooch.waterbirds.waterbirds_dataset": (
-        "read_waterbirds",
-        "score_waterbirds",
-        "waterbirds_table",
-    ),
-    "nooch.waterbirds.waterbirds_images": ("make_waterbirds",),
-    "nooch.scenes.truth_scores": ("find_score",),
-    "nooch.models.model_kinds": ("load_task_model",),
-    "nooch.models.task_maps": ("read_task_map",),
-    "nooch.site.report_site": ("write_report",),
-    "nooch.results.run_results": ("read_results",),
-    "nooch.results.paper_statements": ("judge_statements",),
-    "nooch.published.published_results": ("paper_results",),
-    "nooch.results.score_collection": ("collect",),
-    "nooch.finding.dataset_embedding": ("embed",),
-    "nooch.exports.export_suite": ("export",),
-    "nooch.figures.paper_figures": ("figure_data", "save_figures"),
-    "nooch.figures.figure_sources": ("Sources",),
-    "nooch.figures.image_galleries": ("contact_sheet", "save_gallery"),
-    "nooch.finding.suite_builder": ("find",),
-    "nooch.finding.loss_sweep": ("sweep_losses",),
-    "nooch.importing.dataset_import": ("import_dataset", "with_split"),
-    "nooch.finding.suite_summary": ("explain", "overlaps", "summary"),
-    "nooch.finding.threshold_sweep": ("sweep_thresholds",),
-    "nooch.models.backbones": ("load_backbone",),
-    "nooch.benching.bench_config": ("read_config",),
-    "nooch.training.methods": ("Method",),
-    "nooch.caches.features": ("FeatureOptions", "extract_features", "load_features"),
-    "nooch.caches.pixels": ("PixelCache", "build_pixels"),
+_NAMES = {
+    "nooch.benching.bench_config": "read_config",
+    "nooch.benching.bench_plan": "plan_bench plan_finetune",
+    "nooch.benching.bench_run": "bench",
+    "nooch.caches.features": "FeatureOptions extract_features load_features",
+    "nooch.caches.pixels": "PixelCache build_pixels",
+    "nooch.challenge": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
+    "nooch.criteria": "CE Attribute Combination ContextScores Gist preset read_thresholds",
+    "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
+    "nooch.engines": "LocalEngine engine",
+    "nooch.errors": "NoochError",
+    "nooch.evaluation": "EvaluateOptions Predictions Scores evaluate",
+    "nooch.exports.export_suite": "export",
+    "nooch.exports.torch_dataset": "torch_dataset",
+    "nooch.figures.figure_sources": "Sources",
+    "nooch.figures.image_galleries": "contact_sheet save_gallery",
+    "nooch.figures.paper_figures": "figure_data save_figures",
+    "nooch.finding.dataset_embedding": "embed",
+    "nooch.finding.loss_sweep": "sweep_losses",
+    "nooch.finding.suite_builder": "FindOptions find",
+    "nooch.finding.suite_summary": "explain overlaps summary",
+    "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
+    "nooch.importing.attribute_columns": "attribute_table with_attributes",
+    "nooch.importing.dataset_import": "import_dataset with_split",
+    "nooch.models.backbones": "load_backbone",
+    "nooch.models.model_kinds": "load_task_model",
+    "nooch.models.task_maps": "read_task_map",
+    "nooch.plans": "SplitPlan",
+    "nooch.predicting.network_predictions": "find_images predict save_predictions",
+    "nooch.published": "published_suite read_labels read_published verify",
+    "nooch.published.published_results": "paper_results",
+    "nooch.readers.boxes": "BoxReading read_boxes",
+    "nooch.readers.coco.coco_reader": "CocoReading read_coco",
+    "nooch.readers.label_maps": "MapReading read_label_maps",
+    "nooch.readers.table_layouts": "LongTable TableOfImages",
+    "nooch.readers.table_reader": "Columns read_long_table read_table_of_images",
+    "nooch.readers.table_reading": "TableReading",
+    "nooch.report": "save_scores save_sweep",
+    "nooch.results.paper_statements": "judge_statements",
+    "nooch.results.run_results": "read_results",
+    "nooch.results.score_collection": "collect",
+    "nooch.scenes.truth_scores": "find_score",
+    "nooch.site.report_site": "write_report",
+    "nooch.training.methods": "Method",
+    "nooch.waterbirds.waterbirds_dataset": "read_waterbirds score_waterbirds waterbirds_table",
+    "nooch.waterbirds.waterbirds_images": "make_waterbirds",
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "CE",
@@ -152,7 +132,9 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "EvaluateOptions",
     "FeatureOptions",
+    "FindOptions",
     "Gist",
     "LocalEngine",
     "LongTable",
@@ -166,6 +148,7 @@ __all__ = [
     "SplitPlan",
     "Suite",
     "Sweep",
+    "SweepOptions",
     "TableOfImages",
     "TableReading",
     "__version__",

@@ -11,13 +11,12 @@ __all__ = ["run"]
 def run() -> None:
     """Run the command line; when all went well, end the process at once.
 
-    Everything is written by then; taking half a gigabyte of arrays and a hundred modules apart
-    would only make the user wait.
+    Everything is written by then; freeing half a gigabyte of arrays would only take time.
     """
     try:
         main()
     except SystemExit as stop:
-        # errors and signals take the long way out, which also ends what worker processes have begun
+        # errors and signals exit the usual way, which also ends worker processes
         if stop.code:
             raise
     try:

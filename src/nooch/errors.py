@@ -1,6 +1,6 @@
-"""Every exception of nooch on one screen, and the one way to word an error.
+"""Every exception of nooch, and the one way to word an error.
 
-An error says what is wrong, where, what would have been allowed, and how to mend it. The command
+An error says what is wrong, where, what would have been allowed, and how to fix it. The command
 line prints it without a traceback and exits with code 2.
 """
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class NoochError(Exception):
-    """Root of all errors that a user can cause and mend.
+    """Root of all errors that a user can cause and fix.
 
     Args:
         problem: what is wrong, one sentence without a full stop.
@@ -74,9 +74,7 @@ class OutputError(NoochError, OSError):
 
 
 class DownloadError(NoochError, OSError):
-    """No place that a file can be downloaded from gave it whole; the message says why, for each of
-    them.
-    """
+    """No source of a file gave it completely; the message has the reason for each."""
 
 
 class MissingExtraError(NoochError, ImportError):
@@ -105,9 +103,7 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
 
 
 def check_one_of(name: str, value: str, options: Collection[str], *, owner: str = "") -> str:
-    """Return ``value`` if it is one of ``options``; raise a ParameterError with the nearest
-    otherwise.
-    """
+    """``value`` if it is one of ``options``, else a ParameterError with the nearest."""
     if value in options:
         return value
     near = difflib.get_close_matches(value, list(options), n=3, cutoff=0.6)

@@ -1,5 +1,6 @@
-"""Folders and files: written whole or not at all, hashed, and read from an address. Nothing here
-needs more than Python, but for addresses, which need fsspec and universal-pathlib.
+"""Folders and files: written atomically, hashed, and read from an address.
+
+Needs only Python, but for addresses, which need fsspec and universal-pathlib.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.resources import is_alive
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -52,11 +54,11 @@ __all__ = [
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
 SWEEP_MARKER = "sweep.json"
-"""The files that tell a folder as nooch's own; each is written last."""
+"""The files that mark folders of nooch; each is written last."""
 
 _CHUNK = 1 << 22
 _SYNCING = 16
-"""Files that are waited for at once."""
+"""Files that are synced at once."""
 
 _PAUSES = (0.5, 1.0)
 """Seconds before a transfer that failed is tried again."""
@@ -68,8 +70,7 @@ _SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
 
 
 def place(text: str | Place) -> Place:
-    """Where a dataset lies: a path of this machine, or an address of fsspec such as
-    ``s3://bucket/data``.
+    """Location of a dataset: a local path, or an address of fsspec such as ``s3://bucket/data``.
 
     Args:
         text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an
@@ -138,9 +139,7 @@ def _check_protocol(name: str, text: str) -> None:
         get_filesystem_class(name)
     except ValueError as error:
         raise ParameterError(
-            f"{name}:// is no kind of address that fsspec knows",
-            where=text,
-            allowed=_ADDRESSES,
+            f"{name}:// is no kind of address that fsspec knows", where=text, allowed=_ADDRESSES
         ) from error
     except ImportError as error:
         module = known_implementations[name]["class"].partition(".")[0]
@@ -156,9 +155,7 @@ def _check_protocol(name: str, text: str) -> None:
 
 
 def local_path(path: str | Path) -> Path:
-    """The path, or a ParameterError where it is an address: datasets are read from one, nothing
-    else is.
-    """
+    """The path. Raises ParameterError for an address: only datasets are read from one."""
     if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
         raise ParameterError(
             "is an address",
@@ -183,9 +180,8 @@ def read_bytes(file: Place) -> bytes:
             return _fetch(file)
         except FileNotFoundError:
             raise
-        except (
-            Exception
-        ) as error:  # each protocol has errors of its own package; all mean that nothing came
+        except Exception as error:
+            # each protocol has errors of its own package; all mean that nothing came
             if pause is None or isinstance(error, PermissionError | ImportError):
                 reason = str(error).partition("\n")[0] or "no reason given"
                 raise InputError(
@@ -198,8 +194,7 @@ def read_bytes(file: Place) -> bytes:
 
 
 def _fetch(file: Any) -> bytes:
-    content: bytes = file.fs.cat_file(file.path)
-    return content
+    return bytes(file.fs.cat_file(file.path))
 
 
 def sha256_of(path: Path) -> str:
@@ -212,9 +207,7 @@ def sha256_of(path: Path) -> str:
 
 
 def sha256_once(path: Path) -> str:
-    """SHA-256 of a file, computed once per process: again only where device, inode, size or times
-    have changed.
-    """
+    """SHA-256 of a file, once per process unless device, inode, size or times change."""
     known = path.stat()
     key = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     if key not in _HASHES:
@@ -242,9 +235,7 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
 
 
 def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
-    """The path of a file to write, or an OutputError before any work is done: it exists, or its
-    folder cannot be written.
-    """
+    """The path of a file to write. Raises OutputError if it exists or cannot be written."""
     path = local_path(path)
     if path.is_dir():
         raise OutputError("is a folder", where=path, remedy="name a file")
@@ -287,11 +278,10 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
 def atomic_folder(
     folder: str | Path, *, overwrite: bool = False, marker: str | None = None
 ) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``folder`` when the block ends, and vanishes when it
-    fails.
+    """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
 
-    The temporary folder lies beside the final one and carries the process id, so that what a killed
-    process left behind is recognised and removed by the next one.
+    It is next to the final one, with the process id in its name: the next process removes what a
+    killed one left.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
     partial = partial_of(path)
@@ -309,28 +299,21 @@ def atomic_folder(
 
 @contextlib.contextmanager
 def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
-    """Raise what goes wrong while something is written to ``where`` as an OutputError; errors of
-    other kinds stay.
-
-    That is an OSError, and an error in which a library tells of one in its own words.
-    """
+    """Raise an OSError, or a library's error that quotes one, as an OutputError for ``where``."""
     try:
         yield
     except NoochError:
         raise
     except Exception as error:
-        told = _OS_ERROR.search(str(error))
-        if told is not None:
-            reason = os.strerror(int(told[1] or told[2]))
+        quoted = _OS_ERROR.search(str(error))
+        if quoted is not None:
+            reason = os.strerror(int(quoted[1] or quoted[2]))
         elif isinstance(error, OSError):
             reason = error.strerror or str(error)
         else:
             raise
-        raise OutputError(
-            f"cannot write: {reason}",
-            where=getattr(error, "filename", None) or where,
-            remedy=remedy,
-        ) from error
+        place_of_error = getattr(error, "filename", None) or where
+        raise OutputError(f"cannot write: {reason}", where=place_of_error, remedy=remedy) from error
 
 
 # as polars and as pyarrow write it
@@ -361,18 +344,17 @@ def _sync(file: Path) -> None:
 
 
 def _prefix(path: Path) -> str:
-    """What the names of the temporary folders of ``path`` begin with; the process id follows."""
+    """Prefix of the names of temporary folders of ``path``; the process id follows."""
     return f".{path.name}.partial-{socket.gethostname()}-"
 
 
 def _clear_orphans(path: Path) -> None:
-    """Remove what killed processes left beside ``path``; a folder they were just replacing gets its
-    name back.
-    """
+    """Remove leftovers of killed processes; a folder being replaced gets its name back."""
     prefix = _prefix(path)
     for entry in path.parent.glob(f"{glob.escape(prefix)}*"):
         pid = entry.name.removeprefix(prefix).removesuffix("-old")
-        if not pid.isdigit() or _alive(int(pid)):
+        # in containers every run may have the same id: what carries ours was left by an earlier one
+        if not pid.isdigit() or (int(pid) != os.getpid() and is_alive(int(pid))):
             continue
         if entry.name.endswith("-old") and not path.exists():
             entry.rename(path)
@@ -387,31 +369,14 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        # in containers every run may have the same id: what carries ours was left by an earlier one
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def partial_of(path: Path) -> Path:
-    """The temporary name under which this process writes a file or folder; no other process of any
-    machine has it.
-    """
+    """The temporary name for a file or folder; no other process of any machine has it."""
     return path.with_name(f"{_prefix(path)}{os.getpid()}")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the temporary name of a file, which gets its own name when the block ends; a file that
-    is there is whole.
-    """
+    """Yield the temporary name of a file, which gets its own name when the block ends."""
     partial = partial_of(path)
     try:
         yield partial

@@ -1,4 +1,4 @@
-"""Small tables as HTML for notebooks: whatever comes from a file is text there."""
+"""Small tables as HTML for notebooks; text from files is escaped."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def html_table(
     left: int = 1,
     notes: Sequence[str] = (),
 ) -> str:
-    """A table as one HTML element, without scripts, styles or ids that others on the page could
-    feel.
+    """A table as one HTML element, without scripts, style sheets or ids.
 
     Args:
         title: what it shows.
@@ -36,8 +35,7 @@ def html_table(
         notes: lines below the table.
 
     Returns:
-        HTML in which every text is escaped, cut after 200 characters and kept from turning the
-        direction of what is beside it.
+        HTML in which every text is escaped, isolated in its direction and at most 200 characters.
     """
     head = "".join(_cell("th", name, i < left) for i, name in enumerate(columns))
     body = "".join(
@@ -47,24 +45,21 @@ def html_table(
     hidden = len(rows) - MOST_ROWS
     below = [*([f"and {hidden:,} more rows"] if hidden > 0 else []), *notes]
     lines = "".join(f"<div>{_text(line)}</div>" for line in below)
-    return f"<div><b>{_text(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}</div>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div><b>{_text(title)}</b>{table}{lines}</div>"
 
 
 def parameters_text(parameters: Mapping[str, Any]) -> str:
-    """Parameters of a criterion on one line, those that say nothing left out."""
-    given = {name: value for name, value in parameters.items() if value not in (None, {}, [], "")}
-    return ", ".join(f"{name} {_parameter(value)}" for name, value in given.items())
+    """Parameters of a criterion on one line, without empty ones."""
+    stated = {name: value for name, value in parameters.items() if value not in (None, {}, [], "")}
+    return ", ".join(f"{name} {_parameter(value)}" for name, value in stated.items())
 
 
 def _parameter(value: object) -> str:
-    """A parameter's value; of thresholds or cues by task only how many there are, where they fill a
-    line.
-    """
-    return (
-        f"by task, of {len(value)}"
-        if isinstance(value, Mapping) and len(value) > _MOST_TASKS
-        else str(value)
-    )
+    """A parameter's value; of long thresholds or cues by task only their number."""
+    if isinstance(value, Mapping) and len(value) > _MOST_TASKS:
+        return f"by task, of {len(value)}"
+    return str(value)
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:

@@ -1,6 +1,4 @@
-"""Objects that a user names as ``package.module:Name``; names found inside a file are never
-imported.
-"""
+"""Objects named ``package.module:Name`` by a user; names found in files are never imported."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ def is_named(text: str) -> bool:
 
 
 def imported(target: str, what: str) -> Any:
-    """The object of that name. Raises ParameterError, for ``what``, where it cannot be imported."""
+    """The object of that name. Raises ParameterError, for ``what``, if it cannot be imported."""
     module, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

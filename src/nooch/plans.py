@@ -1,6 +1,4 @@
-"""What a user asks for, before anything is read: light, so that the command line can check it at
-once.
-"""
+"""Requests that the command line checks before anything is read; light to import."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class SplitPlan:
             ``train_ids``, ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and
             ``split``.
         seed: of the random division into percentages. Ids are ordered first, so the order of input
-            is of no effect.
+            has no effect.
         group: an attribute column, or a regular expression on the file name whose first group (else
             whole match) names the group; a group stays on one side. Only with percentages.
         values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need

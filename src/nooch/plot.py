@@ -1,5 +1,4 @@
-"""Pictures for notebooks and papers: each function draws on matplotlib axes and returns them;
-``ax=`` says where.
+"""Pictures for notebooks and papers: functions draw on matplotlib axes (``ax=``) and return them.
 
     import nooch
 
@@ -55,12 +54,10 @@ class HasCells(Protocol):
 
 
 def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) -> Axes:
-    """Histograms of context support of a challenge set, and the thresholds below or above which
-    images are hard.
+    """Histograms of context support of a challenge set, with the thresholds of hard images.
 
     Args:
-        challenge: a set of a criterion that has support, such as ``suite.set("ce", "car",
-            "test")``.
+        challenge: of a criterion that has support, such as ``suite.set("ce", "car", "test")``.
         ax: where to draw; new axes by default.
         bins: number of bins.
 
@@ -91,11 +88,10 @@ def levels(
         UndefinedError: nothing has a value.
     """
     check_one_of("metric", metric, LEVELS)
-    points = (
-        points_of_scores(results, metric)
-        if isinstance(results, Scores)
-        else level_points(results.cells, metric)
-    )
+    if isinstance(results, Scores):
+        points = points_of_scores(results, metric)
+    else:
+        points = level_points(results.cells, metric)
     if not points.height:
         raise UndefinedError(f"there is no value of {metric}", remedy="score with this metric")
     return level_figures.levels(points, _one("criterion", criterion, points["criterion"]), ax)
@@ -167,8 +163,7 @@ def shares(
     task: str = POOLED,
     ax: Axes | None = None,
 ) -> Axes:
-    """P(hard | y) over alpha and beta (Fig. 12); on the white line it is the same for positives and
-    negatives.
+    """P(hard | y) over alpha and beta (Fig. 12); the white line: equal for both labels.
 
     Args:
         sweep: of ``nooch.sweep_thresholds`` over alpha and beta.

@@ -1,4 +1,4 @@
-"""What this machine has, and how much of it libraries may use."""
+"""Resources of this machine: CPUs, threads, processes, the environment."""
 
 from __future__ import annotations
 
@@ -7,15 +7,30 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-__all__ = ["THREAD_VARIABLES", "environment", "limited_threads", "processors"]
+__all__ = ["THREAD_VARIABLES", "environment", "is_alive", "limited_threads", "processors"]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""What tells libraries, when they are loaded, how many threads they may use."""
+"""Read by libraries, when they are loaded, as the number of threads they may use."""
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """How many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine exists; on Windows, where that is not known, True."""
+    if os.name == "nt":
+        # there, signal 0 is Ctrl-C
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # another user's
+        return True
+    return True
 
 
 @contextlib.contextmanager
@@ -35,11 +50,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited_threads(count: int | None) -> Iterator[None]:
-    """Let libraries that are loaded, and those that are loaded meanwhile, use that many threads;
-    None changes nothing.
-
-    A smaller number in the environment stays.
-    """
+    """Limit the threads of libraries meanwhile; None changes nothing, smaller limits stay."""
     if count is None:
         yield
         return

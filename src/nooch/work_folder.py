@@ -1,6 +1,6 @@
 """Folders of intermediate files, so that interrupted work resumes.
 
-A work folder lies beside the target, and its name has a key of everything that its files depend on.
+A work folder is next to the target, and its name has a key of everything that its files depend on.
 One process at a time uses it, it keeps the result of each finished step, and it is removed once the
 target is written.
 """
@@ -45,7 +45,7 @@ def key_of(content: Any) -> str:
 
 
 def work_folder(target: Path, what: str, content: Any) -> Path:
-    """Where intermediate files for a target lie: ``.TARGET.WHAT-KEY`` beside it.
+    """The folder of intermediate files for a target: ``.TARGET.WHAT-KEY`` next to it.
 
     Args:
         target: what they are for.
@@ -88,16 +88,15 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
 
 @contextlib.contextmanager
 def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterator[None]:
-    """Make a work folder where it is missing, and hold it, so that two processes never do the same
-    work.
+    """Make a work folder if it is missing, and hold it: two processes never do the same work.
 
     At the end it is removed if it is empty, and so are the folders above it that were made for it.
 
     Args:
-        folder: for intermediate files; its lock lies beside it.
+        folder: for intermediate files; its lock is next to it.
         doing: for the error, such as ``finding this suite``.
-        clear_if_refused: remove its files, too, when the input is refused: they are of no use to
-            other input.
+        clear_if_refused: remove its files, too, if the input is refused: other input has no use
+            for them.
 
     Raises:
         OutputError: another process holds it, or it cannot be made.
@@ -159,13 +158,13 @@ def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
     """A result that is made once: read from its file, or made and written there.
 
     Args:
-        file: holds the result as MessagePack once it is made; it is there whole or not at all.
+        file: holds the result as MessagePack once it is made; it is written atomically.
         kind: type of the result, for msgspec; numpy arrays may be part of it.
         make: makes the result.
     """
     if file.is_file():
-        found: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
-        return found
+        result: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
+        return result
     made = make()
     replace_file(file, msgspec.msgpack.encode(made, enc_hook=_plain))
     return made
@@ -189,7 +188,7 @@ def _array(kind: Any, value: Any) -> Any:
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
-    """Raise an OutputError where a folder's disk has less than ``needed`` bytes free for ``what``."""
+    """Raise an OutputError if a folder's disk has less than ``needed`` bytes free for ``what``."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutputError(

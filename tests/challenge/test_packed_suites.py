@@ -1,6 +1,4 @@
-"""Suites in one small file: read back as they were, checked, and refused where they would lose
-something.
-"""
+"""Suites in one small file: read back unchanged, checked, refused where content would go."""
 
 from pathlib import Path
 
@@ -9,6 +7,8 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 
+from nooch.benching.bench_config import BenchConfig
+from nooch.benching.plan_source import PlanSource
 from nooch.challenge import (
     SHIPPED,
     ChallengeSet,
@@ -19,7 +19,6 @@ from nooch.challenge import (
     pack_suite,
 )
 from nooch.challenge.packed_suites import unpack_suite
-from nooch.cli.commands.bench import _whole
 from nooch.criteria import CE
 from nooch.errors import FormatError, InputError
 from nooch.finding.suite_builder import find
@@ -121,10 +120,11 @@ def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
     (name,) = SHIPPED
     assert len(load_suite(name).keys) == 48
     # workers of a bench in other folders find both
-    assert _whole(Path(name)) == Path(name)
+    source = PlanSource(tmp_path, Path(name), BenchConfig())
+    assert source.absolute().suite == Path(name)
     (tmp_path / name).mkdir()
     with pytest.raises(FormatError, match="is no suite"):
         load_suite(name)
-    assert _whole(Path(name)) == tmp_path / name
+    assert source.absolute().suite == tmp_path / name
     with pytest.raises(FormatError, match="nooch-coco"):
         load_suite("no-such-suite")

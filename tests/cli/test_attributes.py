@@ -1,6 +1,4 @@
-"""``nooch add-attributes`` and ``nooch find --criterion scores``: support of the user's own, on
-data in one piece and in parts.
-"""
+"""``nooch add-attributes`` and ``nooch find --criterion scores``: custom support."""
 
 import numpy as np
 import polars as pl
@@ -41,8 +39,7 @@ def scores(tmp_path):
 
 
 def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
-    done = run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id --format json")
-    assert done.code == 0
+    done = run_cli("add-attributes data scores.csv new --id id --format json").ok()
     assert done.json["images_listed"] == N - 1
     assert done.json["rows_left_out"] == 1
     data = load_dataset(tmp_path / "new")
@@ -55,7 +52,7 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
 
 
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
-    done = run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id --columns camera")
+    done = run_cli("add-attributes data scores.csv new --id id --columns camera")
     assert "1 images are not in the table" in done.err
     assert "1 rows are of images that the dataset does not hold" in done.err
     assert "camera for 59 of 60 images" in done.out
@@ -63,20 +60,16 @@ def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
 
 
 def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
-    assert run_cli(f"add-attributes {folder} {scores} {tmp_path / 'new'} --id id").code == 0
-    more = ["--engine", "local:1"] if open_dataset(folder).n_parts > 1 else []
-    done = run_cli(
-        f"find {tmp_path / 'new'} --criterion scores --scores 'context_{{task}}' --tau 0.4 --out"
-        f" {tmp_path / 'suite'}",
-        *more,
-    )
-    assert done.code == 0, done.err
+    run_cli("add-attributes data scores.csv new --id id").ok()
+    engine = "--engine local:1" if open_dataset(folder).n_parts > 1 else ""
+    scores = "--criterion scores --scores 'context_{task}' --tau 0.4"
+    run_cli(f"find new {scores} --out suite {engine}").ok()
     suite, data = load_suite(tmp_path / "suite"), load_dataset(tmp_path / "new")
     for task in ("car", "bus"):
         rows = zip(data.image_ids, data.labels(task), data.images[f"context_{task}"], strict=True)
         wanted = {i for i, y, s in rows if s is not None and (s < 0.4 if y else s > 0.4)}
         assert set(suite.set("scores", task, "all").ids("hard")) == wanted
-    told = run_cli(f"explain {tmp_path / 'suite'} --task car --image 3")
+    told = run_cli("explain suite --task car --image 3")
     assert "context_car is 0." in told.out
 
 
@@ -95,26 +88,16 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
 )
 def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, words):
     (tmp_path / "table.csv").write_text(table)
-    done = run_cli(f"add-attributes {folder} {tmp_path / 'table.csv'} {tmp_path / 'new'}")
-    assert done.code == 2
-    assert words in " ".join(done.err.split())
-    assert "table.csv" in done.err
+    run_cli("add-attributes data table.csv new").refused(words, "table.csv")
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(("kind", "id"), [(pl.UInt64, 2**64 - 1), (pl.Int128, -(2**100))])
 def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, id):
-    pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]}).write_parquet(
-        tmp_path / "table.parquet"
-    )
-    done = run_cli(
-        f"add-attributes {folder} {tmp_path / 'table.parquet'} {tmp_path / 'new'} --format json"
-    )
-    assert (done.code, done.json["images_listed"], done.json["rows_left_out"]) == (
-        0,
-        1,
-        1,
-    ), done.err
+    table = pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]})
+    table.write_parquet(tmp_path / "table.parquet")
+    done = run_cli("add-attributes data table.parquet new --format json")
+    assert (done.ok().json["images_listed"], done.json["rows_left_out"]) == (1, 1)
 
 
 @pytest.mark.parametrize("ids", [[["3"]], [b"\xff"], [True], [1.5], [{"a": "3"}]])
@@ -123,19 +106,10 @@ def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
     named = data.images.with_columns(pl.col("image_id").cast(pl.String))
     save_dataset(Dataset.build(named.drop("split"), data.classes, data.areas), tmp_path / "data")
     pl.DataFrame({"image_id": ids, "a": [5]}).write_parquet(tmp_path / "table.parquet")
-    done = run_cli(
-        f"add-attributes {tmp_path / 'data'} {tmp_path / 'table.parquet'} {tmp_path / 'new'}"
-    )
-    assert done.code == 2
-    assert "table.parquet: ids of the table are" in done.err
+    run_cli("add-attributes data table.parquet new").refused("table.parquet: ids of the table are")
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):
-    done = run_cli(f"find {folder} --criterion scores --tau 0.4 --out {tmp_path / 'suite'}")
-    assert done.code == 2
-    assert "--scores" in done.err
-    done = run_cli(
-        f"find {folder} --criterion scores --scores plaze --tau 0.4 --out {tmp_path / 'suite'}"
-    )
-    assert done.code == 2
-    assert "place" in done.err
+    find = "find data --criterion scores --tau 0.4 --out suite"
+    run_cli(find).refused("--scores")
+    run_cli(f"{find} --scores plaze").refused("place")

@@ -6,23 +6,23 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 from clusters import ray_cluster, slurm_everywhere
+from commands import completed
 from pictures import CONFIG, picture_dataset
 from refusals import fails
-from small_world import N_JOBS, N_PASSES, bench_words, contents, make_world, small_dataset
+from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 
+from nooch.benching import plan_source
 from nooch.benching.bench_config import read_config
 from nooch.benching.bench_plan import plan_finetune
 from nooch.benching.bench_run import _train_if_needed, planned_for, status
-from nooch.cli.commands import bench as benching
+from nooch.benching.plan_source import PlanSource, training_device
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
 from nooch.engines import ENGINES, slurm_engine
@@ -67,9 +67,7 @@ def world(tmp_path_factory):
 def undisturbed(world, tmp_path_factory):
     """The runs without an engine."""
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
-    subprocess.run(
-        [sys.executable, "-m", "nooch", *bench_words(world, out)], check=True, capture_output=True
-    )
+    completed(bench_command(world, out))
     return contents(out)
 
 
@@ -114,7 +112,7 @@ class Watcher(threading.Thread):
 def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_path):
     watcher = Watcher(tmp_path / "runs")
     watcher.start()
-    done = run_cli(*bench_words(world, tmp_path / "runs", "--engine", flag))
+    done = run_cli(bench_command(world, "runs", f"--engine {flag}"))
     watcher.over.set()
     watcher.join()
     assert done.code == 0, done.err
@@ -132,24 +130,23 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
         epochs = [facts["passes"][number]["epochs"] for _, facts, _ in watcher.facts]
         known = [epoch for epoch in epochs if epoch is not None]
         assert known == sorted(known)
-    final = run_cli(f"status {tmp_path / 'runs'} --format json").json
+    final = run_cli("status runs --format json").json
     assert (final["done"], final["jobs"]) == (N_JOBS, N_JOBS)
 
 
 def test_a_find_in_parts(flag, run_cli, tmp_path):
     save_dataset(divide(small_dataset(), 3), tmp_path / "parts")
-    words = ["find", tmp_path / "parts", "--tasks", "car,bowl", "--alpha", "0.001", "--out"]
-    assert run_cli(*words, tmp_path / "here").code == 0
-    done = run_cli(*words, tmp_path / "there", "--engine", flag)
-    assert done.code == 0, done.err
+    words = "find parts --tasks car,bowl --alpha 0.001 --out"
+    run_cli(f"{words} here").ok()
+    run_cli(f"{words} there --engine {flag}").ok()
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 def test_two_that_train_the_same_runs(world, run_cli, tmp_path):
-    assert run_cli(*bench_words(world, tmp_path / "runs", "--set", "epochs=1")).code == 0
+    run_cli(bench_command(world, "runs", "--set epochs=1")).ok()
     runs = RunsFolder.open(tmp_path / "runs")
     with runs.held():
-        refused = run_cli(*bench_words(world, tmp_path / "runs", "--set", "epochs=1"))
+        refused = run_cli(bench_command(world, "runs", "--set epochs=1"))
         fails(lambda: runs.held().__enter__(), "another process is training", kind=OutputError)
     assert refused.code == 2
     assert "another process is training these runs" in refused.err
@@ -160,13 +157,14 @@ def test_a_job_that_an_earlier_bench_has_left_in_the_queue(world, undisturbed, r
     others.
     """
     out = tmp_path / "runs"
-    plan = benching._plan(world / "dataset", world / "suite", *_chosen(world), **_SOURCES)
+    config = read_config(world / "bench.yaml", "probe")
+    plan = PlanSource(world / "dataset", world / "suite", config, embedding="made").plan("cpu")
     runs = RunsFolder.begin(out, plan.header)
     told, going = [], threading.Event()
 
     def bench_again():
         assert going.wait(HANGS)
-        told.append(run_cli(*bench_words(world, out, "--engine", "local:2")))
+        told.append(run_cli(bench_command(world, out, "--engine local:2")))
 
     def progress(_what, done, _total):
         going.set()
@@ -185,62 +183,36 @@ def test_a_job_that_an_earlier_bench_has_left_in_the_queue(world, undisturbed, r
     )
 
 
-_SOURCES = {"features": None, "embedding": "made", "pixels": None, "backbone": None}
-
-
-def _chosen(world):
-    return benching._config(world / "bench.yaml", [], [], "probe"), "cpu"
-
-
 def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     # this process needs none, and without CUDA the worker says so
-    done = run_cli(*bench_words(world, tmp_path / "runs", "--engine", "local", "--device", "cuda"))
+    done = run_cli(bench_command(world, "runs", "--engine local --device cuda"))
     import torch
 
     if not torch.cuda.is_available():
         assert done.code == 2
         assert "there is no device 'cuda' here" in done.err
     assert len(list((tmp_path / "runs-logs").glob("*.log"))) > 1
-    one = run_cli(
-        *bench_words(world, tmp_path / "other", "--engine", "local", "--device", "cuda:1")
-    )
-    assert one.code == 2
-    assert "each job has a GPU to itself" in " ".join(one.err.split())
-    many = run_cli(
-        *bench_words(world, tmp_path / "other", "--engine", "local:3", "--device", "cuda")
-    )
-    assert many.code == 2
-    assert "this process may use 2 (0, 3)" in " ".join(many.err.split())
-    facts = run_cli(
-        *bench_words(
-            world,
-            tmp_path / "other",
-            "--engine",
-            "local",
-            "--device",
-            "cuda",
-            "--dry-run",
-            "--format",
-            "json",
-        )
-    )
+    other = bench_command(world, "other", "--engine")
+    run_cli(f"{other} local --device cuda:1").refused("each job has a GPU to itself")
+    run_cli(f"{other} local:3 --device cuda").refused("this process may use 2 (0, 3)")
+    facts = run_cli(f"{other} local --device cuda --dry-run --format json")
     assert facts.json["seconds_per_epoch"] is None
     assert not (tmp_path / "other").exists()
 
 
 def test_auto_takes_the_gpus_that_the_engine_has(monkeypatch):
     asked = []
-    real = benching.engine_of
+    real = plan_source.engine_of
     monkeypatch.setattr(
-        benching, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k)
+        plan_source, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k)
     )
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
-    assert benching._device("auto", "local") == "cuda"
+    assert training_device("auto", "local") == "cuda"
     assert asked[-1] == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert benching._device("auto", "local") == "cpu"
+    assert training_device("auto", "local") == "cpu"
     assert asked[-1] == 0
 
 

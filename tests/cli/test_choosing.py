@@ -5,12 +5,12 @@ import math
 import os
 import signal
 import subprocess
-import sys
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from commands import argv, completed
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import CONFIG, picture_dataset
@@ -111,17 +111,8 @@ def test_losses_are_those_of_loops(found):
 def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     folder, _, _ = found
     out = tmp_path / "chosen"
-    words = [
-        "select-tasks",
-        folder / "suite",
-        folder / "predictions.parquet",
-        "--n",
-        "3",
-        "--min-hard",
-        "5",
-    ]
-    done = run_cli(*words, "--out", out, "--format", "json")
-    assert done.code == 0, done.err
+    words = f"select-tasks {folder / 'suite'} {folder / 'predictions.parquet'} --n 3 --min-hard 5"
+    done = run_cli(f"{words} --out {out} --format json").ok()
     assert set(done.json["tasks"]) == set(PLANTED)
     suite = nooch.load_suite(out)
     assert suite.tasks == tuple(done.json["tasks"])
@@ -130,41 +121,33 @@ def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     for key in suite.keys:
         assert suite.set(*key).image_ids.equals(whole.set(*key).image_ids)
         assert np.array_equal(suite.set(*key).subset, whole.set(*key).subset)
-    reasons = {row["task"]: row["reason"] for row in done.json["ranking"]}
-    assert reasons["dog"] == "beyond the first 3"
+
+    def reason_of_dog(done):
+        return {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
+
+    assert reason_of_dog(done) == "beyond the first 3"
     # dog and cup share the table; kite and bird the sky
-    done = run_cli(
-        *words, "--similar", "cup=dog,kite=bird", "--out", tmp_path / "b", "--format", "json"
-    )
-    assert {row["task"]: row["reason"] for row in done.json["ranking"]}[
-        "dog"
-    ] == "similar to cup (given)"
-    done = run_cli(
-        *words, "--overlap", "0.7", "--n", "9", "--out", tmp_path / "c", "--format", "json"
-    )
+    done = run_cli(f"{words} --similar cup=dog,kite=bird --out b --format json")
+    assert reason_of_dog(done) == "similar to cup (given)"
+    done = run_cli(f"{words} --overlap 0.7 --n 9 --out c --format json")
     assert set(done.json["tasks"]) == set(PLANTED)
-    assert (
-        "shares its context with"
-        in {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
-    )
-    shown = run_cli(*words, "--out", tmp_path / "d", "--similar", "nooch")
+    assert "shares its context with" in reason_of_dog(done)
+    shown = run_cli(f"{words} --out d --similar nooch")
     assert "3 chosen" in shown.out
-    assert run_cli(*words, "--out", out).code == 2
+    assert run_cli(f"{words} --out {out}").code == 2
 
 
 def test_losses_as_table_and_picture(found, run_cli, tmp_path):
     folder, _, _ = found
-    words = ["class-losses", folder / "suite", folder / "predictions.parquet"]
-    done = run_cli(*words, "--out", tmp_path / "losses")
-    assert done.code == 0, done.err
+    words = f"class-losses {folder / 'suite'} {folder / 'predictions.parquet'}"
+    done = run_cli(f"{words} --out losses").ok()
     # the planted classes lose more on hard images; the others lose the same, more or less by chance
     assert "of 6 classes" in done.err
     assert pl.read_csv(tmp_path / "losses" / "losses.csv").height == 6
     assert (tmp_path / "losses" / "losses.svg").read_bytes().startswith(b"<?xml")
-    assert len(run_cli(*words, "--split", "test", "--format", "json").json["losses"]) == 6
-    assert run_cli(*words, "--out", tmp_path / "losses").code == 2
-    wrong = run_cli(f"class-losses {folder / 'suite'} {tmp_path / 'nothing.parquet'}")
-    assert wrong.code == 2
+    assert len(run_cli(f"{words} --split test --format json").json["losses"]) == 6
+    assert run_cli(f"{words} --out losses").code == 2
+    run_cli(f"class-losses {folder / 'suite'} nothing.parquet").refused()
 
 
 STRENGTHS = st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 1), max_size=4)
@@ -278,22 +261,10 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
     data, long = world(18_000)
     nooch.save_suite(nooch.find(data, {"ce": nooch.CE()}, tasks=list(CONTEXT)), tmp_path / "suite")
     long.filter(pl.col("image_id") % 3 == 2).write_parquet(tmp_path / "predictions.parquet")
-    words = ["select-tasks", tmp_path / "suite", tmp_path / "predictions.parquet", "--out"]
-    like = run_cli(*words, tmp_path / "like", "--like", "paper", "--format", "json")
-    assert like.code == 0, like.err
-    spelled = [
-        "--split",
-        "test",
-        "--min-hard",
-        "50",
-        "--n",
-        "12",
-        "--similar",
-        "nooch",
-        "--criterion",
-        "ce",
-    ]
-    same = run_cli(*words, tmp_path / "same", *spelled, "--format", "json")
+    words = "select-tasks suite predictions.parquet --out"
+    like = run_cli(f"{words} like --like paper --format json").ok()
+    spelled = "--split test --min-hard 50 --n 12 --similar nooch --criterion ce"
+    same = run_cli(f"{words} same {spelled} --format json")
     assert same.json["ranking"] == like.json["ranking"]
     assert all(
         min(r["hard_positives"], r["hard_negatives"]) >= 50
@@ -307,10 +278,10 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
         ("--overlap", 0.5),
         ("--similar", "cup=dog"),
     ):
-        done = run_cli(*words, tmp_path / "no", "--like", "paper", option, value)
-        assert done.code == 2
-        assert f"{option} {value} is not the paper's rule" in " ".join(done.err.split())
-    assert run_cli(*words, tmp_path / "no", "--like", "papers").code == 2
+        run_cli(f"{words} no --like paper {option} {value}").refused(
+            f"{option} {value} is not the paper's rule"
+        )
+    assert run_cli(f"{words} no --like papers").code == 2
     assert not (tmp_path / "no").exists()
 
 
@@ -322,8 +293,8 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
     chosen = run_cli(
         "select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
     ).json
-    words = ["figure", "fig3", "--suite", given[0], "--predictions", given[1], "--formats", "svg"]
-    assert run_cli(*words, "--out", tmp_path / "f").code == 0
+    words = f"figure fig3 --suite {given[0]} --predictions {given[1]} --formats svg"
+    run_cli(f"{words} --out f").ok()
     points = pl.read_csv(tmp_path / "f" / "fig3.csv").filter(side="positive").sort("task")
     of_losses = [(row["task"], row["positive"]) for row in losses["losses"]]
     assert dict(points.select("task", "all").rows()) == pytest.approx(dict(of_losses))
@@ -357,17 +328,9 @@ def test_a_bound_on_overlap_is_refused_where_there_are_no_cues(found, run_cli, t
         kind=ParameterError,
     )
     assert message.startswith("criterion gist: a bound on the overlap")
-    words = [
-        "select-tasks",
-        tmp_path / "bare",
-        folder / "predictions.parquet",
-        "--out",
-        tmp_path / "out",
-    ]
+    words = f"select-tasks bare {folder / 'predictions.parquet'} --out out"
     nooch.save_suite(without, tmp_path / "bare")
-    done = run_cli(*words, "--overlap", "0.7")
-    assert done.code == 2
-    assert "needs cues" in " ".join(done.err.split())
+    run_cli(f"{words} --overlap 0.7").refused("needs cues")
 
 
 def test_a_suite_of_some_tasks(found):
@@ -386,27 +349,24 @@ def small(tmp_path_factory):
     pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("small")
     save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
-    for words in (["pixels", folder / "dataset", "--size", "16", "--out", folder / "pixels"],
-                  ["find", folder / "dataset", "--tasks", "car,road", "--out", folder / "suite"]):  # fmt: skip
-        subprocess.run([sys.executable, "-m", "nooch", *words], check=True, capture_output=True)
+    completed(
+        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
+        f"find {folder / 'dataset'} --tasks car,road --out {folder / 'suite'}",
+    )
     (folder / "small.json").write_text(json.dumps(CONFIG))
     return folder
 
 
-def classes(small, out, *more):
-    words = [
-        "classes",
-        small / "dataset",
-        "--pixels",
-        small / "pixels",
-        "--backbone",
-        f"config:{small}/small.json",
-    ]
-    return [*words, "--device", "cpu", "--set", "epochs=3", "--set", "lr=0.01", "--out", out, *more]
+@pytest.fixture(scope="module")
+def network(small):
+    """Options of a small network on pixels."""
+    backbone = f"--backbone config:{small}/small.json --device cpu"
+    return f"{small / 'dataset'} --pixels {small / 'pixels'} {backbone}"
 
 
-def test_one_network_for_all_classes(small, run_cli, tmp_path):
-    assert run_cli(*classes(small, tmp_path / "a")).code == 0
+def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
+    classes = f"classes {network} --set epochs=3 --set lr=0.01 --out"
+    run_cli(f"{classes} a").ok()
     predictions = pl.read_parquet(tmp_path / "a" / "predictions.parquet")
     assert predictions.group_by("task", "split").len().sort("task", "split").rows() == [
         ("car", "test", 60), ("car", "valid", 60), ("road", "test", 60), ("road", "valid", 60),
@@ -419,15 +379,11 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
         [],
     )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
-    done = run_cli(
-        f"class-losses {small / 'suite'} {tmp_path / 'a' / 'predictions.parquet'} --format json"
-    )
-    assert done.code == 0, done.err
-    assert run_cli(*classes(small, tmp_path / "a")).code == 2
-    assert run_cli(*classes(small, tmp_path / "b", "--set", "blcok=3")).code == 2
-    assert run_cli(*classes(small, tmp_path / "b", "--tasks", "cra")).code == 2
+    run_cli(f"class-losses {small / 'suite'} a/predictions.parquet --format json").ok()
+    for more in ("a", "b --set blcok=3", "b --tasks cra"):
+        run_cli(f"{classes} {more}").refused()
     # killed, it goes on and ends with the same bytes
-    words = [sys.executable, "-m", "nooch", *map(str, classes(small, tmp_path / "c"))]
+    words = argv(f"{classes} c")
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until((tmp_path / ".c.training.npz").exists, while_=lambda: process.poll() is None)
     if process.poll() is None:
@@ -439,28 +395,12 @@ def test_one_network_for_all_classes(small, run_cli, tmp_path):
         assert (tmp_path / "c" / file).read_bytes() == (tmp_path / "a" / file).read_bytes()
 
 
-def test_losses_of_a_folder_of_runs(small, run_cli, tmp_path):
-    words = [
-        "bench",
-        small / "dataset",
-        small / "suite",
-        "--pixels",
-        small / "pixels",
-        "--device",
-        "cpu",
-    ]
-    words += [
-        "--backbone",
-        f"config:{small}/small.json",
-        "--set",
-        "methods={erm: , gdro: {K: [0, 5]}}",
-    ]
-    words += ["--set", "tasks=[car]", "--set", "seeds=[0, 1]", "--set", "epochs=1"]
-    assert run_cli(*words, "--out", tmp_path / "runs").code == 0
-    done = run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --format json")
-    assert done.code == 0, done.err
+def test_losses_of_a_folder_of_runs(small, network, run_cli):
+    suite = small / "suite"
+    settings = "--set 'methods={erm: , gdro: {K: [0, 5]}}' --set tasks=[car]"
+    data = network.replace(" ", f" {suite} ", 1)
+    run_cli(f"bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()
+    done = run_cli(f"class-losses {suite} runs --format json").ok()
     assert [(row["task"], row["runs"]) for row in done.json["losses"]] == [("car", 2)]
-    several = run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --method gdro")
-    assert several.code == 2
-    assert "2 settings" in several.err
-    assert run_cli(f"class-losses {small / 'suite'} {tmp_path / 'runs'} --method irm").code == 2
+    run_cli(f"class-losses {suite} runs --method gdro").refused("2 settings")
+    assert run_cli(f"class-losses {suite} runs --method irm").code == 2

@@ -9,15 +9,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import argv, completed
 from own_criteria import LINES
-from small_world import N_JOBS, bench_words, contents, make_world, small_dataset
+from small_world import N_JOBS, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, has_ended, until
 
 from nooch.data import divide, save_dataset
@@ -25,7 +25,6 @@ from nooch.data import divide, save_dataset
 KILLS = int(os.environ.get("NOOCH_TEST_KILLS", "3"))
 SEED = int(os.environ.get("NOOCH_TEST_SEED", "0"))
 TESTS = str(Path(__file__).parents[1])
-NOOCH = [sys.executable, "-m", "nooch"]
 SHARDS = 8 * KILLS
 
 
@@ -91,32 +90,22 @@ def kept_every_time():
 
 def test_a_find_in_parts(tmp_path):
     save_dataset(divide(small_dataset(16 * SHARDS), SHARDS), tmp_path / "parts")
-    words = [
-        *NOOCH,
-        "find",
-        tmp_path / "parts",
-        "--criterion",
-        "own_criteria:Counted",
-        "--tasks",
-        "car,bowl",
-    ]
+    find = f"find {tmp_path / 'parts'} --criterion own_criteria:Counted --tasks car,bowl"
     lines = {name: tmp_path / f"{name}.txt" for name in ("undisturbed", "killed")}
     environment = {
         name: {**os.environ, LINES: str(file), "PYTHONPATH": TESTS} for name, file in lines.items()
     }
     (tmp_path / "undisturbed").mkdir()
-    at_once = [*words, "--engine", "local:2", "--out", tmp_path / "undisturbed" / "suite"]
+    at_once = argv(f"{find} --engine local:2 --out {tmp_path / 'undisturbed' / 'suite'}")
     subprocess.run(at_once, env=environment["undisturbed"], check=True, capture_output=True)
     shards = Counter(lines["undisturbed"].read_text().split())
     assert len(shards) == SHARDS
 
     def finished():
         patterns = (
-            ".summing-*/shard-*.msgpack",
-            ".finding-*/shard-*.images.arrow",
-            ".finding-*/marked-*.json",
+            "summing-*/shard-*.msgpack finding-*/shard-*.images.arrow finding-*/marked-*.json"
         )
-        return stamps(tmp_path / "killed", *(f".suite{pattern}" for pattern in patterns))
+        return stamps(tmp_path / "killed", *(f".suite.{pattern}" for pattern in patterns.split()))
 
     done, measured = [], []
     seen, kept = kept_every_time()
@@ -127,8 +116,8 @@ def test_a_find_in_parts(tmp_path):
         measured.append(len(lines["killed"].read_text().split()) if lines["killed"].exists() else 0)
 
     (tmp_path / "killed").mkdir()
-    again = [*words, "--engine", "local:2", "--out", tmp_path / "killed" / "suite"]
     suite = tmp_path / "killed" / "suite"
+    again = argv(f"{find} --engine local:2 --out {suite}")
     assert killed_until_done(again, suite, finished, environment["killed"], 0.2, check)
     assert contents(suite) == contents(tmp_path / "undisturbed" / "suite")
     assert {path.name for path in (tmp_path / "killed").iterdir()} == {"suite", "suite-logs"}
@@ -143,9 +132,8 @@ def test_a_find_in_parts(tmp_path):
 
 def test_a_bench(tmp_path):
     world = make_world(tmp_path, epochs=4 * KILLS)
-    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
-    plain = [*NOOCH, *bench_words(world, tmp_path / "undisturbed")]
-    subprocess.run(plain, check=True, capture_output=True)
+    words = argv(bench_command(world, "runs", "--engine local:2"))
+    completed(bench_command(world, "undisturbed"))
 
     def finished():
         return stamps(tmp_path / "runs", "jobs/[!.]*/done")
@@ -160,9 +148,8 @@ def test_a_bench(tmp_path):
     assert len(finished()) == N_JOBS
     assert contents(tmp_path / "runs") == contents(tmp_path / "undisturbed")
     # an epoch whose state was kept is not trained again
-    lines = [
-        json.loads(line) for line in (tmp_path / "runs" / "timings.jsonl").read_text().splitlines()
-    ]
+    timings = (tmp_path / "runs" / "timings.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in timings]
     epochs = Counter((line["of_pass"], line["epoch"]) for line in lines)
     assert max(epochs.values()) == 1
 
@@ -170,7 +157,7 @@ def test_a_bench(tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
     world = make_world(tmp_path, epochs=4000)
-    words = [*NOOCH, *bench_words(world, tmp_path / "runs", "--engine", "local:2")]
+    words = argv(bench_command(world, "runs", "--engine local:2"))
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     until(
         lambda: list((tmp_path / "runs" / "passes").glob("*.npz")),
@@ -189,7 +176,6 @@ def test_an_interrupted_bench_ends_soon_and_goes_on(tmp_path, stop):
         )
     )
     # the one that had an epoch; another may just have been loading what it needs
-    assert any(
-        "interrupted" in log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log")
-    )
+    logs = [log.read_text() for log in (tmp_path / "runs-logs").glob("job-*.log")]
+    assert any("interrupted" in log for log in logs)
     assert not list((tmp_path / "runs").rglob("*.partial-*"))

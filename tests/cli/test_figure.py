@@ -27,19 +27,9 @@ def folder(tmp_path):
 
 
 def test_all_figures_at_once(folder, run_cli):
-    words = [
-        "--suite",
-        folder / "suite",
-        "--dataset",
-        folder / "dataset",
-        "--predictions",
-        folder / "p.csv",
-        "--bootstrap",
-        10,
-    ]
-    grids = ["--alpha", "0,0.02", "--beta", "0.05:0.2:3", "--tau", "-0.2:0.2:3", "--dpi", 40]
-    done = run_cli("figure all", *words, *grids, "--out", folder / "out")
-    assert done.code == 0, done.err
+    words = "--suite suite --dataset dataset --predictions p.csv --bootstrap 10"
+    grids = "--alpha 0,0.02 --beta 0.05:0.2:3 --tau -0.2:0.2:3 --dpi 40"
+    done = run_cli(f"figure all {words} {grids} --out out").ok()
     assert {file.name for file in (folder / "out").iterdir()} == {
         f"{name}.{ending}" for name in FIGURES for ending in ("svg", "pdf", "png", "csv")
     }
@@ -53,62 +43,45 @@ def test_all_figures_at_once(folder, run_cli):
 
 
 def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
-    words = [
-        "--runs",
-        folder / "runs",
-        "--suite",
-        folder / "suite",
-        "--sweep",
-        folder / "sweep",
-        "--paper",
-    ]
-    done = run_cli(
-        "figure all", *words, "--formats", "svg", "--out", folder / "out", "--format", "json"
-    )
-    assert done.code == 0, done.err
+    words = "--runs runs --suite suite --sweep sweep --paper"
+    done = run_cli(f"figure all {words} --formats svg --out out --format json").ok()
     assert list(done.json["figures"]) == ["fig3", "fig4", "fig5", "fig6", "fig7", "fig10", "fig12"]
     assert done.json["files"][:2] == ["fig3.svg", "fig3.csv"]
     suite = nooch.load_suite(folder / "suite")
     expected = figure_data("fig6", Sources(suite=suite, runs=folder / "runs", paper=True))
     assert pl.read_csv(folder / "out" / "fig6.csv", schema=expected.schema).equals(expected)
-    done = run_cli("figure all", *words, "--formats", "svg", "--out", folder / "more")
-    assert "left out, for what they need is not given: fig11, fig13, fig14, fig1, fig2" in " ".join(
-        done.err.split()
-    )
+    done = run_cli(f"figure all {words} --formats svg --out more")
+    left_out = "left out because their input is not given: fig11, fig13, fig14, fig1, fig2"
+    assert left_out in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fig4"], "give --runs RUNS --suite SUITE"),
-        (["fig3", "--suite", "suite"], "give --predictions FILE, or --runs RUNS"),
-        (["fig12"], "give --sweep SWEEP"),
-        (["fig11", "--sweep", "sweep"], "--tau"),
-        (["fig13", "--dataset", "dataset"], "give --predictions FILE"),
-        (["fig27"], "'fig27' is no figure"),
-        (["all"], "no figure can be drawn"),
-        (["fig10", "--dataset", "dataset", "--formats", "gif"], "'gif' is no figure format"),
-        (["fig10", "--dataset", "dataset", "--alpha", "x"], "--alpha: 'x' is no grid"),
-        (["fig10", "--dataset", "dataset", "--split", "tset"], "did you mean test"),
-        (["fig10", "--dataset", "dataset", "--tasks", "cra"], "did you mean car"),
-        (["fig10", "--sweep", "dataset"], "is no sweep"),
-        (["fig4", "--runs", "runs"], "give --suite SUITE"),
-        (["fig4", "--paper", "--criteria", "ce"], "is no pair"),
+        ("fig4", "give --runs RUNS --suite SUITE"),
+        ("fig3 --suite suite", "give --predictions FILE, or --runs RUNS"),
+        ("fig12", "give --sweep SWEEP"),
+        ("fig11 --sweep sweep", "--tau"),
+        ("fig13 --dataset dataset", "give --predictions FILE"),
+        ("fig27", "'fig27' is no figure"),
+        ("all", "no figure can be drawn"),
+        ("fig10 --dataset dataset --formats gif", "'gif' is no figure format"),
+        ("fig10 --dataset dataset --alpha x", "--alpha: 'x' is no grid"),
+        ("fig10 --dataset dataset --split tset", "did you mean test"),
+        ("fig10 --dataset dataset --tasks cra", "did you mean car"),
+        ("fig10 --sweep dataset", "is no sweep"),
+        ("fig4 --runs runs", "give --suite SUITE"),
+        ("fig4 --paper --criteria ce", "is no pair"),
     ],
 )
 def test_wrong_options_end_with_code_2_and_leave_nothing(folder, run_cli, words, message):
-    done = run_cli("figure", *words, "--out", "out", cwd=folder)
-    assert done.code == 2, done.out
-    assert message in " ".join(done.err.split())
-    assert "Traceback" not in done.err
+    run_cli(f"figure {words} --out out", cwd=folder).refused(message)
     assert not (folder / "out").exists()
 
 
 def test_a_folder_of_figures_is_added_to_but_files_are_kept(folder, run_cli):
-    words = ["--paper", "--out", folder / "out", "--formats", "png", "--dpi", 40]
-    assert run_cli("figure fig4", *words).code == 0
-    assert run_cli("figure fig5", *words).code == 0
-    done = run_cli("figure fig4", *words)
-    assert done.code == 2
-    assert "exists already" in done.err
-    assert run_cli("figure fig4", *words, "--overwrite").code == 0
+    words = "--paper --out out --formats png --dpi 40"
+    run_cli(f"figure fig4 {words}").ok()
+    run_cli(f"figure fig5 {words}").ok()
+    run_cli(f"figure fig4 {words}").refused("exists already")
+    run_cli(f"figure fig4 {words} --overwrite").ok()

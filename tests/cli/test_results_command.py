@@ -1,6 +1,7 @@
 """results and statements as a user types them."""
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -27,13 +28,17 @@ def world(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def in_world(world, monkeypatch, in_tmp_path):
+    monkeypatch.chdir(world)
+
+
 def words(text):
     return " ".join(text.split())
 
 
 def test_a_table_in_the_terminal(world, run_cli):
-    done = run_cli(f"results {world / 'runs'} --suite {world / 'suite'} --like table3,16")
-    assert done.code == 0, done.err
+    done = run_cli("results runs --suite suite --like table3,16").ok()
     assert (
         "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)"
         in done.out
@@ -49,35 +54,19 @@ def test_a_table_in_the_terminal(world, run_cli):
 
 
 def test_half_a_grid_is_said(world, run_cli):
-    done = run_cli(f"results {world / 'half'} --suite {world / 'suite'} --like 16")
-    assert done.code == 0, done.err
+    done = run_cli("results half --suite suite --like 16").ok()
     assert "[2/3 seeds]" in done.out
     assert "1 of 24 jobs are not done" in words(done.err)
     assert "car: erm, seed 1" in words(done.err)
 
 
 def test_all_formats(world, run_cli, tmp_path):
-    base = [
-        "results",
-        world / "runs",
-        "--suite",
-        world / "suite",
-        "--like",
-        "table16",
-        "--compare",
-        "paper",
-        "--by-sight",
-    ]
-    files = [
-        word
-        for ending in ("md", "tex", "csv", "parquet", "json")
-        for word in ("--out", tmp_path / f"r.{ending}")
-    ]
-    done = run_cli(*base, *files, "--paired", "erm", "--bootstrap", "20")
-    assert done.code == 0, done.err
+    base = "results runs --suite suite --like table16 --compare paper --by-sight"
+    files = " ".join(f"--out {tmp_path}/r.{e}" for e in ("md", "tex", "csv", "parquet", "json"))
+    done = run_cli(f"{base} {files} --paired erm --bootstrap 20").ok()
     assert "Differences from erm on ce challenge sets (test)" in done.out
-    assert {p.name for p in tmp_path.iterdir()} == {
-        "r.md", "r.tex", "r.csv", "r.parquet", "r.json", "r-differences.csv", "r-differences.parquet"}  # fmt: skip
+    names = "r.md r.tex r.csv r.parquet r.json r-differences.csv r-differences.parquet"
+    assert {p.name for p in tmp_path.iterdir()} == set(names.split())
     frame = pl.read_parquet(tmp_path / "r.parquet")
     assert set(frame["table"]) == {"table16"}
     assert frame.filter(task="car", method="erm")["paper_mean"].to_list() == [0.059]
@@ -85,29 +74,25 @@ def test_all_formats(world, run_cli, tmp_path):
     assert r"fire\_hydrant" in (tmp_path / "r.tex").read_text()
     assert "| fire_hydrant | paper |" in (tmp_path / "r.md").read_text()
     assert json.loads((tmp_path / "r.json").read_text())["differences"]
-    markdown = run_cli(*base, "--format", "markdown")
+    markdown = run_cli(f"{base} --format markdown")
     assert markdown.out.startswith("**Table 16: ")
-    assert run_cli(*base, "--format", "latex").out.startswith(r"\begin{table}")
-    assert run_cli(*base, "--format", "csv").out.startswith("table,criterion,metric")
-    cells = run_cli(*base, "--format", "json").json["cells"]
+    assert run_cli(f"{base} --format latex").out.startswith(r"\begin{table}")
+    assert run_cli(f"{base} --format csv").out.startswith("table,criterion,metric")
+    cells = run_cli(f"{base} --format json").json["cells"]
     assert {cell["method"] for cell in cells} == {"erm", "label-reweight", "gdro"}
-    again = run_cli(*base, *files)
-    assert again.code == 2
-    assert "exists already" in again.err
+    run_cli(f"{base} {files}").refused("exists already")
 
 
 def test_counts_next_to_results(world, run_cli, tmp_path):
-    base = ["results", world / "runs", "--suite", world / "suite", "--like", "2,16"]
-    done = run_cli(
-        *base, "--out", tmp_path / "r.csv", "--out", tmp_path / "r.json", "--format", "markdown"
-    )
-    assert done.code == 0, done.err
+    base = "results runs --suite suite --like"
+    files = f"--out {tmp_path}/r.csv --out {tmp_path}/r.json"
+    done = run_cli(f"{base} 2,16 {files} --format markdown").ok()
     assert done.out.index("Table 2: Counts") < done.out.index("Table 16: NLL")
     frame = pl.read_csv(tmp_path / "r.csv")
     counts = frame.filter(table="table2", task="car").row(0, named=True)
     assert (counts["mean"], counts["source"]) == (None, "suite")
     assert counts["hard_positives"] > 0
-    alone = run_cli(*base[:-1], "16", "--format", "json").json
+    alone = run_cli(f"{base} 16 --format json").json
     both = json.loads((tmp_path / "r.json").read_text())
     assert both["cells"] == alone["cells"]
     assert alone["sets"] == []
@@ -115,70 +100,58 @@ def test_counts_next_to_results(world, run_cli, tmp_path):
 
 
 def test_the_papers_own_tables(run_cli):
-    done = run_cli("results paper --like all --format csv")
-    assert done.code == 0, done.err
+    done = run_cli("results paper --like all --format csv").ok()
     assert len(done.out.splitlines()) == 1 + 22 * 13 * 9 + 3 * 9
 
 
 def test_collected_scores(world, run_cli, tmp_path):
-    made = run_cli(f"collect {world / 'runs'} {world / 'suite'} --out {tmp_path / 'scores'}")
-    assert made.code == 0, made.err
+    scores = tmp_path / "scores"
+    run_cli(f"collect runs suite --out {scores}").ok()
     one, other = (
-        run_cli("results", *source, "--like", "16", "--format", "json").json["cells"]
-        for source in ([tmp_path / "scores"], [world / "runs", "--suite", world / "suite"])
+        run_cli(f"results {source} --like 16 --format json").json["cells"]
+        for source in (scores, "runs --suite suite")
     )
     assert [c["mean"] for c in one] == pytest.approx([c["mean"] for c in other])
-    paired = run_cli(f"results {tmp_path / 'scores'} --like 16 --paired all")
-    assert paired.code == 2
-    assert "no predictions to resample" in words(paired.err)
+    run_cli(f"results {scores} --like 16 --paired all").refused("no predictions to resample")
 
 
 REFUSED = {
-    "no suite": ([], "which suite was trained for?"),
-    "a table of hyperparameters": (["--like", "table8"], "'table8' is no table of results"),
-    "another paper": (["--compare", "resnet"], "'resnet' is no comparison"),
-    "an unknown rule": (["--rule", "best"], "'best' is no rule"),
-    "an unknown task": (["--tasks", "car,zebra"], "'zebra' is no task"),
-    "an unknown method": (["--methods", "gdor"], "did you mean gdro"),
-    "an unknown pair": (["--paired", "vrex", "--bootstrap", "2"], "'vrex' is no method"),
-    "a broken pair": (["--criteria", "gist"], "'gist' is no pair"),
-    "a criterion that is not there": (["--criteria", "gist=mine"], "'mine' is no criterion"),
-    "an ending": (["--out", "table.docx"], "'.docx' is no ending"),
-    "no results under it": (
-        ["--like", "table4"],
-        "no table can be made: table4: no results under gist",
-    ),
+    "no suite": ("", "which suite was trained for?"),
+    "a table of hyperparameters": ("--like table8", "'table8' is no table of results"),
+    "another paper": ("--compare resnet", "'resnet' is no comparison"),
+    "an unknown rule": ("--rule best", "'best' is no rule"),
+    "an unknown task": ("--tasks car,zebra", "'zebra' is no task"),
+    "an unknown method": ("--methods gdor", "did you mean gdro"),
+    "an unknown pair": ("--paired vrex --bootstrap 2", "'vrex' is no method"),
+    "a broken pair": ("--criteria gist", "'gist' is no pair"),
+    "a criterion that is not there": ("--criteria gist=mine", "'mine' is no criterion"),
+    "an ending": ("--out table.docx", "'.docx' is no ending"),
+    "no results under it": ("--like table4", "no table can be made: table4: no results under gist"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(world, run_cli, tmp_path, case):
+def test_what_is_refused(run_cli, case):
     options, message = REFUSED[case]
-    suite = [] if case == "no suite" else ["--suite", world / "suite"]
-    like = [] if "--like" in options else ["--like", "16"]
-    done = run_cli(f"results {world / 'runs'}", *suite, *like, *options, cwd=tmp_path)
-    assert done.code == 2, done.out
-    assert message in words(done.err)
-    assert not list(tmp_path.iterdir())
+    suite = "" if case == "no suite" else "--suite suite"
+    like = "" if "--like" in options else "--like 16"
+    before = set(Path().iterdir())
+    run_cli(f"results runs {suite} {like} {options}").refused(message)
+    assert set(Path().iterdir()) == before
 
 
 def test_two_folders_of_one_criterion_are_refused(world, run_cli):
-    done = run_cli(f"results {world / 'runs'} {world / 'half'} --suite {world / 'suite'} --like 16")
-    assert done.code == 2
-    assert "both have results under ce" in words(done.err)
+    command = "results runs half --suite suite --like 16"
+    run_cli(command).refused("both have results under ce")
 
 
 def test_statements(world, run_cli):
-    done = run_cli("statements paper")
-    assert done.code == 0, done.err
+    done = run_cli("statements paper").ok()
     assert all(statement.sentence in done.out for statement in STATEMENTS.values())
     found = run_cli("statements paper --format json").json
     assert [f["name"] for f in found] == list(STATEMENTS)
     assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
-    mine = run_cli(
-        f"statements {world / 'runs'} --suite {world / 'suite'} --only cvar-worst-calibrated"
-        " --format json"
-    )
+    mine = run_cli("statements runs --suite suite --only cvar-worst-calibrated --format json")
     (finding,) = mine.json
     assert (finding["verdict"], finding["scope"], finding["paper"]) == (
         "inconclusive",
@@ -189,26 +162,18 @@ def test_statements(world, run_cli):
     markdown = run_cli("statements paper --format markdown").out
     assert markdown.startswith("**Statements: the paper's tables**")
     assert "| CVaR is worst calibrated on easy images. | inconclusive | inconclusive |" in markdown
-    refused = run_cli("statements paper --only gist-is-easier")
-    assert refused.code == 2
-    assert "did you mean gist-is-harder" in words(refused.err)
+    run_cli("statements paper --only gist-is-easier").refused("did you mean gist-is-harder")
 
 
 @pytest.fixture(scope="module")
 def rates(world):
     """Two folders that differ in their rate, and one of another patience."""
     suite = small_suite()
+    momentum, condition = {"momentum": 0.9}, {"condition": "standardize"}
     for name, rate in (("slow", 0.001), ("fast", 0.1)):
-        training = {
-            "descent": {"lr": rate, "momentum": 0.9},
-            "patience": 3,
-            "condition": "standardize",
-        }
+        training = {"descent": {"lr": rate, **momentum}, "patience": 3, **condition}
         made_runs(world / name, suite, training=training)
-    made_runs(
-        world / "old", suite, training={"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 5}
-    )
-    training = {"descent": {"lr": 0.1, "momentum": 0.9}, "patience": 3, "condition": "standardize"}
+    made_runs(world / "old", suite, training={"descent": {"lr": 0.1, **momentum}, "patience": 5})
     made_runs(
         world / "other-runs",
         small_suite(path="elsewhere"),
@@ -221,23 +186,14 @@ def rates(world):
 
 
 def test_statements_over_a_setting(rates, run_cli):
-    words_of = (
-        "statements",
-        rates / "slow",
-        rates / "fast",
-        "--suite",
-        rates / "suite",
-        "--over",
-        "lr",
-    )
-    done = run_cli(*words_of)
-    assert done.code == 0, done.err
+    command = "statements slow fast --suite suite --over lr"
+    done = run_cli(command).ok()
     head = next(words(line) for line in done.out.splitlines() if "statement " in line)
     assert head == "statement lr = 0.001 lr = 0.1 survives"
-    facts = run_cli(*words_of, "--format", "json").json
+    facts = run_cli(f"{command} --format json").json
     assert facts["over"] == "lr"
     assert [row["name"] for row in facts["statements"]] == list(STATEMENTS)
-    one = run_cli(f"statements {rates / 'fast'} --suite {rates / 'suite'} --format json").json
+    one = run_cli("statements fast --suite suite --format json").json
     for row, single in zip(facts["statements"], one, strict=True):
         assert set(row["verdicts"]) == {"0.001", "0.1"}
         assert row["verdicts"]["0.1"] == single["verdict"]
@@ -250,15 +206,13 @@ def test_statements_over_a_setting(rates, run_cli):
         f"{said.count(True)} of {len(said) - said.count(None)} verdicts survive; {said.count(None)}"
         " inconclusive" in words(done.out)
     )
-    assert "| survives |" in run_cli(*words_of, "--format", "markdown").out
+    assert "| survives |" in run_cli(f"{command} --format markdown").out
 
 
 def test_results_over_a_setting(rates, run_cli, tmp_path):
     done = run_cli(
-        f"results {rates / 'slow'} {rates / 'fast'} --suite {rates / 'suite'} --over lr --like"
-        f" table3,16 --out {tmp_path / 'tables.csv'}"
-    )
-    assert done.code == 0, done.err
+        "results slow fast --suite suite --over lr --like table3,16 --out {tmp_path}/tables.csv"
+    ).ok()
     # titles are folded above narrow tables
     titles = [words(text)[:200] for text in done.out.split("Table ")[1:]]
     assert [title.partition(":")[0] for title in titles] == ["3", "3", "16", "16"]
@@ -267,22 +221,15 @@ def test_results_over_a_setting(rates, run_cli, tmp_path):
     cells = pl.read_csv(tmp_path / "tables.csv", schema_overrides={"lr": pl.String})
     assert set(cells["lr"]) == {"0.001", "0.1"}
     # an older folder has no condition
-    done = run_cli(
-        f"results {rates / 'old'} {rates / 'fast'} --suite {rates / 'suite'} --over condition"
-        " --like table3"
-    )
+    done = run_cli("results old fast --suite suite --over condition --like table3")
     assert "condition = none" in done.out
     assert "condition = standardize" in done.out
 
 
 def test_over_says_what_else_differs(rates, run_cli):
-    def told(*names, over):
-        sources = [rates / name for name in names]
-        suites = ("--suite", rates / "suite", "--suite", rates / "other")
-        each = [
-            run_cli("statements", *sources, *suites, "--over", over),
-            run_cli("results", *sources, *suites, "--over", over, "--like", "table3"),
-        ]
+    def told(sources, over):
+        options = f"{sources} --suite suite --suite other --over {over}"
+        each = [run_cli(f"statements {options}"), run_cli(f"results {options} --like table3")]
         assert [done.code for done in each] == [0, 0]
         notes = {
             words(done.err).partition("these folders differ not only in ")[2].partition(" note:")[0]
@@ -291,11 +238,10 @@ def test_over_says_what_else_differs(rates, run_cli):
         assert len(notes) == 1
         return notes.pop()
 
-    assert told("slow", "fast", over="lr") == ""
-    assert told("old", "fast", over="condition") == "condition, but also in patience (5, 3)"
-    assert (
-        told("slow", "other-runs", over="lr")
-        == "lr, but also in suite, tasks, methods or their settings, seeds"
+    assert told("slow fast", "lr") == ""
+    assert told("old fast", "condition") == "condition, but also in patience (5, 3)"
+    assert told("slow other-runs", "lr") == (
+        "lr, but also in suite, tasks, methods or their settings, seeds"
     )
 
 
@@ -303,24 +249,19 @@ def test_statements_over_a_setting_say_over_which_tasks_averages_are(rates, run_
     from nooch.results.run_results import Results
 
     monkeypatch.setattr(Results, "averages", property(lambda _: ["averages are over 1 of 2 tasks"]))
-    done = run_cli(
-        f"statements {rates / 'slow'} {rates / 'fast'} --suite {rates / 'suite'} --over lr"
-    )
+    done = run_cli("statements slow fast --suite suite --over lr")
     assert words(done.err).count("averages are over 1 of 2 tasks") == 2
 
 
 @pytest.mark.parametrize(
-    ("sources", "more", "told"),
+    ("words", "message"),
     [
-        (["slow"], ["--over", "lr"], "two or more"),
-        (["slow", "fast"], ["--over", "momentum"], "all differ"),
-        (["slow", "fast"], ["--over", "rate"], "setting"),
-        (["slow", "paper"], ["--over", "lr"], "runs.json"),
-        (["slow", "fast"], ["--over", "lr", "--paired", "erm"], "--paired"),
+        ("slow --over lr", "two or more"),
+        ("slow fast --over momentum", "all differ"),
+        ("slow fast --over rate", "setting"),
+        ("slow paper --over lr", "runs.json"),
+        ("slow fast --over lr --paired erm", "--paired"),
     ],
 )
-def test_what_over_refuses(rates, run_cli, sources, more, told):
-    given = [source if source == "paper" else rates / source for source in sources]
-    done = run_cli("results", *given, "--suite", rates / "suite", "--like", "table3", *more)
-    assert done.code != 0
-    assert told in words(done.err)
+def test_what_over_refuses(rates, run_cli, words, message):
+    run_cli(f"results {words} --suite suite --like table3").refused(message)

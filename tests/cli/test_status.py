@@ -1,6 +1,4 @@
-"""``nooch status`` of an import, an embedding or a find with an engine: what is done, and what
-became of it.
-"""
+"""``nooch status`` of an import, an embedding or a find with an engine."""
 
 import json
 import os
@@ -19,20 +17,18 @@ def parts(tmp_path):
     return save_dataset(divide(small_dataset(60), 3), tmp_path / "parts")
 
 
-def find(parts, *more):
-    return ["find", parts, "--tasks", "car,bowl", "--alpha", 0.001, "--engine", "local:1", *more]
+FIND = "find parts --tasks car,bowl --alpha 0.001 --engine local:1 --out suite"
 
 
 def test_a_find_that_is_done(run_cli, parts, tmp_path):
-    assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 0
-    told = run_cli(f"status {tmp_path / 'suite'} --format json").json
-    assert told["state"] == "done"
-    assert told["pid"] == os.getpid()
-    assert told["steps"] == {
-        "summing parts": [3, 3], "measuring parts": [3, 3], "marking tasks": [2, 2], "writing": [1, 1]
-    }  # fmt: skip
-    assert told["command"].startswith("nooch find ")
-    text = run_cli(f"status {tmp_path / 'suite'}").out
+    run_cli(FIND).ok()
+    status = run_cli("status suite --format json").json
+    assert status["state"] == "done"
+    assert status["pid"] == os.getpid()
+    steps = {"summing parts": [3, 3], "measuring parts": [3, 3], "marking tasks": [2, 2]}
+    assert status["steps"] == {**steps, "writing": [1, 1]}
+    assert status["command"].startswith("nooch find ")
+    text = run_cli("status suite").out
     assert text.startswith("done on ")
     assert "measuring parts      3    3" in text
 
@@ -44,12 +40,12 @@ def test_a_find_that_was_stopped(run_cli, parts, tmp_path, monkeypatch):
         raise MemoryError("no more")
 
     monkeypatch.setattr(MeasureFiles, "mark", full)
-    assert run_cli(*find(parts, "--out", tmp_path / "suite")).code == 2
-    told = run_cli(f"status {tmp_path / 'suite'}")
-    assert told.out.startswith("stopped on ")
-    assert "the same command goes on where it was" in told.out
-    assert "no more" in told.err
-    assert "marking tasks" in told.out
+    run_cli(FIND).refused()
+    status = run_cli("status suite")
+    assert status.out.startswith("stopped on ")
+    assert "the same command resumes" in status.out
+    assert "no more" in status.err
+    assert "marking tasks" in status.out
 
 
 def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
@@ -57,22 +53,20 @@ def test_work_that_is_under_way_or_was_killed(run_cli, tmp_path):
     with watched(logs) as update:
         update("reading", 0, 7)
         update("reading", 3, 7)
-        told = run_cli(f"status {tmp_path / 'out'} --format json").json
-        assert told["state"] == "running"
+        status = run_cli("status out --format json").json
+        assert status["state"] == "running"
         # written at most once a second
-        assert told["steps"] == {"reading": [0, 7]}
+        assert status["steps"] == {"reading": [0, 7]}
     assert read_status(logs).steps == {"reading": (3, 7)}
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    content = json.loads((logs / "status.json").read_text()) | {
-        "state": "running",
-        "pid": child.pid,
-    }
+    content = json.loads((logs / "status.json").read_text())
+    content |= {"state": "running", "pid": child.pid}
     (logs / "status.json").write_text(json.dumps(content))
-    assert run_cli(f"status {tmp_path / 'out'}").out.startswith("killed on ")
+    assert run_cli("status out").out.startswith("killed on ")
     # of another machine, nothing more is known
     (logs / "status.json").write_text(json.dumps(content | {"host": "elsewhere"}))
-    assert run_cli(f"status {tmp_path / 'out'}").out.startswith("running on elsewhere")
+    assert run_cli("status out").out.startswith("running on elsewhere")
 
 
 def test_an_embedding_and_an_import_tell_too(run_cli, tmp_path):
@@ -84,23 +78,16 @@ def test_an_embedding_and_an_import_tell_too(run_cli, tmp_path):
     captions = {**coco, "annotations": [{"image_id": i, "caption": f"car {i}"} for i in range(6)]}
     (tmp_path / "things.json").write_text(json.dumps(coco))
     (tmp_path / "captions.json").write_text(json.dumps(captions))
-    files = ["--things", tmp_path / "things.json", "--captions", tmp_path / "captions.json"]
-    done = run_cli(
-        f"import coco {tmp_path / 'data'}", *files, "--part-size", 2, "--engine", "local:1"
-    )
-    assert done.code == 0, done.err
-    assert run_cli(f"status {tmp_path / 'data'} --format json").json["state"] == "done"
-    assert run_cli(f"embed {tmp_path / 'data'} --encoder lexical --engine local:1").code == 0
-    told = run_cli(f"status {tmp_path / 'data'} --format json").json
-    assert (told["state"], list(told["steps"])) == ("done", ["embedding captions"])
+    files = "--things things.json --captions captions.json"
+    run_cli(f"import coco data {files} --part-size 2 --engine local:1").ok()
+    assert run_cli("status data --format json").json["state"] == "done"
+    run_cli("embed data --encoder lexical --engine local:1").ok()
+    status = run_cli("status data --format json").json
+    assert (status["state"], list(status["steps"])) == ("done", ["embedding captions"])
 
 
 def test_what_tells_nothing_is_refused(run_cli, tmp_path):
-    done = run_cli(f"status {tmp_path / 'nothing'}")
-    assert done.code == 2
-    assert "runs.json" in done.err
+    run_cli("status nothing").refused("runs.json")
     logs_of(tmp_path / "out").mkdir()
     (logs_of(tmp_path / "out") / "status.json").write_text("{")
-    done = run_cli(f"status {tmp_path / 'out'}")
-    assert done.code == 2
-    assert "status.json: cannot be read" in done.err
+    run_cli("status out").refused("status.json: cannot be read")

@@ -1,6 +1,4 @@
-"""Stuff files that list a part of the images, as a user meets them: import, info, find, show,
-explain, sweep.
-"""
+"""Stuff files that list some of the images: import, info, find, show, explain, sweep."""
 
 import json
 
@@ -25,14 +23,12 @@ def _import(run_cli, annotations, tmp_path, share, name="dataset"):
     stuff["images"] = [image for image in stuff["images"] if image["id"] in kept]
     stuff["annotations"] = [one for one in stuff["annotations"] if one["image_id"] in kept]
     (tmp_path / f"{name}.json").write_text(json.dumps(stuff))
-    files = ["--things", annotations / "instances.json", "--stuff", tmp_path / f"{name}.json"]
-    done = run_cli("import coco", *files, "--split", "60/20/20", tmp_path / name)
-    assert done.code == 0, done.err
+    things = annotations / "instances.json"
+    run_cli(f"import coco --things {things} --stuff {name}.json --split 60/20/20 {name}").ok()
     return tmp_path / name, len(kept)
 
 
-def _find(run_cli, dataset, out, *more):
-    return run_cli(f"find {dataset} --tasks car,boat,cow,bowl --out {out}", *more)
+FIND = "find {} --tasks car,boat,cow,bowl --out {}".format
 
 
 def test_most_of_the_stuff_is_there(annotations, run_cli, tmp_path):
@@ -43,8 +39,7 @@ def test_most_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     facts = json.loads(run_cli(f"info {most} --format json").out)["annotated"]
     assert facts == {"images": {"things": 600, "stuff": n}, "unknown_pairs": 0, "verified_pairs": 0}
     for dataset, name in ((full, "full-suite"), (most, "suite")):
-        found = _find(run_cli, dataset, tmp_path / name)
-        assert found.code == 0, found.err
+        run_cli(FIND(dataset, name)).ok()
     of_full, of_most = load_suite(tmp_path / "full-suite"), load_suite(tmp_path / "suite")
     assert "excluded_unknown" not in (tmp_path / "full-suite" / "suite.json").read_text()
     # A is that of the annotated images alone, taken from the dataset in which all were
@@ -56,38 +51,30 @@ def test_most_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     left = record.excluded_positives + record.excluded_negatives
     assert 0 < left < 60
     assert record.positives + record.negatives + left == 120
-    shown = " ".join(run_cli(f"show {tmp_path / 'suite'}").out.split())
+    shown = " ".join(run_cli("show suite").out.split())
     assert "Images without a verdict (test)" in shown
     assert "Not annotated, left out of the fit (ce)" in shown
-    data = json.loads(run_cli(f"show {tmp_path / 'suite'} --format json").out)
+    data = json.loads(run_cli("show suite --format json").out)
     assert data["criteria"]["ce"]["left_out"]["car"]["positives"] > 0
-    in_parts = _find(run_cli, most, tmp_path / "parts", "--engine", "local:1")
-    assert in_parts.code == 0, in_parts.err
+    run_cli(FIND(most, "parts --engine local:1")).ok()
     assert load_suite(tmp_path / "parts").header.sets == of_most.header.sets
     # an image that is left out says why
     listed = set(of_most.set("ce", "car", "test").image_ids)
     out = next(i for i in of_full.set("ce", "car", "test").image_ids if i not in listed)
-    why = run_cli(f"explain {tmp_path / 'suite'} --task car --image {out} --dataset {most}")
+    why = run_cli(f"explain suite --task car --image {out} --dataset {most}")
     assert "it was not annotated how much" in why.out, why.out + why.err
 
 
 def test_little_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     few, _ = _import(run_cli, annotations, tmp_path, 0.2)
-    for engine in ((), ("--engine", "local:1")):
-        refused = _find(run_cli, few, tmp_path / "suite", *engine)
-        assert refused.code == 2
-        assert "training positives of 4 tasks would be left out" in refused.err
-        assert "--allow-unannotated" in refused.err
+    for engine in ("", "--engine local:1"):
+        run_cli(FIND(few, f"suite {engine}")).refused(
+            "training positives of 4 tasks would be left out", "--allow-unannotated"
+        )
         assert not (tmp_path / "suite").exists()
-    allowed = _find(run_cli, few, tmp_path / "suite", "--allow-unannotated")
-    assert allowed.code == 0, allowed.err
+    run_cli(FIND(few, "suite --allow-unannotated")).ok()
     record = load_suite(tmp_path / "suite").record("ce", "car", "test")
     assert record.excluded_positives + record.excluded_negatives > 60
-    grid = ["--alpha", "0.05", "--beta", "0.1", "--tasks", "car"]
-    swept = run_cli(f"sweep-thresholds {few}", *grid, "--out", tmp_path / "sweep")
-    assert swept.code == 2
-    assert "would be left out" in swept.err
-    swept = run_cli(
-        f"sweep-thresholds {few}", *grid, "--allow-unannotated", "--out", tmp_path / "sweep"
-    )
-    assert swept.code == 0, swept.err
+    grid = "--alpha 0.05 --beta 0.1 --tasks car"
+    run_cli(f"sweep-thresholds {few} {grid} --out sweep").refused("would be left out")
+    run_cli(f"sweep-thresholds {few} {grid} --allow-unannotated --out sweep").ok()

@@ -25,17 +25,15 @@ def waits():
 @pytest.fixture
 def patience(waits):
     # so long that a good server is never too slow, whatever else this machine does
-    return Patience(
-        connect=HANGS, read=HANGS, attempts=3, slowest=1, window=HANGS, wait=waits.append
-    )
+    wait = waits.append
+    return Patience(connect=HANGS, read=HANGS, attempts=3, slowest=1, window=HANGS, wait=wait)
 
 
 @pytest.fixture
 def hasty(waits):
     """Patience that a stall soon exhausts, tried again as often as it takes."""
-    return Patience(
-        connect=HANGS, read=0.3, attempts=1000, slowest=1000, window=0.4, wait=waits.append
-    )
+    wait = waits.append
+    return Patience(connect=HANGS, read=0.3, attempts=1000, slowest=1000, window=0.4, wait=wait)
 
 
 @pytest.fixture
@@ -48,9 +46,8 @@ def fetched(root, patience):
     """Download files into ``root`` and give the result."""
 
     def run(*remotes, **more):
-        wanted = Collection(
-            name="made-up", files=remotes, licences=("none",), next="go on with {root}"
-        )
+        made_up = {"name": "made-up", "licences": ("none",), "next": "go on with {root}"}
+        wanted = Collection(files=remotes, **made_up)
         return download(wanted, root, **{"patience": patience} | more)
 
     return run

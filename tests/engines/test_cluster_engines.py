@@ -1,8 +1,7 @@
-"""The same engine tests on a Ray cluster of three nodes on this machine, and on what stands in for
-Slurm.
-"""
+"""The engine tests on a Ray cluster of three nodes on this machine, and on a stand-in for Slurm."""
 
 import shutil
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -41,11 +40,9 @@ def any_engine(request, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm_engine, "_PATIENCE", 1.0)
     if request.param == "ray":
         return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
-    return (
-        request.getfixturevalue("slurm")
-        if request.param == "slurm"
-        else engine("local:2", tmp_path)
-    )
+    if request.param == "slurm":
+        return request.getfixturevalue("slurm")
+    return engine("local:2", tmp_path)
 
 
 def test_results_come_in_the_order_of_items(any_engine):
@@ -56,7 +53,7 @@ def test_results_come_in_the_order_of_items(any_engine):
 def test_an_error_arrives_whole_and_every_job_has_its_log(any_engine, tmp_path):
     with pytest.raises(InputError) as caught:
         list(any_engine.map(printing, [0, 1]))
-    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: mend it"
+    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: fix it"
     first, second = ((tmp_path / f"job-{number:07d}.log").read_text() for number in range(2))
     assert "working on 0\n" in first
     assert first.endswith("done\n")
@@ -73,18 +70,15 @@ def test_a_worker_that_is_killed_loses_only_its_job(any_engine, tmp_path):
 
 def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
     monkeypatch.setattr(base, "RETRIES", 1)
-    fails(
-        lambda: list(any_engine.map(die, range(2))), "of job", "was lost 2 times", kind=NoochError
-    )
+    parts = ("of job", "was lost 2 times")
+    fails(lambda: list(any_engine.map(die, range(2))), *parts, kind=NoochError)
 
 
 def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
     random = np.random.default_rng(0)
     classes = ["Y", "A", "B"]
-    images = [
-        {c: float(random.random() / 3) for c in classes if random.random() < 0.5}
-        for _ in range(200)
-    ]
+    draws = ({c: random.random() / 3 for c in classes if random.random() < 0.5} for _ in range(200))
+    images = list(draws)
     data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
     save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
     save_dataset(divide(data, 3), tmp_path / "parts")
@@ -136,20 +130,15 @@ def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
     fails(lambda: engine("local:many"), "`engine` local:many", kind=ParameterError)
     fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
     (tmp_path / "file").touch()
-    fails(
-        lambda: engine("local", tmp_path / "file" / "logs"),
-        "cannot be made",
-        kind=OutputError,
-        helps=False,
-    )
+    logs = tmp_path / "file" / "logs"
+    fails(lambda: engine("local", logs), "cannot be made", kind=OutputError, helps=False)
     for package, name in (("ray", "ray"), ("submitit", "slurm")):
-        monkeypatch.setitem(__import__("sys").modules, package, None)
-        fails(
-            lambda name=name: engine(name), f"pip install 'nooch[{name}]'", kind=MissingExtraError
-        )
+        monkeypatch.setitem(sys.modules, package, None)
+        line = f"pip install 'nooch[{name}]'"
+        fails(lambda name=name: engine(name), line, kind=MissingExtraError)
 
 
-def test_a_cluster_that_is_not_there_is_told():
+def test_a_missing_cluster_is_reported():
     pytest.importorskip("submitit", reason="submitit is not installed")
     if shutil.which("srun"):
         pytest.skip("there is a Slurm here")

@@ -1,6 +1,4 @@
-"""A GPU for each job, with GPUs that are none: what a job sees of them, who gets that of a killed
-one, what is refused.
-"""
+"""A GPU for each job, with fake GPUs: what a job sees, who inherits it, what is refused."""
 
 import os
 
@@ -34,18 +32,13 @@ def program(folder, name, text, code=0):
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize(
-    ("named", "expected"),
-    [
-        ("0,3", ["0", "3"]),
-        ("GPU-5c1, MIG-7b", ["GPU-5c1", "MIG-7b"]),
-        ("", []),
-        ("-1", []),
-        ("2,-1,1", ["2"]),
-        ("NoDevFiles", []),
-        ("1,1", ["1"]),
-    ],
-)
+NAMED = [
+    ("0,3", ["0", "3"]), ("GPU-5c1, MIG-7b", ["GPU-5c1", "MIG-7b"]), ("", []), ("-1", []),
+    ("2,-1,1", ["2"]), ("NoDevFiles", []), ("1,1", ["1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("named", "expected"), NAMED)
 def test_gpus_that_the_user_named(monkeypatch, named, expected):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     assert visible_gpus() == expected
@@ -57,7 +50,7 @@ def test_gpus_of_the_machine(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     program(tmp_path / "bin", "nvidia-smi", LISTED)
     assert visible_gpus() == ["MIG-7a", "MIG-7b", "1"]
-    # a program without its driver; then what the driver itself tells
+    # a program without its driver; then the files of the driver itself
     program(tmp_path / "bin", "nvidia-smi", "NVIDIA-SMI has failed", code=9)
     monkeypatch.setattr(gpus, "_PROC", tmp_path / "proc")
     assert visible_gpus() == []
@@ -89,12 +82,8 @@ def test_several_gpus_a_job(monkeypatch, tmp_path):
 def test_gpus_that_are_not_there(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     fails(lambda: engine("local", gpus=3), "3 GPUs a job", "may use 2 (0, 3)", kind=ParameterError)
-    fails(
-        lambda: engine("local:2", gpus=2),
-        "for 2 jobs at a time",
-        "at most 1 jobs",
-        kind=ParameterError,
-    )
+    parts = ("for 2 jobs at a time", "at most 1 jobs")
+    fails(lambda: engine("local:2", gpus=2), *parts, kind=ParameterError)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fails(lambda: engine("local", gpus=1), "may use 0", kind=ParameterError)
     for name in ("local", "ray"):
@@ -109,13 +98,9 @@ def test_gpus_of_a_ray_cluster(tmp_path):
         assert engine(address).gpus_there() == 4
         seen = list(engine(address, gpus=1).map(_alone_on_its_node, [tmp_path] * 8))
         assert {gpu for _, gpu in seen} == {"0", "1"}
-        # none of the nodes has three: Ray would wait for ever
-        fails(
-            lambda: list(engine(address, gpus=3).map(abs, [1])),
-            "none of the cluster's 2 nodes",
-            "2 GPUs",
-            kind=NoochError,
-        )
+        # none of the nodes has three: Ray would wait forever
+        parts = ("none of the cluster's 2 nodes", "2 GPUs")
+        fails(lambda: list(engine(address, gpus=3).map(abs, [1])), *parts, kind=NoochError)
 
 
 def _alone_on_its_node(folder):
@@ -133,16 +118,12 @@ SCONTROL = "Configuration data\nMaxArraySize            = {most}\nMaxJobCount = 
 def site(monkeypatch, tmp_path):
     """Programs that answer as Slurm's do, on the PATH."""
     pytest.importorskip("submitit", reason="submitit is not installed")
-    for name, text in {
-        "srun": "",
-        "sbatch": "Submitted batch job 17",
-        "scontrol": SCONTROL.format(most=4),
-        "sinfo": "gpu:a100:4(S:0-1),lustre:1\n(null)\ngpu:2",
-        "squeue": "",
-        "scancel": "",
-    }.items():
+    answers = {"srun": "", "squeue": "", "scancel": "", "sbatch": "Submitted batch job 17"}
+    answers["scontrol"] = SCONTROL.format(most=4)
+    answers["sinfo"] = "gpu:a100:4(S:0-1),lustre:1\n(null)\ngpu:2"
+    for name, text in answers.items():
         program(tmp_path / "bin", name, text)
-    (tmp_path / "bin" / "scancel").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/cancelled\n')
+    (tmp_path / "bin" / "scancel").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/canceled\n')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
 
@@ -152,17 +133,13 @@ def test_the_script_for_slurm_asks_for_gpus_and_keeps_to_the_sites_limit(site):
     assert (made.gpus_there(), made.array) == (4, 3)
     results = made.map(gpu_for_a_while, range(3))
     results.close()
-    assert (site / "cancelled").read_text().split() == ["17_0", "17_1", "17_2"]
+    assert (site / "canceled").read_text().split() == ["17_0", "17_1", "17_2"]
     (script,) = {file.read_text() for file in (site / "logs" / "submitit").glob("*_submission.sh")}
-    lines = script.splitlines()
-    assert {"#SBATCH --gres=gpu:2", "#SBATCH --partition=big", "#SBATCH --array=0-2%3"} <= set(
-        lines
-    )
+    asked = ("gres=gpu:2", "partition=big", "array=0-2%3")
+    assert {f"#SBATCH --{option}" for option in asked} <= set(script.splitlines())
     engine("slurm", site / "none").map(gpu_for_a_while, range(3)).close()
-    assert all(
-        "gres" not in file.read_text()
-        for file in (site / "none" / "submitit").glob("*_submission.sh")
-    )
+    scripts = (site / "none" / "submitit").glob("*_submission.sh")
+    assert all("gres" not in file.read_text() for file in scripts)
 
 
 def test_a_site_without_arrays_or_without_answers(site):
@@ -172,8 +149,5 @@ def test_a_site_without_arrays_or_without_answers(site):
     program(site / "bin", "sinfo", "", code=1)
     assert (engine("slurm").array, engine("slurm").gpus_there()) == (200, 0)
     program(site / "bin", "sbatch", "", code=1)
-    fails(
-        lambda: engine("slurm", site / "logs").map(abs, range(3)),
-        "Slurm does not take the jobs",
-        kind=NoochError,
-    )
+    refused = "Slurm does not take the jobs"
+    fails(lambda: engine("slurm", site / "logs").map(abs, range(3)), refused, kind=NoochError)

@@ -10,25 +10,28 @@ from pathlib import Path
 
 import pytest
 from waiting import HANGS, has_ended, until
-from work import awkward, die, die_with_a_child, mark, refuse, square, told_to_end, who
+from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, square, who
 
 from nooch.engines import LocalEngine
 from nooch.engines import job_window as base
 from nooch.errors import InputError, MissingExtraError, NoochError, ParameterError
 from nooch.resources import processors
 
-ENGINES = {"one process": LocalEngine(1), "two processes": LocalEngine(2)}
 
-
-@pytest.fixture(params=ENGINES, ids=str)
+@pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
 def engine(request):
-    return ENGINES[request.param]
+    return LocalEngine(request.param)
 
 
 def none_left():
     """Wait until every worker has ended by itself."""
     until(lambda: not multiprocessing.active_children())
     return True
+
+
+def both(function, folder, logs=None):
+    """Results of two jobs in two processes, with their numbers and a folder."""
+    return list(LocalEngine(2, logs).map(function, [(0, folder), (1, folder)]))
 
 
 def test_results_come_in_the_order_of_items(engine):
@@ -39,8 +42,10 @@ def test_results_come_in_the_order_of_items(engine):
 def test_an_error_arrives_whole(engine):
     with pytest.raises(InputError) as caught:
         list(engine.map(refuse, [0, 1]))
-    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: mend it"
-    assert (caught.value.where, caught.value.remedy) == ("record 1", "mend it")
+    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: fix it"
+    assert (caught.value.where, caught.value.remedy) == ("record 1", "fix it")
+    if engine.processes > 1:
+        assert "work.py" in "".join(caught.value.__notes__)
     with pytest.raises(MissingExtraError, match=r"pip install 'nooch\[train\]'"):
         list(engine.map(refuse, [0, 2]))
 
@@ -57,9 +62,7 @@ def test_abandoned_work_is_ended():
     next(iter(results))
     results.close()
     assert none_left()
-
-
-def test_work_that_nobody_asked_for_is_ended():
+    # also if no result was asked for
     results = LocalEngine(2).map(who, range(8))
     del results
     assert none_left()
@@ -72,50 +75,40 @@ def test_workers_do_not_wait_for_the_driver(tmp_path):
 
 
 def test_what_cannot_travel():
+    engine, unpicklable = LocalEngine(2), (AttributeError, TypeError, pickle.PicklingError)
     with pytest.raises(NoochError, match="Awkward: this and that"):
-        list(LocalEngine(2).map(awkward, [0, 1]))
-    with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match="lambda"):
-        list(LocalEngine(2).map(awkward, [0, 2]))
-    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
-        list(LocalEngine(2).map(lambda x: x, [0, 2]))
+        list(engine.map(awkward, [0, 1]))
+    with pytest.raises(unpicklable, match="lambda"):
+        list(engine.map(awkward, [0, 2]))
+    with pytest.raises(unpicklable, match="lambda"):
+        list(engine.map(lambda x: x, [0, 2]))
     with pytest.raises(SystemExit):
-        list(LocalEngine(2).map(awkward, [0, 3]))
+        list(engine.map(awkward, [0, 3]))
     # more than a pipe holds, both ways
     large = [bytes(3_000_000), bytes(2_000_000), bytes(1_000_000)]
     assert list(LocalEngine(2).map(bytes, large)) == large
     assert none_left()
 
 
-def test_an_error_tells_where_in_the_worker_it_arose():
-    with pytest.raises(InputError) as caught:
-        list(LocalEngine(2).map(refuse, [0, 1]))
-    assert "work.py" in "".join(caught.value.__notes__)
-
-
 def test_a_worker_that_leaves_a_child_behind_is_missed_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    assert (
-        list(LocalEngine(2).map(die_with_a_child, [(0, tmp_path), (1, tmp_path)])) == ["done"] * 2
-    )
+    assert both(die_with_a_child, tmp_path) == ["done"] * 2
     # not only when the child has ended, too
     child = int((tmp_path / "child").read_text())
     assert not has_ended(child)
     os.kill(child, signal.SIGKILL)
 
 
-def test_a_worker_that_is_told_to_end_loses_its_job_to_another(tmp_path, monkeypatch):
+def test_a_worker_that_is_asked_to_end_loses_its_job_to_another(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    (tmp_path / "logs").mkdir()
-    assert (
-        list(LocalEngine(2, tmp_path / "logs").map(told_to_end, [(0, tmp_path), (1, tmp_path)]))
-        == ["done"] * 2
-    )
-    assert sum("interrupted" in file.read_text() for file in (tmp_path / "logs").iterdir()) == 1
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    assert both(asked_to_end, tmp_path, logs) == ["done"] * 2
+    assert sum("interrupted" in file.read_text() for file in logs.iterdir()) == 1
 
 
 DRIVER = """
 import sys
-from pathlib import Path
 from pathlib import Path
 from work import leave_after_the_driver
 from nooch.engines import LocalEngine
@@ -126,40 +119,38 @@ if __name__ == "__main__":
 
 
 def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_path):
-    # a signal for all processes also ends the fork server, without which the driver cannot wait for
-    # its workers
+    # the signal also ends the fork server, without which the driver cannot wait for its workers
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()
     (tmp_path / "driver.py").write_text(DRIVER)
     words = [sys.executable, tmp_path / "driver.py", *folders]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    process = subprocess.Popen(
-        words, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
-    )
-    until(
-        lambda: all((folder / "begun").exists() for folder in folders),
-        while_=lambda: process.poll() is None,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    options = {"env": environment, "start_new_session": True, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(words, **options)
+
+    def all_have(name):
+        return all((folder / name).exists() for folder in folders)
+
+    until(lambda: all_have("begun"), while_=lambda: process.poll() is None)
     os.killpg(process.pid, signal.SIGTERM)
     process.wait(timeout=HANGS)
-    until(lambda: all((folder / "left").exists() for folder in folders))
+    until(lambda: all_have("left"))
 
 
-def test_workers_that_cannot_begin_are_an_error(tmp_path):
-    # without the guard of multiprocessing, each worker would begin workers
+def test_workers_that_cannot_start_are_an_error(tmp_path):
+    # without the guard of multiprocessing, each worker would start workers
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from nooch.engines import LocalEngine\nprint(list(LocalEngine(2).map(abs, range(4))))\n"
+        "from nooch.engines import LocalEngine\nlist(LocalEngine(2).map(abs, [1, 2]))"
     )
-    done = subprocess.run(
-        [sys.executable, script], check=False, capture_output=True, text=True, timeout=HANGS
-    )
+    command = [sys.executable, script]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert "was lost 4 times" in done.stderr
 
 
-def test_a_worker_that_is_killed_gives_an_error_to_mend():
+def test_a_worker_that_is_killed_gives_an_error_with_a_remedy():
     with pytest.raises(NoochError, match=r"killed[\s\S]*`processes`"):
         list(LocalEngine(2).map(die, range(2)))
 
@@ -170,19 +161,19 @@ def test_no_process_is_refused():
     assert issubclass(ParameterError, NoochError)
 
 
-def test_jobs_share_the_processors():
+def test_jobs_share_the_cpus():
     assert LocalEngine(1).threads == processors()
     assert LocalEngine(processors()).threads == 1
     assert LocalEngine(4 * processors()).threads == 1
 
 
-def test_a_job_of_a_bench_uses_the_processors_it_was_given(tmp_path):
+def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):
     import torch
     from small_world import make_world
 
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_run import bench
-    from nooch.cli.commands.bench import _plan
+    from nooch.benching.plan_source import PlanSource
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")
@@ -190,8 +181,8 @@ def test_a_job_of_a_bench_uses_the_processors_it_was_given(tmp_path):
 
     def plan():
         used.append(torch.get_num_threads())
-        sources = {"features": None, "embedding": "made", "pixels": None, "backbone": None}
-        return _plan(tmp_path / "dataset", tmp_path / "suite", config, "cpu", **sources)
+        source = PlanSource(tmp_path / "dataset", tmp_path / "suite", config, embedding="made")
+        return source.plan("cpu")
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

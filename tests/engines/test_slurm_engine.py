@@ -1,19 +1,17 @@
-"""What only a real Slurm does: preempt, put back, run out of time, cancel. Run by ``make
-test-slurm``.
-"""
+"""What only a real Slurm does: preempt, requeue, time out, cancel. Run by ``make test-slurm``."""
 
 import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 
 import pytest
 from clusters import REAL_SLURM, slurm_everywhere
-from small_world import bench_words, contents, make_world
+from commands import argv, completed
+from small_world import bench_command, contents, make_world
 from work import count_up, gpu_for_a_while
 
 from nooch.engines import engine
@@ -22,12 +20,10 @@ from nooch.engines import slurm_engine as slurm
 from nooch.engines.slurm_engine import SlurmEngine
 from nooch.training.run_records import RunsFolder
 
-pytestmark = pytest.mark.skipif(
-    not REAL_SLURM, reason="NOOCH_TEST_SLURM is not set: make test-slurm"
-)
+UNSET = "NOOCH_TEST_SLURM is not set: make test-slurm"
+pytestmark = pytest.mark.skipif(not REAL_SLURM, reason=UNSET)
 
-NOOCH = [sys.executable, "-m", "nooch"]
-TWO_PASSES = ("--set", "heads=12")
+TWO_PASSES = "--set heads=12"
 
 
 def asked(*words):
@@ -35,17 +31,13 @@ def asked(*words):
 
 
 def hasten():
-    """Slurm lets a job that was put back wait for two minutes."""
+    """Start requeued jobs, which Slurm lets wait for two minutes."""
     for job in asked("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
-        subprocess.run(
-            ["scontrol", "update", f"JobId={job}", "StartTime=now"],
-            check=False,
-            capture_output=True,
-        )
+        asked("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
 class Meanwhile(threading.Thread):
-    """Does something, once, when the first pass has kept an epoch; hastens the queue all the time."""
+    """Acts once, when the first pass has saved an epoch; hastens the queue all the time."""
 
     def __init__(self, out, act):
         super().__init__(daemon=True)
@@ -64,21 +56,15 @@ class Meanwhile(threading.Thread):
 
 def first_job():
     """The number of the running job that trains the first pass."""
-    return next(
-        job
-        for job in asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
-        if job.endswith("_0")
-    )
+    running = asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+    return next(job for job in running if job.endswith("_0"))
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    for module, name, value in (
-        (base, "WAIT", 0.01),
-        (slurm, "_LOOK", 0.5),
-        (slurm, "_PATIENCE", 2.0),
-    ):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(base, "WAIT", 0.01)
+    monkeypatch.setattr(slurm, "_LOOK", 0.5)
+    monkeypatch.setattr(slurm, "_PATIENCE", 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +75,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def undisturbed(world, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed") / "runs"
-    subprocess.run([*NOOCH, *bench_words(world, out, *TWO_PASSES)], check=True, capture_output=True)
+    completed(bench_command(world, out, TWO_PASSES))
     return contents(out)
 
 
@@ -101,32 +87,30 @@ def epochs_of(out):
 ACTS = {
     "the signal that precedes preemption": ["scancel", "--signal=USR2"],
     "put back into the queue": ["scontrol", "requeue"],
-    "cancelled": ["scancel"],
+    "canceled": ["scancel"],
 }
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_bench_goes_on_from_its_epoch(act, world, undisturbed, run_cli, tmp_path, monkeypatch):
+def test_a_bench_resumes_from_its_epoch(act, world, undisturbed, run_cli, tmp_path, monkeypatch):
     out = tmp_path / "runs"
     meanwhile = Meanwhile(out, lambda: subprocess.run([*ACTS[act], first_job()], check=False))
     meanwhile.start()
     with slurm_everywhere(monkeypatch):
-        done = run_cli(*bench_words(world, out, *TWO_PASSES, "--engine", "slurm"))
+        done = run_cli(bench_command(world, out, f"{TWO_PASSES} --engine slurm"))
     meanwhile.over.set()
     meanwhile.join()
     assert done.code == 0, done.err
     assert meanwhile.acted
     assert contents(out) == undisturbed
     assert max(epochs_of(out).values()) == 1
-    began = [
-        log.read_text().count("began") for log in sorted((tmp_path / "runs-logs").glob("job-*.log"))
-    ]
-    assert began == [2, 1]
+    logs = sorted((tmp_path / "runs-logs").glob("job-*.log"))
+    assert [log.read_text().count("began") for log in logs] == [2, 1]
 
 
 def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed, tmp_path):
     out = tmp_path / "runs"
-    words = [*NOOCH, *bench_words(world, out, *TWO_PASSES, "--engine", "slurm:main")]
+    words = argv(bench_command(world, out, f"{TWO_PASSES} --engine slurm:main"))
     driver = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list((out / "passes").glob("*.npz")) and time.monotonic() < deadline:
@@ -142,7 +126,7 @@ def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed,
     subprocess.run(["scancel", "--name=nooch"], check=True)
 
 
-def test_a_job_that_runs_out_of_time_goes_on(tmp_path):
+def test_a_job_that_runs_out_of_time_resumes(tmp_path):
     made = SlurmEngine("main", tmp_path, minutes=1, more={"slurm_signal_delay_s": 20})
     over = threading.Event()
 

@@ -5,11 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from image_folders import save_model, tiny_resnet
-from pixel_arrays import (
-    Pictures,
-    squares,
-    tiny_vit,
-)
+from pixel_arrays import Pictures, squares, tiny_vit
 from refusals import fails
 
 from nooch.errors import InputError

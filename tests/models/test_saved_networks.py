@@ -8,12 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import PREPROCESSOR, save_model, tiny_resnet
-from pixel_arrays import (
-    fit,
-    objective,
-    squares,
-    tiny_vit,
-)
+from pixel_arrays import fit, objective, squares, tiny_vit
 from refusals import fails
 
 from nooch.errors import FormatError, OutputError, ParameterError

@@ -1,6 +1,5 @@
 """The authors' 96 files, Table 2, and verify."""
 
-
 import numpy as np
 import pytest
 from oracles import dataset_of

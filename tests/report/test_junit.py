@@ -5,14 +5,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from scored import logits, small_suite
 
-from nooch.evaluation import Verdict, evaluate, judge, parse_condition
+from nooch.evaluation import ConditionVerdict, evaluate, judge, parse_condition
 from nooch.report import junit_xml
 
 NASTY = "<run> & \"q\" 'a' [red]\x1b[31m\x00￾\ud800 ünï\n]]>"
 
 
 def _verdict(text="auc@hard<1", *, run="r", fired=True, reason="auc is 0.5"):
-    return Verdict(parse_condition(text), run, "ce", "car", "test", 0.5, fired, reason)
+    return ConditionVerdict(parse_condition(text), run, "ce", "car", "test", 0.5, fired, reason)
 
 
 def test_counts_agree_with_the_cases():

@@ -6,14 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from image_folders import image_dataset, tiny_resnet
-from pixel_arrays import (
-    TINY,
-    Pictures,
-    fit,
-    objective,
-    squares,
-    tiny_vit,
-)
+from pixel_arrays import TINY, Pictures, fit, objective, squares, tiny_vit
 from refusals import fails
 
 from nooch.caches.pixels import build_pixels

@@ -24,19 +24,15 @@ class BenchConfig:
 
     Attributes:
         tasks: names; all tasks of the suite that have a set by default.
-        methods: method -> hyperparameter -> value or values (nothing for the usual ones); the
-            paper's nine by default.
+        methods: method -> hyperparameter -> value or values; the paper's nine by default.
         seeds: of the initializations.
-        orders: ``by seed``, each seed with an order of rows of its own, as the paper's repeats; or
-            one seed of an order for all.
-        environment: attribute whose two values make environments with the label, instead of the
-            strongest context cue.
+        orders: ``by seed``, each seed with its own order of rows; or one order's seed for all.
+        environment: attribute of two values, used instead of the strongest context cue.
         within: criterion of the suite: each task is trained on the images that are in context under
             it alone (phi = 0; the paper's step 3, section 2). The suite must have sets of the
             training split.
         heads: largest number of jobs in one pass over frozen features.
-        networks: largest number of networks that are fine-tuned side by side on the same batches:
-            as many as fit into memory.
+        networks: largest number of networks fine-tuned together: as many as fit into memory.
         keep_weights: whether each job keeps its trained network, or its head.
         settings: learning rate and so on: names of ``ProbeSettings`` and ``Descent`` for heads on
             frozen features, of ``TuneSettings`` for fine-tuning.
@@ -87,9 +83,7 @@ MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settin
         }
     )
 )
-"""Mode -> the classes that name its settings, and what makes them: heads on frozen features, or
-whole networks.
-"""
+"""Mode (frozen features, whole networks) -> classes that name its settings, their factory."""
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
@@ -123,8 +117,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
         name: _READERS[types[name]](name, value) for name, value in content.items() if name in types
     }
     config = BenchConfig(
-        **{name: value for name, value in content.items() if name in own},
-        settings=make(given),
+        **{name: value for name, value in content.items() if name in own}, settings=make(given)
     )
     grid_of_methods(config.methods)
     return _checked(config)

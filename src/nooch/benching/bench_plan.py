@@ -95,8 +95,7 @@ def plan_bench(
 
     Args:
         data: the dataset that the suite was found in.
-        suite: its tasks are trained; CE fitted in it (or on the training split) gives the
-            environments.
+        suite: its tasks are trained; CE fitted in it or on train gives the environments.
         features: ``Features``, or float (n_images, d) with rows in the order of the dataset's
             images: an array or a memory map.
         config: the grid.
@@ -104,8 +103,7 @@ def plan_bench(
         device: where the heads are trained, ``cpu`` or ``cuda``.
 
     Raises:
-        ParameterError: tasks that the suite lacks, another dataset than the suite's, settings of
-            another mode.
+        ParameterError: tasks that the suite lacks, another dataset, settings of another mode.
         UndefinedError: a method that needs environments, on a task without a context cue; a task
             that training images do not tell.
         InputError: an empty split, features of another shape or not finite.
@@ -173,8 +171,7 @@ def plan_finetune(
         data: the dataset that the suite was found in.
         suite: its tasks are trained.
         pixels: the dataset's pixel cache.
-        backbone: hub id, folder, or ``config:NAME`` for training from scratch, see
-            ``load_backbone``.
+        backbone: hub id, folder, or ``config:NAME`` for random weights.
         config: the grid, read with mode ``finetune``.
         device: where it is computed.
 
@@ -266,9 +263,7 @@ def _checked(
 
 
 def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
-    """Labels to train with. Raises UndefinedError where one of train or valid is unknown; those of
-    test train nothing.
-    """
+    """Labels; raises UndefinedError where one of train or valid is unknown."""
     unknown = data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(task)
     if unknown is not None:
         raise UndefinedError(
@@ -345,9 +340,7 @@ def _in_context(
 def _environments(
     data: Dataset, suite: Suite, config: BenchConfig, jobs: Sequence[Job]
 ) -> dict[str, NDArray[np.uint8]]:
-    """Environments of the tasks that have them; an error for a task that some method needs them
-    for.
-    """
+    """Environments of the tasks that have them; an error where a method needs and lacks them."""
     environments = Environments(
         None if config.environment else _fitted(data, suite), config.environment
     )

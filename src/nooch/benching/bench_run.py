@@ -1,6 +1,4 @@
-"""A plan -> trained jobs, each with its record and predictions; interrupted or killed, it goes on
-where it was.
-"""
+"""A plan -> trained jobs, each with its record and predictions; an interrupted bench resumes."""
 
 from __future__ import annotations
 
@@ -40,21 +38,18 @@ def bench(
 ) -> RunsFolder:
     """Train all jobs of a plan that are not done, and keep their predictions.
 
-    A pass is saved after every epoch: a bench that was interrupted or killed goes on there and ends
-    with the same bytes.
+    A pass is saved after every epoch: an interrupted bench resumes and ends with the same bytes.
 
     Args:
         plan: what to train.
         out: folder of runs, which workers must see.
         map: where passes are trained, such as an engine's; by default here, one after another.
         again: with ``map``, gives the plan in a worker, so that data are read there and not sent.
-        threads: with ``map``, processors of each job: last bits of sums depend on them. By default
-            as libraries choose.
+        threads: with ``map``, CPUs of each job; they decide last bits. Libraries choose by default.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
-        OutputError: the folder holds something else, or runs of another configuration; another
-            process trains them.
+        OutputError: the folder holds something else or other runs, or is being trained.
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
@@ -80,8 +75,7 @@ def bench(
 
 
 def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str) -> Plan:
-    """The plan for another kind of device than the one that it was made on, which this machine need
-    not have.
+    """The plan for another kind of device, which this machine need not have.
 
     What networks are fine-tuned on is in their record, and so in the identity of each job.
 
@@ -225,9 +219,7 @@ def _write(
 def _validation_losses(
     data: TrainingData, task: str, logits: NDArray[np.float32]
 ) -> tuple[float, float]:
-    """Mean loss of the validation images, and that of the best constant: the entropy of their
-    labels.
-    """
+    """Mean validation loss, and that of the best constant: the entropy of the labels."""
     labels = data.groups(task, "labels", "valid") > 0
     return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
 

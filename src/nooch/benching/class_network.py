@@ -57,8 +57,7 @@ def train_classes(
         backbone: hub id, folder, or ``config:NAME``.
         out: folder to write.
         tasks: classes; all by default. Classes that no training image has, or all have, or that
-            were not annotated in every image of train and valid, are left out with their names in
-            ``classes.json``.
+            were not annotated in all images of train and valid are left out and listed.
         settings: the paper's by default (Adam, 1e-3, batch 16).
         seed: of initialisation and order.
         device: where it is computed.

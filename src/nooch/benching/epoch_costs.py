@@ -1,6 +1,4 @@
-"""Cost of training on a device, measured: a few real steps of a network, or matrix products for
-heads.
-"""
+"""Cost of training on a device: a few real steps of a network, or matrix products for heads."""
 
 from __future__ import annotations
 

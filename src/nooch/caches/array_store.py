@@ -162,8 +162,7 @@ def making(
     """Yield the array to fill; if the block ends without an error, the folder gets its name.
 
     Raises:
-        OutputError: the folder exists or cannot be written, the disk is too small, or another
-            process is making it.
+        OutputError: the folder exists, cannot be written, is too large, or is being made.
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")

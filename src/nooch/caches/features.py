@@ -1,6 +1,4 @@
-"""Frozen features: one pass of a backbone over all images, stored for the jobs that train heads on
-them.
-"""
+"""Frozen features: one pass of a backbone over all images, stored for training heads."""
 
 from __future__ import annotations
 
@@ -134,8 +132,7 @@ def extract_features(
         options: how images are read, and features computed.
         pixels: the dataset's pixel cache; without it the images are decoded for this pass alone,
             and not kept.
-        images: folder of images, where it is not the one that the dataset records. Of no use with
-            ``pixels``.
+        images: folder of images, instead of the recorded one; has no effect with ``pixels``.
         overwrite: replace features that exist.
         progress: called with (images done, images).
 

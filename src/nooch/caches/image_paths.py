@@ -19,8 +19,7 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
         images: folder of images, where it is not the one that the dataset records.
 
     Raises:
-        InputError: no image, no folder of images, or images that are not below it; several are
-            named at once.
+        InputError: no image, no folder, or images not below it; several are named at once.
     """
     if not len(data):
         raise InputError("the dataset has no images")

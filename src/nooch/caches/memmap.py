@@ -89,8 +89,7 @@ class MappedRows:
 
         Args:
             rows: positions in the dataset, integers (m,).
-            out: array to write into, of the result's shape and dtype. Using one again saves a tenth
-                to a third of the time.
+            out: array to write into, of the result's shape and dtype; reusing one saves time.
 
         Raises:
             ParameterError: a position that the dataset does not have.
@@ -100,8 +99,7 @@ class MappedRows:
             raise ParameterError(
                 f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}"
             )
-        # checked above: with "clip" numpy copies straight into the result, by default it makes a
-        # second copy
+        # checked above: only with "clip" does numpy copy straight into the result
         taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
         return taken
 

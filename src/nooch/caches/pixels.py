@@ -100,8 +100,7 @@ def build_pixels(
         progress: called with (images done, images).
 
     Raises:
-        InputError: images that are missing (all are looked for before any is decoded) or cannot be
-            read.
+        InputError: images that are missing (looked for before any is decoded) or unreadable.
         OutputError: the folder exists, cannot be written, or the disk is too small.
     """
     height, width = check_size(size)

@@ -1,6 +1,4 @@
-"""The command line: parses, calls study, prints. Errors that a user can mend end with exit code 2
-and no traceback.
-"""
+"""The command line: parses, calls a verb, prints; errors that a user can fix exit with code 2."""
 
 import sys
 
@@ -8,9 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and exit. Worker processes import this module again, so it loads nothing
-    by itself.
-    """
+    """Run and exit. Worker processes import this module again, so it loads nothing by itself."""
     if sys.argv[1:2] == ["import"]:
         # workers get ready while this process reads its arguments
         from nooch.engines import LocalEngine

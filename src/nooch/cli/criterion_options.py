@@ -72,24 +72,18 @@ class Options:
             fitted = fitted_from_json(record.kind, record.fitted)
             if isinstance(fitted, FittedGist):
                 tau = self._tau_for("embedding", fitted.criterion.embedding)
-                return fitted if tau is None else fitted.with_tau(tau)
-            if isinstance(fitted, FittedContextScores):
+            elif isinstance(fitted, FittedContextScores):
                 tau = self._tau_for("column", fitted.criterion.column)
-                return fitted if tau is None else fitted.with_tau(tau)
-            return fitted
+            else:
+                return fitted
+            return fitted if tau is None else fitted.with_tau(tau)
         makers: dict[str, Callable[[], Criterion]] = {
-            "ce": self._ce,
-            "gist": self._gist,
+            "ce": lambda: CE(self.alpha, self.beta, self.cues),
+            "gist": lambda: Gist(self.embedding, self._tau_for("embedding", self.embedding)),
             "attribute": self._attribute,
             "scores": self._scores,
         }
         return makers[name]() if name in makers else _own(name)
-
-    def _ce(self) -> CE:
-        return CE(self.alpha, self.beta, self.cues)
-
-    def _gist(self) -> Gist:
-        return Gist(self.embedding, self._tau_for("embedding", self.embedding))
 
     def _attribute(self) -> Attribute:
         if self.phi is None:
@@ -107,9 +101,7 @@ class Options:
         return ContextScores(self.scores, self._tau_for("column", self.scores))
 
     def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
-        """Refuse thresholds that do not fit the tasks, before captions are embedded. Raises as
-        ``check_thresholds``.
-        """
+        """Check before captions are embedded that thresholds fit the tasks."""
         check_thresholds({"--tau": thresholds_of(self._values)}, tasks, classes)
 
     @property
@@ -144,11 +136,13 @@ def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | Tau | 
     kinds = [name for name in _WITH_TAU if name in base]
     if len(kinds) != 1:
         raise ParameterError(
-            f"--tau would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}" if kinds
+            f"--tau would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}"
+            if kinds
             else f"no criterion takes it: {', '.join(base)}",
-            where="--tau", allowed="--criterion gist or --criterion scores, each in a find of its own",
+            where="--tau",
+            allowed="--criterion gist or --criterion scores, each in a find of its own",
             remedy="use --match, or two finds" if kinds else None,
-        )  # fmt: skip
+        )
     if text.startswith(_FROM):
         place, colon, split = text.removeprefix(_FROM).rpartition(":")
         if not colon or split not in (*SPLITS, ALL):
@@ -175,18 +169,14 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _own(name: str) -> Criterion:
-    """A user's criterion, named ``package.module:Name`` on the command line, made without
-    arguments.
-    """
-    found = imported(name, f"criterion {name}")
-    made: Criterion = found() if isinstance(found, type) else found
-    return made
+    """A custom criterion, ``package.module:Name`` on the command line, made without arguments."""
+    named = imported(name, f"criterion {name}")
+    criterion: Criterion = named() if isinstance(named, type) else named
+    return criterion
 
 
 def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
-    """A user's criterion as a suite has it fitted. It is named on the command line, so it is
-    imported; nothing in the suite is.
-    """
+    """A custom criterion as a suite has it fitted: imported as the command line names it."""
     kind = getattr(_own(name), "fitted", None)
     if not (isinstance(kind, type) and issubclass(kind, Fitted)):
         raise ParameterError(
@@ -202,11 +192,8 @@ def preset_text(name: str | None, columns: str | None, values: Path | None) -> s
     if name is None:
         return None
     try:
-        listed = (
-            []
-            if values is None
-            else [v.strip() for v in values.read_text(encoding="utf-8").splitlines() if v.strip()]
-        )
+        text = "" if values is None else values.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(f"--values {values} cannot be read: {error}") from error
+    listed = [line.strip() for line in text.splitlines() if line.strip()]
     return preset(name, columns=split_names(columns), values=listed)

@@ -1,6 +1,4 @@
-"""What the commands of ``nooch import`` share: their options, the engine that files are read with,
-what is printed.
-"""
+"""What the commands of ``nooch import`` share: options, the engine, the printed summary."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from nooch.cli.option_parsing import parse_pairs
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, console, note, notes_on, print_json
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError
@@ -39,8 +37,8 @@ __all__ = [
     "with_import_options",
 ]
 
-Out: Any = typer.Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
-Overwrite: Any = typer.Option(False, "--overwrite", help="Replace a dataset folder that exists.")
+Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
+Overwrite: Any = Option(False, "--overwrite", help="Replace a dataset folder that exists.")
 
 
 @dataclass(frozen=True)
@@ -48,43 +46,38 @@ class ImportOptions:
     """Options of every import, as they were typed."""
 
     images: Annotated[
-        Path | None, typer.Option("--images", help="Folder below which the image files lie.")
+        Path | None, Option("--images", help="Folder below which the image files lie.")
     ] = None
     split: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--split",
-            help=(
-                "70/10/20 (train/valid/test), an .npz with train_ids, valid_ids and test_ids, or a"
-                " table image_id, split."
-            ),
+            help="70/10/20 (train/valid/test), .npz of train_ids, valid_ids, test_ids, or a table.",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Seed of a split by percentages.")] = 0
+    seed: Annotated[int, Option("--seed", help="Seed of a split by percentages.")] = 0
     group: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--group", help="Column, or pattern on the file name, whose images stay on one side."
         ),
     ] = None
     split_values: Annotated[
         str | None,
-        typer.Option(
-            "--split-values", help="What split names mean, such as 0=train,1=valid,2=test."
-        ),
+        Option("--split-values", help="What split names mean, such as 0=train,1=valid,2=test."),
     ] = None
     overwrite: bool = Overwrite
     processes: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--processes",
             min=1,
-            help="Parallel processes, short for --engine local:N; all processors by default.",
+            help="Parallel processes, short for --engine local:N; all CPUs by default.",
         ),
     ] = None
     engine: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--engine",
             metavar="ENGINE",
             help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
@@ -92,14 +85,11 @@ class ImportOptions:
     ] = None
     part_size: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--part-size",
             min=1,
             metavar="N",
-            help=(
-                "Write parts of at most N images (125000, say), each read in bounded memory: for"
-                " files of any size."
-            ),
+            help="Write parts of at most N images, such as 125000: bounded memory for any size.",
         ),
     ] = None
     format: Format = FormatOption
@@ -108,8 +98,8 @@ class ImportOptions:
     def plan(self) -> SplitPlan | None:
         """How images are divided. Raises ParameterError for options of a split without one."""
         if self.split is None:
-            for option, given in (("--group", self.group), ("--split-values", self.split_values)):
-                if given is not None:
+            for option, text in (("--group", self.group), ("--split-values", self.split_values)):
+                if text is not None:
                     raise ParameterError(
                         f"{option} needs --split", allowed="--split 70/10/20, or a file"
                     )
@@ -122,7 +112,7 @@ class ImportOptions:
         return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
 
     def engine_for(self, out: Path) -> Engine:
-        """Where files are read; logs lie beside the output.
+        """Where files are read; logs are next to the output.
 
         Raises:
             ParameterError: both an engine and a number of processes were given, or no such engine.
@@ -192,25 +182,21 @@ def run_import(
 
 
 _MANY = 4_000_000_000
-"""Bytes of annotation files from which on importing them as one part takes more memory than a
-laptop has left.
-"""
+"""Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
 
 
 def _note_size(reading: Reading) -> None:
     """Note that large files can be imported in parts."""
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
     if size >= _MANY:
-        note(
-            f"the files hold {size / 1e9:.1f} GB and are merged in memory; --part-size 125000"
-            " merges them in parts"
-        )
+        much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
+        note(f"{much}; --part-size 125000 merges them in parts")
 
 
 def print_imported(out: Path, made: Imported, format: Format) -> None:
     """Print what was written."""
     header = made.header
-    notes_on(header.provenance)
+    note(*header.provenance.get("notes", []))
     if format is Format.json:
         print_json(
             {
@@ -228,14 +214,7 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
-    contents = (
-        f"{header.n_images:,} images ({splits}), {len(header.classes)} classes, {made.captions:,}"
-        " captions"
-    )
-    console().print(f"{out}: {contents}", markup=False)
+    classes = f"{len(header.classes)} classes, {made.captions:,} captions"
+    say(f"{out}: {header.n_images:,} images ({splits}), {classes}")
     criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
-    console().print(
-        f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE",
-        style="dim",
-        markup=False,
-    )
+    hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from nooch.cli.commands import (
@@ -43,9 +44,7 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 class _Commands(TyperGroup):
-    """All commands: what went wrong with a file, and was not expected where it happened, is an
-    error as any other.
-    """
+    """All commands; an unexpected file error becomes an error like any other."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -53,7 +52,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except EOFError as error:
-            # click takes it for the end of a dialogue and says "Aborted!"
+            # click takes it for the end of a dialog and says "Aborted!"
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error
@@ -99,9 +98,7 @@ for _module in (
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version and stop.", is_eager=True
-    ),
+    version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
 ) -> None:
     if version:
         print(__version__)  # noqa: T201 - what was asked for goes to standard output
@@ -109,11 +106,8 @@ def _root(
 
 
 def run() -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 an error to mend, 130 or 143
-    interrupted.
-    """
-    # threads that wait for work must not keep a processor busy that others could use: on a shared
-    # machine that costs most of the time
+    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 130 or 143 interrupted."""
+    # waiting threads must not keep CPUs busy: on a shared machine that costs most of the time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -121,12 +115,8 @@ def run() -> None:
     except NoochError as error:
         sys.exit(fail(str(error)))
     except MemoryError:
-        sys.exit(
-            fail(
-                "out of memory\n  remedy: use fewer tasks or splits at once, or a machine with more"
-                " memory"
-            )
-        )
+        remedy = "use fewer tasks or splits at once, or a machine with more memory"
+        sys.exit(fail(f"out of memory\n  remedy: {remedy}"))
     except BrokenPipeError:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Numbers as people say them: counts, durations, sizes."""
+"""Numbers in words: counts, durations, sizes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ def counted(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with two digits in the largest unit of which there are two and more: ``12 ms``, ``58
-    s``, ``3.4 days``.
-    """
+    """Seconds in the largest unit with two or more: ``12 ms``, ``58 s``, ``3.4 days``."""
     for name, length in _UNITS:
         if seconds >= 2 * length:
             return f"{_short(seconds / length)} {name}"
@@ -34,8 +32,5 @@ def human_size(size: float) -> str:
 
 def _short(value: float) -> str:
     """Two digits at least, and no more behind the point."""
-    return (
-        f"{value:.1f}"
-        if round(value, 1) < 10 and round(value, 1) != int(round(value, 1))
-        else f"{value:,.0f}"
-    )
+    rounded = round(value, 1)
+    return f"{value:.1f}" if rounded < 10 and rounded != int(rounded) else f"{value:,.0f}"

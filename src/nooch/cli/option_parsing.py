@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
@@ -23,6 +24,7 @@ __all__ = [
     "DatasetOption",
     "DeviceOption",
     "DpiOption",
+    "EncoderOption",
     "EngineOption",
     "ImagesOption",
     "MethodsOption",
@@ -39,9 +41,11 @@ __all__ = [
     "SuiteArgument",
     "TaskSelectionOption",
     "TasksOption",
+    "TauOption",
     "dataset_place",
     "parse_cues",
     "parse_grid",
+    "parse_grids",
     "parse_pairs",
     "recorded_path",
     "split_names",
@@ -49,9 +53,7 @@ __all__ = [
 
 
 def dataset_place(text: str) -> Place:
-    """A folder or an address, for arguments that name a dataset; typer's own error where it is
-    neither.
-    """
+    """A folder or an address, for arguments that name a dataset; else typer's own error."""
     try:
         return place(text)
     except NoochError as error:
@@ -59,7 +61,7 @@ def dataset_place(text: str) -> Place:
         raise typer.BadParameter(str(error)) from error
 
 
-DatasetArgument: Any = typer.Argument(
+DatasetArgument: Any = Argument(
     ...,
     metavar="DATASET",
     help="Dataset folder, or its address such as s3://bucket/data.",
@@ -68,9 +70,8 @@ DatasetArgument: Any = typer.Argument(
 """A dataset that is read. An argument of type Path would make ``s3:/bucket`` of ``s3://bucket``."""
 
 
-DatasetOption: Any = typer.Option(
+DatasetOption: Any = Option(
     None,
-    "--dataset",
     metavar="DATASET",
     help="Dataset folder or address, where it is no longer where it was.",
     parser=dataset_place,
@@ -78,81 +79,61 @@ DatasetOption: Any = typer.Option(
 """The dataset of a suite."""
 
 
-SuiteArgument: Any = typer.Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
+SuiteArgument: Any = Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
 """A suite that is read: a folder, or the one that comes with the package."""
 
-ImagesOption: Any = typer.Option(
-    None, "--images", help="Folder of images, where it is not the one that the dataset records."
+ImagesOption: Any = Option(
+    None, help="Folder of images, where it is not the one that the dataset records."
 )
-AnnotationsOption: Any = typer.Option(
-    [],
-    "--annotations",
-    help="COCO file that the dataset was made from, to shade cues; repeat for several.",
+AnnotationsOption: Any = Option(
+    [], help="COCO file that the dataset was made from, to shade cues; repeat for several."
 )
-MethodsOption: Any = typer.Option(
+MethodsOption: Any = Option(
     None,
-    "--methods",
     metavar="A,B",
     help="Two methods to compare image by image: by default ERM and the best on hard.",
 )
-StrictOption: Any = typer.Option(
+StrictOption: Any = Option(
     False,
     "--strict",
-    help=(
-        "No average of a value that is undefined for a task; else such tasks are left out, and it"
-        " says so."
-    ),
+    help="No average of a value undefined for a task; else such tasks are left out, with a note.",
 )
-OverwriteOption: Any = typer.Option(
+OverwriteOption: Any = Option(
     False, "--overwrite", help="Replace an earlier output; nothing else is replaced."
 )
-EngineOption: Any = typer.Option(
+EngineOption: Any = Option(
     None,
-    "--engine",
-    help=(
-        "Where jobs run: local[:N], ray[:ADDRESS] or slurm[:PARTITION]; by default in this process."
-    ),
+    help="Where jobs run: local[:N], ray[:ADDRESS], slurm[:PARTITION]; by default in this process.",
 )
-ProcessesOption: Any = typer.Option(
-    None, "--processes", min=1, help="Parallel processes or readers; by default one for each CPU."
+ProcessesOption: Any = Option(
+    None, min=1, help="Parallel processes or readers; by default one for each CPU."
 )
-DeviceOption: Any = typer.Option("auto", "--device", help="auto, cpu, cuda or cuda:N.")
-BatchOption: Any = typer.Option(32, "--batch", min=1, help="Images in a batch.")
-CodecOption: Any = typer.Option(
-    "auto",
-    "--codec",
-    help=(
-        "How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto: fast where it is"
-        " there."
-    ),
+DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
+BatchOption: Any = Option(32, min=1, help="Images in a batch.")
+CodecOption: Any = Option(
+    "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
 )
-SettingsOption: Any = typer.Option(
+SettingsOption: Any = Option(
     [], "--set", help="name=value (YAML), over the file; repeat for several."
 )
-TaskSelectionOption: Any = typer.Option(
-    "all", "--tasks", help="all, nooch (the paper's 12), or classes separated by commas."
+TaskSelectionOption: Any = Option(
+    "all", help="all, nooch (the paper's 12), or classes separated by commas."
 )
-TasksOption: Any = typer.Option(
-    None, "--tasks", help="Tasks, separated by commas; by default all that there is data for."
+TasksOption: Any = Option(
+    None, help="Tasks, separated by commas; by default all that there is data for."
 )
-SplitsOption: Any = typer.Option(
-    None, "--splits", help="Splits, separated by commas; by default all of the suite."
+SplitsOption: Any = Option(None, help="Splits, separated by commas; by default all of the suite.")
+CriterionOption: Any = Option(
+    [], help="Criterion of the suite; by default all. Repeat for several."
 )
-CriterionOption: Any = typer.Option(
-    [], "--criterion", help="Criterion of the suite; by default all. Repeat for several."
+RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
+ScaleOption: Any = Option(
+    None, help="logit or probability: what a wide table of predictions holds."
 )
-RuleOption: Any = typer.Option(
-    "worst-hard", "--rule", help="Which hyperparameters of runs: as for nooch collect."
-)
-ScaleOption: Any = typer.Option(
-    None, "--scale", help="logit or probability: what a wide table of predictions holds."
-)
-BootstrapOption: Any = typer.Option(
-    1000, "--bootstrap", min=0, help="Resamples for intervals; 0 for none."
-)
-ResamplesSeedOption: Any = typer.Option(0, "--seed", min=0, help="Seed of the resamples.")
-DpiOption: Any = typer.Option(200, "--dpi", min=10, max=2400, help="Pixels for an inch, of PNG.")
-AllowUnannotatedOption: Any = typer.Option(
+BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
+ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
+DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+AllowUnannotatedOption: Any = Option(
     False,
     "--allow-unannotated",
     help=(
@@ -169,9 +150,8 @@ class Precision(StrEnum):
     bf16 = "bf16"
 
 
-PrecisionOption: Any = typer.Option(
+PrecisionOption: Any = Option(
     None,
-    "--precision",
     help=(
         "gist: what the encoder computes in, float32 by default; bf16 is faster where the device"
         " has it, and moves a few images."
@@ -180,13 +160,25 @@ PrecisionOption: Any = typer.Option(
 """The precision of captions' embeddings, for all commands that may make them."""
 
 
+EncoderOption: Any = Option(
+    None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
+)
+TauOption: Any = Option(
+    None,
+    metavar="TAU",
+    help=(
+        "gist: threshold on the cosine; scores: on the value; instead of --match. A number; or a"
+        " table with task, positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as"
+        " recorded there (default: valid)."
+    ),
+)
+
+
 def recorded_path(dataset: Place, out: Path) -> str:
-    """How a suite in ``out`` names its dataset: the way there, or the address."""
-    return (
-        os.path.relpath(dataset.resolve(), out.resolve())
-        if isinstance(dataset, Path)
-        else str(dataset)
-    )
+    """How a suite in ``out`` names its dataset: a relative path, or the address."""
+    if isinstance(dataset, Path):
+        return os.path.relpath(dataset.resolve(), out.resolve())
+    return str(dataset)
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
@@ -227,8 +219,13 @@ def parse_grid(text: str | None, option: str) -> list[float]:
         ) from error
 
 
+def parse_grids(**texts: str | None) -> dict[str, list[float]]:
+    """``parse_grid`` of several options by name."""
+    return {name: parse_grid(text, f"--{name}") for name, text in texts.items()}
+
+
 def _steps(start: float, stop: float, steps: int) -> list[float]:
-    """Numbers at equal distances; the last one is as it was written, whatever the steps add up to."""
+    """Numbers at equal distances; the last one is exactly ``stop``."""
     if steps < 1:
         raise ValueError("a range has two ends")
     return [start + i * (stop - start) / steps for i in range(steps)] + [stop]

@@ -1,6 +1,4 @@
-"""What long work with an engine leaves for ``nooch status``: a small file beside its logs, written
-as it goes on.
-"""
+"""The state of long work with an engine, in a small file next to its logs, for ``nooch status``."""
 
 from __future__ import annotations
 
@@ -17,6 +15,7 @@ import msgspec
 from nooch.cli.terminal_output import progress
 from nooch.errors import FormatError
 from nooch.files import replace_file
+from nooch.resources import is_alive
 from nooch.shared_types import Progress
 
 __all__ = ["Status", "logs_of", "read_status", "watched"]
@@ -49,34 +48,27 @@ class Status(msgspec.Struct):
 
     def now(self) -> str:
         """Its state now: a process of this machine that is gone without a word was killed."""
-        if self.state == "running" and self.host == socket.gethostname() and not _alive(self.pid):
+        if self.state == "running" and self.host == socket.gethostname() and not is_alive(self.pid):
             return "killed"
         return self.state
 
 
 def logs_of(out: Path) -> Path:
-    """Where logs of the work on a folder lie: beside it."""
+    """The folder of logs of the work on a folder, next to it."""
     folder = out.absolute()
     return folder.with_name(f"{folder.name}-logs")
 
 
 @contextlib.contextmanager
 def watched(logs: Path | None) -> Iterator[Progress]:
-    """``progress``, which is also written down in a folder of logs where there is one."""
+    """``progress``, also recorded in a folder of logs if there is one."""
     with progress() as update:
         if logs is None:
             yield update
             return
         now = time.time()
-        status = Status(
-            " ".join(["nooch", *sys.argv[1:]]),
-            socket.gethostname(),
-            os.getpid(),
-            now,
-            now,
-            "running",
-            {},
-        )
+        command = " ".join(["nooch", *sys.argv[1:]])
+        status = Status(command, socket.gethostname(), os.getpid(), now, now, "running", {})
         written = 0.0
 
         def both(what: str, done: int, total: int) -> None:
@@ -100,7 +92,7 @@ def watched(logs: Path | None) -> Iterator[Progress]:
 
 
 def read_status(logs: Path) -> Status | None:
-    """What was written last, or None where nothing was. Raises FormatError where it cannot be read."""
+    """The last state, or None if there is none. Raises FormatError if it cannot be read."""
     path = logs / _FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Status)
@@ -112,21 +104,7 @@ def read_status(logs: Path) -> Status | None:
 
 def _write(logs: Path, status: Status) -> None:
     status.updated = time.time()
-    # work does not fail because nobody can be told of it
+    # work does not fail because its state cannot be written
     with contextlib.suppress(Exception):
         logs.mkdir(parents=True, exist_ok=True)
         replace_file(logs / _FILE, msgspec.json.encode(status))
-
-
-def _alive(pid: int) -> bool:
-    if os.name == "nt":
-        # there, signal 0 is Ctrl-C
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        # it is there, and another's
-        return True
-    return True

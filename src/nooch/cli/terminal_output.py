@@ -1,10 +1,10 @@
-"""What is printed where: results to standard output, notes, progress and errors to standard error."""
+"""Output: results on standard output; notes, progress and errors on standard error."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,32 @@ from rich.markup import escape
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.table import Table
+
+    from nooch.report.score_tables import Shown
 
 __all__ = [
     "Format",
     "FormatOption",
     "console",
     "fail",
+    "hint",
     "note",
-    "notes_on",
     "print_json",
+    "print_result",
+    "print_shown",
+    "print_table",
+    "print_text",
     "progress",
+    "say",
     "speak_for",
-    "table",
     "with_flags",
 ]
+
+
+_WIDE = 1000
+"""Columns of a table in a file."""
 
 
 class Format(StrEnum):
@@ -47,9 +58,7 @@ FormatOption: Any = typer.Option(
 
 
 def console() -> Console:
-    """Standard output for people; wide where it is no terminal, so that tables are not cut in
-    files.
-    """
+    """Standard output for people; wide where it is no terminal: nothing is cut in files."""
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False)
 
 
@@ -57,10 +66,33 @@ def _errors() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def say(text: str) -> None:
+    """Print a line of results; names in it are no markup."""
+    console().print(text, markup=False)
+
+
+def print_text(text: str) -> None:
+    """Print a document, such as Markdown or CSV, unchanged."""
+    print(text, end="")  # noqa: T201 - the requested document goes to standard output
+
+
+def hint(text: str) -> None:
+    """Print what was written, or the next command, less prominently than results."""
+    console().print(text, style="dim", markup=False)
+
+
+def print_result(format: Format, facts: Any, text: str, following: str | None = None) -> None:
+    """Print facts as JSON, or a line for people and the next command."""
+    if format is Format.json:
+        print_json(facts)
+        return
+    say(text)
+    if following is not None:
+        hint(f"next: {following}")
+
+
 def print_json(content: Any) -> None:
-    """One JSON document on standard output; NaN becomes null. ``notes`` are shown as ``note`` shows
-    them.
-    """
+    """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does."""
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
@@ -68,14 +100,9 @@ def print_json(content: Any) -> None:
 
 
 def _shown(text: str) -> str:
-    """Text from files is no markup and moves no cursor: control characters but the end of a line
-    are spelled out.
-    """
-    return escape(
-        re.sub(
-            r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: c[0].encode("unicode_escape").decode(), text
-        )
-    )
+    """Text from files is no markup and moves no cursor: control characters are spelled out."""
+    controls = r"[\x00-\x09\x0b-\x1f\x7f-\x9f]"
+    return escape(re.sub(controls, lambda c: c[0].encode("unicode_escape").decode(), text))
 
 
 def fail(text: str) -> int:
@@ -84,9 +111,10 @@ def fail(text: str) -> int:
     return 2
 
 
-def note(text: str) -> None:
-    """Print something to know, on standard error."""
-    _errors().print(f"[yellow]note:[/] {_shown(with_flags(text))}")
+def note(*texts: str) -> None:
+    """Print notes on standard error."""
+    for text in texts:
+        _errors().print(f"[yellow]note:[/] {_shown(with_flags(text))}")
 
 
 _all_commands: Any = None
@@ -108,7 +136,7 @@ def with_flags(text: str) -> str:
     if "`" not in text or _all_commands is None:
         return text
     flags = _flags(_all_commands)
-    return re.sub(r"(?<!field )`([a-z]\w*)`", lambda found: flags.get(found[1], found[0]), text)
+    return re.sub(r"(?<!field )`([a-z]\w*)`", lambda name: flags.get(name[1], name[0]), text)
 
 
 def _flags(commands: Any) -> dict[str, str]:
@@ -136,22 +164,30 @@ def _typed(parameter: Any) -> str:
     return str(parameter.metavar or parameter.name.upper())
 
 
-def notes_on(provenance: Any) -> None:
-    """Print the notes of a dataset's provenance."""
-    for text in provenance.get("notes", []):
-        note(text)
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], *, left: int = 1
+) -> None:
+    """Print a table: the first ``left`` columns are text, the others numbers; null is a dash.
 
-
-def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 1) -> Table:
-    """A rich table: the first ``left`` columns are text, the others numbers; null is shown as a
-    dash.
-
-    Names come from files and users: in the title and heads, too, they are no markup.
+    Names come from files and users: in the title and the column names, too, they are no markup.
     """
+    console().print(_table(title, columns, rows, left))
+
+
+def print_shown(tables: Iterable[Shown]) -> None:
+    """Print tables of scores or results; in a file, nothing is cut or folded."""
+    screen = console()
+    if not screen.is_terminal:
+        screen.width = _WIDE
+    for shown in tables:
+        screen.print(_table(shown.title, shown.columns, shown.rows, shown.left))
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], left: int) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(
+    drawn = Table(
         title=escape(title),
         title_justify="left",
         title_style="bold",
@@ -160,31 +196,24 @@ def table(title: str, columns: list[str], rows: list[list[Any]], *, left: int = 
         box=box.SIMPLE_HEAD,
     )
     for position, column in enumerate(columns):
-        made.add_column(
-            escape(column), justify="left" if position < left else "right", overflow="fold"
-        )
+        side: JustifyMethod = "left" if position < left else "right"
+        drawn.add_column(escape(column), justify=side, overflow="fold")
     for row in rows:
-        made.add_row(*(escape(_cell(value)) for value in row))
-    return made
+        drawn.add_row(*(escape(_cell(value)) for value in row))
+    return drawn
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Yield a function (what, done, total) that draws progress bars on standard error, where that
-    is a terminal.
-    """
+    """Yield a function (what, done, total) that draws progress bars on a terminal's stderr."""
     if not sys.stderr.isatty():
         yield no_progress
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.terminal_output import console, table
+from nooch.cli.terminal_output import hint, print_table
 
 __all__ = [
     "print_counts",
@@ -41,9 +41,7 @@ def print_counts(suite: Suite) -> None:
             rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
         title = f"Challenge sets ({split})"
-        console().print(
-            table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
-        )
+        print_table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
     print_skipped(suite)
 
 
@@ -51,32 +49,22 @@ def print_skipped(suite: Suite, most: int = 12) -> None:
     """Tasks without a set, and why."""
     skipped = suite.header.skipped
     if skipped:
-        rows: list[list[Any]] = [[s.criterion, s.task, s.reason] for s in skipped[:most]]
-        console().print(
-            table(f"Without a set: {len(skipped)}", ["criterion", "task", "reason"], rows, left=3)
-        )
+        rows = [[s.criterion, s.task, s.reason] for s in skipped[:most]]
+        print_table(f"Without a set: {len(skipped)}", ["criterion", "task", "reason"], rows, left=3)
         if len(skipped) > most:
-            console().print(
-                f"and {len(skipped) - most} more (--format json lists all)", style="dim"
-            )
+            hint(f"and {len(skipped) - most} more (--format json lists all)")
 
 
 def print_cues(suite: Suite) -> None:
     """Context cues of each task with A(C, Y)."""
     for name, record in suite.header.criteria.items():
-        rows: list[list[Any]] = [
-            [task, cue, strength] for task, cues in record.cues.items() for cue, strength in cues
-        ]
+        rows = [[task, *cue] for task, cues in record.cues.items() for cue in cues]
         if rows:
-            console().print(
-                table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2)
-            )
+            print_table(f"Context cues ({name})", ["task", "cue", "A(cue, task)"], rows, left=2)
 
 
 def print_left_out(suite: Suite) -> None:
-    """Images that have no verdict, and training positives that fits leave out because they were not
-    annotated.
-    """
+    """Images without a verdict, and training positives that fits leave out: not annotated."""
     from nooch.finding.suite_summary import fit_left_out
 
     for split in suite.splits:
@@ -87,64 +75,40 @@ def print_left_out(suite: Suite) -> None:
         ]
         if rows:
             columns = ["criterion", "task", "positives", "negatives", "unknown which"]
-            console().print(table(f"Images without a verdict ({split})", columns, rows, left=2))
+            print_table(f"Images without a verdict ({split})", columns, rows, left=2)
     for name in suite.criteria:
         rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
         if rows:
             columns = ["task", "training positives", "of"]
-            console().print(
-                table(f"Not annotated, left out of the fit ({name})", columns, rows, left=1)
-            )
+            print_table(f"Not annotated, left out of the fit ({name})", columns, rows)
 
 
 def print_thresholds(suite: Suite) -> None:
-    """Thresholds on support, as the paper's Tables 6 and 7; a star marks a cut between equal
-    supports.
-    """
+    """Thresholds on support, as Tables 6 and 7; a star marks a cut between equal supports."""
     for split in suite.splits:
         rows: list[list[Any]] = []
         for record in suite.header.sets:
-            if record.split == split and (record.threshold_positive, record.threshold_negative) != (
-                None,
-                None,
-            ):
-                pair = (
-                    _starred(record.threshold_positive, record.tied_positive),
-                    _starred(record.threshold_negative, record.tied_negative),
-                )
+            thresholds = record.threshold_positive, record.threshold_negative
+            if record.split == split and thresholds != (None, None):
+                ties = record.tied_positive, record.tied_negative
+                pair = map(_starred, thresholds, ties)
                 missing = record.missing_positives + record.missing_negatives
                 rows.append([record.criterion, record.task, *pair, missing or None])
         if rows:
             columns = ["criterion", "task", "positives below", "negatives above", "too few"]
-            console().print(table(f"Thresholds on support ({split})", columns, rows, left=2))
+            print_table(f"Thresholds on support ({split})", columns, rows, left=2)
 
 
 def print_overlap(overlap: list[dict[str, Any]]) -> None:
     """How many hard images two criteria share."""
-    rows: list[list[Any]] = [
-        [
-            o["task"],
-            o["split"],
-            o["side"],
-            " / ".join(o["criteria"]),
-            o["both"],
-            *o["only"],
-            o["jaccard"],
-        ]
+    sides = ["task", "split", "side"]
+    rows = [
+        [*(o[s] for s in sides), " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]
         for o in overlap
     ]
     if rows:
-        columns = [
-            "task",
-            "split",
-            "side",
-            "criteria",
-            "both",
-            "only first",
-            "only second",
-            "Jaccard",
-        ]
-        console().print(table("Overlap of criteria", columns, rows, left=4))
+        columns = [*sides, "criteria", "both", "only first", "only second", "Jaccard"]
+        print_table("Overlap of criteria", columns, rows, left=4)
 
 
 def _cues(suite: Suite, task: str) -> str:

@@ -1,6 +1,4 @@
-"""A collection of files is fetched whole and checked, carried on where it stopped, and unpacked
-safely, or not at all.
-"""
+"""Download collections of files: checked, resumable, and safely unpacked, or not at all."""
 
 from nooch.download.catalogue import COLLECTIONS, Collection, Remote, collection
 from nooch.download.collection_download import Downloaded, Obtained, download

@@ -1,6 +1,4 @@
-"""What can be downloaded: where it lies, how large it is, and its checksum. Facts alone; no file is
-carried along.
-"""
+"""What can be downloaded: URL, size and checksum of each file. No file is included."""
 
 from __future__ import annotations
 
@@ -13,26 +11,19 @@ from nooch.errors import check_one_of
 __all__ = ["COLLECTIONS", "Collection", "Remote", "collection"]
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a collection.
+class _FileFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a file.
 
     Attributes:
-        name: what it is called in the folder of downloads.
-        urls: where it lies, tried in turn; http or https.
-        size: bytes, or null where nobody has published them.
+        size: bytes, or null if they are not published.
         md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage,
-            not malice. Where there is none, the first download is recorded.
-        about: estimate in bytes where ``size`` is null; a server that sends four times as much is
-            cut off.
-        into: folder below the downloads to which it is unpacked, where it is a zip.
+            not malice. Without any, the first download is recorded.
+        about: estimate in bytes if ``size`` is null; a server that sends four times that is cut
+            off.
+        into: folder below the downloads to which it is unpacked, if it is a zip.
         unpacked_at_most: bytes beyond which the zip's contents are refused.
-        recorded_in: file that size and checksum were taken from, where that is not the catalogue.
-        mirror: another file with the same contents, used where it is there already or this one
-            cannot be had.
     """
 
-    name: str
-    urls: tuple[str, ...]
     size: int | None = None
     md5: str | None = None
     sha1: str | None = None
@@ -40,28 +31,41 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     about: int = 0
     into: str | None = None
     unpacked_at_most: int = 0
+
+
+class Remote(_FileFacts, frozen=True, kw_only=True):
+    """One file of a collection, with ``size``, ``md5``, ``sha1``, ``sha256``, ``about`` and so on.
+
+    Attributes:
+        name: its name in the folder of downloads.
+        urls: its addresses, tried in turn; http or https.
+        recorded_in: file that size and checksum were taken from, if not the catalog.
+        mirror: another file with the same contents, used if it exists already or this one cannot
+            be downloaded.
+    """
+
+    name: str
+    urls: tuple[str, ...]
     recorded_in: str | None = None
     mirror: Remote | None = None
 
     @property
     def authority(self) -> str:
-        """Who says so, to add to a message, where size and checksum are not the catalogue's."""
+        """Origin of size and checksum, to add to a message, if it is not the catalog."""
         if self.recorded_in is None:
             return ""
-        return (
-            f" (recorded in {self.recorded_in} at the first download; delete that to accept another"
-            " version)"
-        )
+        recorded = f"recorded in {self.recorded_in} at the first download"
+        return f" ({recorded}; delete that to accept another version)"
 
     @property
     def checksum(self) -> str | None:
-        """Such as ``md5:442b...``, or None where it is not known."""
+        """Such as ``md5:442b...``, or None if it is not known."""
         known = (("sha256", self.sha256), ("sha1", self.sha1), ("md5", self.md5))
         return next((f"{algorithm}:{value}" for algorithm, value in known if value), None)
 
     @property
     def choices(self) -> tuple[Remote, ...]:
-        """The file and its mirrors, in the order in which they are asked for."""
+        """The file and its mirrors, in the order in which they are tried."""
         return (self, *(self.mirror.choices if self.mirror else ()))
 
     @property
@@ -71,14 +75,12 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expected_size(self) -> int:
-        """Bytes to count on."""
+        """Bytes to expect."""
         return self.about if self.size is None else self.size
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that belong together, their licences, and the command that comes next (``{root}`` is
-    the folder).
-    """
+    """Files, their licenses, and the command to run next (``{root}`` is the folder)."""
 
     name: str
     files: tuple[Remote, ...]
@@ -86,22 +88,15 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     next: str = ""
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CatalogueFile(_FileFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mirrors: str
     path: str
-    size: int | None = None
-    md5: str | None = None
-    sha1: str | None = None
-    sha256: str | None = None
-    about: int = 0
-    into: str | None = None
-    unpacked_at_most: int = 0
     images: bool = False
-    mirror: _File | None = None
+    mirror: _CatalogueFile | None = None
 
 
-class _Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    files: list[_File]
+class _CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    files: list[_CatalogueFile]
     licences: list[str]
     image_licences: list[str]
     next: str
@@ -109,7 +104,7 @@ class _Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mirrors: dict[str, list[str]]
-    collections: dict[str, _Group]
+    collections: dict[str, _CatalogueEntry]
 
 
 COLLECTIONS = ("coco-stuff", "nooch-published")
@@ -117,33 +112,20 @@ COLLECTIONS = ("coco-stuff", "nooch-published")
 
 
 def collection(name: str, *, images: bool = False) -> Collection:
-    """A collection of the catalogue, ``images`` saying whether its images are wanted.
-    ParameterError for an unknown name.
-    """
+    """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
     check_one_of("collection", name, COLLECTIONS)
     content = resources.files("nooch.download").joinpath("catalogue.json").read_bytes()
     known = msgspec.json.decode(content, type=_Catalogue)
-    group = known.collections[name]
-    return Collection(
-        name=name,
-        files=tuple(
-            _remote(file, known.mirrors) for file in group.files if images or not file.images
-        ),
-        licences=(*group.licences, *(group.image_licences if images else ())),
-        next=group.next,
-    )
+    entry = known.collections[name]
+    files = [_remote(file, known.mirrors) for file in entry.files if images or not file.images]
+    licences = (*entry.licences, *(entry.image_licences if images else ()))
+    return Collection(name=name, files=tuple(files), licences=licences, next=entry.next)
 
 
-def _remote(file: _File, mirrors: dict[str, list[str]]) -> Remote:
+def _remote(file: _CatalogueFile, mirrors: dict[str, list[str]]) -> Remote:
     return Remote(
         name=file.path.rsplit("/", 1)[-1],
         urls=tuple(mirror + file.path for mirror in mirrors[file.mirrors]),
-        size=file.size,
-        md5=file.md5,
-        sha1=file.sha1,
-        sha256=file.sha256,
-        about=file.about,
-        into=file.into,
-        unpacked_at_most=file.unpacked_at_most,
         mirror=_remote(file.mirror, mirrors) if file.mirror else None,
+        **{name: getattr(file, name) for name in _FileFacts.__struct_fields__},
     )

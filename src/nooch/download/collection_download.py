@@ -1,6 +1,4 @@
-"""A whole collection: what is there is kept, what a folder has is taken, the rest is fetched; zips
-are unpacked.
-"""
+"""A whole collection: use files that exist, take those of a folder, fetch the rest, unpack zips."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from nooch.download.download_folder import only_process, prepared
 from nooch.download.file_checks import Record, fault
 from nooch.download.file_download import fetch
 from nooch.download.http_requests import Client, Patience
-from nooch.download.local_files import Found, files_below, is_linkable, take
+from nooch.download.local_files import LocalFiles, files_below, is_linkable, take
 from nooch.download.partial_files import Partial
 from nooch.download.unpacked_record import is_unpacked, note_unpacked
 from nooch.download.zip_extraction import unpack
@@ -29,11 +27,9 @@ _LARGE = 10**7
 
 @dataclass(frozen=True)
 class Obtained:
-    """How a file came: ``downloaded``, ``taken`` from a folder, ``there`` already, or ``unpacked``
-    earlier.
+    """How a file was obtained: ``downloaded``, ``taken``, ``there`` already, ``unpacked`` earlier.
 
-    ``published`` says whether somebody has published the checksum; otherwise it is the one recorded
-    at the first download.
+    ``published`` tells a published checksum from one that was recorded at the first download.
     """
 
     name: str
@@ -47,7 +43,7 @@ class Obtained:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """What ``download`` did; ``next`` is the command that goes on from here."""
+    """What ``download`` did; ``next`` is the command to run after it."""
 
     collection: str
     root: str
@@ -67,75 +63,69 @@ def download(
     progress: Progress = no_progress,
     patience: Patience | None = None,
 ) -> Downloaded:
-    """Bring a collection's files into a folder, checked, and unpack its zips. Run again, it carries
-    on where it stopped.
+    """Download a collection's files into a folder, check them, unpack zips; resume if interrupted.
 
     Args:
-        wanted: ``coco-stuff``, ``nooch-published``, or a collection of your own.
-        root: folder of downloads; made where it is missing.
+        wanted: ``coco-stuff``, ``nooch-published``, or a custom collection.
+        root: folder of downloads; made if it is missing.
         images: also the images (coco-stuff: 20 GB).
         source: folder that has some of the files, anywhere below it; it is read, never changed.
-        keep_zips: keep zips when they are unpacked.
-        progress: called with (what, done, total): ``files`` counts them, anything else counts
-            bytes, an estimate where nobody knows.
+        keep_zips: keep zips after they are unpacked.
+        progress: called with (what, done, total): ``files`` counts files, anything else bytes,
+            an estimate if their number is unknown.
         patience: timeouts and attempts.
 
     Raises:
         DownloadError: no mirror gives a file.
         InputError: a zip is damaged or holds what is refused, no such ``source``.
-        OutputError: the folder cannot be written, its disk is full, another process is at work
-            there, or it holds other files of these names.
+        OutputError: the folder cannot be written, its disk is full, another process uses it, or it
+            holds other files of these names.
     """
     chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
     folder = prepared(Path(root).absolute())
     names = {choice.name for remote in chosen.files for choice in remote.choices}
-    found = files_below(source, folder, names)
+    local = files_below(source, folder, names)
     with only_process(folder), Client(patience or Patience()) as client:
-        work = _Work(folder, Record(folder), found, client, keep_zips, progress)
-        check_space(folder, work.needs(chosen.files), "downloading and unpacking")
+        run = _DownloadRun(folder, Record(folder), local, client, keep_zips, progress)
+        check_space(folder, run.needs(chosen.files), "downloading and unpacking")
         files = []
         for number, remote in enumerate(chosen.files):
             progress("files", number, len(chosen.files))
-            files.append(work.obtain(remote))
+            files.append(run.obtain(remote))
         progress("files", len(files), len(files))
     following = chosen.next.replace("{root}", shlex.quote(str(root)))
-    return Downloaded(chosen.name, str(root), files, list(chosen.licences), following, work.notes)
+    return Downloaded(chosen.name, str(root), files, list(chosen.licences), following, run.notes)
 
 
 @dataclass(frozen=True)
-class _Work:
-    """One run: the folder, what is known of it, and how to get what is missing."""
+class _DownloadRun:
+    """One run: the folder, its record, and where to get missing files."""
 
     root: Path
     record: Record
-    found: Found
+    local: LocalFiles
     client: Client
     keep_zips: bool
     progress: Progress
     notes: list[str] = field(default_factory=list)
 
     def needs(self, remotes: tuple[Remote, ...]) -> int:
-        """Bytes that the disk must have free, at the worst moment; zips count twice, since they are
-        unpacked.
-        """
+        """Most bytes of disk space needed at any time; zips count twice: they are unpacked."""
         used = peak = 0
         for remote in map(self.record.complete, map(self._choice, remotes)):
             if is_unpacked(self.root, remote):
                 continue
             final = self.root / remote.name
             here = remote.expected_size if final.exists() else Partial(final).size
-            used += (
-                0
-                if is_linkable(self.found, remote.name, self.root)
-                else max(0, remote.expected_size - here)
-            )
+            if not is_linkable(self.local, remote.name, self.root):
+                used += max(0, remote.expected_size - here)
             unpacked = remote.expected_size if remote.into else 0
             peak = max(peak, used + unpacked)
             used += unpacked - (remote.expected_size if remote.into and not self.keep_zips else 0)
         return max(peak, used)
 
     def obtain(self, remote: Remote) -> Obtained:
-        """One file, or its mirror, and what it is unpacked to."""
+        """Obtain one file, or its mirror, and unpack it."""
         chosen = self._choice(remote)
         try:
             return self._obtain(chosen)
@@ -146,11 +136,9 @@ class _Work:
             return self.obtain(chosen.mirror)
 
     def _choice(self, remote: Remote) -> Remote:
-        """The file, or that of its mirrors which is there already, whole or unpacked, or in the
-        folder to take from.
-        """
+        """The file or mirror that is in the folder, unpacked or in the source; else the file."""
         for choice in remote.choices:
-            there = (self.root / choice.name).exists() or choice.name in self.found
+            there = (self.root / choice.name).exists() or choice.name in self.local
             if there or is_unpacked(self.root, self.record.complete(choice)):
                 return choice
         return remote
@@ -181,24 +169,25 @@ class _Work:
         return Obtained(remote.name, how, size, remote.checksum, origin, remote.into, published)
 
     def _bring(self, remote: Remote, final: Path) -> tuple[str, str | None]:
-        """The file under its final name: how, and from where."""
+        """Put the file under its final name; returns how, and from where."""
         if final.exists():
             self._check_there(remote, final)
             return "there", None
-        if taken := take(remote, self.found, final, self.notes.append):
+        if taken := take(remote, self.local, final, self.notes.append):
             return "taken", str(taken)
         title = f"downloading {remote.name}"
         return "downloaded", fetch(remote, Partial(final), self.client, self._teller(remote, title))
 
     def _check_there(self, remote: Remote, final: Path) -> None:
-        self._teller(remote, f"checking {remote.name}")(0, remote.expected_size)
+        progress = self._teller(remote, f"checking {remote.name}")
+        progress(0, remote.expected_size)
         if reason := fault(final, remote):
             raise OutputError(
                 f"is there already, but {reason}",
                 where=final,
                 remedy="move it away, or choose another folder",
             )
-        self._teller(remote, f"checking {remote.name}")(remote.expected_size, remote.expected_size)
+        progress(remote.expected_size, remote.expected_size)
 
     def _teller(self, remote: Remote, what: str) -> StepProgress:
         """Progress of a file that is large enough to wait for."""

@@ -1,4 +1,4 @@
-"""The folder of downloads: can it be written, is nobody else at work in it?"""
+"""The folder of downloads: writable, and used by one process at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _LOCK = ".nooch-download.lock"
 
 
 def prepared(root: Path) -> Path:
-    """Make the folder where it is missing; OutputError where that cannot be, or it cannot be
-    written.
-    """
+    """Make the folder if it is missing; OutputError if it cannot be made or written."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -32,11 +30,7 @@ def prepared(root: Path) -> Path:
 
 @contextlib.contextmanager
 def only_process(root: Path) -> Iterator[None]:
-    """Hold a folder of downloads; OutputError where another process does. A kill lets go of it."""
-    with locked(
-        root / _LOCK,
-        "downloading into this folder",
-        root,
-        remedy="wait until it has ended, or choose another folder",
-    ):
+    """Lock a folder of downloads; OutputError if another process has it. A kill unlocks it."""
+    remedy = "wait until it has ended, or choose another folder"
+    with locked(root / _LOCK, "downloading into this folder", root, remedy=remedy):
         yield

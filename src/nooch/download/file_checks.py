@@ -1,4 +1,4 @@
-"""Is a file the right one? Asked before it gets its name, and of what is there already."""
+"""Whether a file is the right one: checked before it gets its name, and if it exists."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from nooch.files import replace_file, sha256_of
 __all__ = ["RECORD", "Record", "fault"]
 
 RECORD = "nooch_downloads.json"
-"""Sizes and hashes of files that nobody has published them for, as they were at the first download.
-"""
+"""Sizes and hashes, at the first download, of files without published ones."""
 
 
 def fault(path: Path, remote: Remote) -> str | None:
     """What is wrong with a file, or None. Reads all of it.
 
-    Where no checksum is known, every member of the zip is tested instead.
+    Without a known checksum, every member of the zip is tested instead.
     """
     if not path.is_file():
         return "is no file"
@@ -34,14 +33,11 @@ def fault(path: Path, remote: Remote) -> str | None:
     algorithm, _, wanted = remote.checksum.partition(":")
     with path.open("rb") as file:
         # md5 and sha1 are what COCO's own server and others publish: against damage
-        found = hashlib.file_digest(
-            file, lambda: hashlib.new(algorithm, usedforsecurity=False)
-        ).hexdigest()
-    return (
-        None
-        if found == wanted
-        else f"has {algorithm} {found} instead of {wanted}{remote.authority}"
-    )
+        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
+    actual = digest.hexdigest()
+    if actual == wanted:
+        return None
+    return f"has {algorithm} {actual} instead of {wanted}{remote.authority}"
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -63,11 +59,11 @@ class Record:
                 raise InputError(
                     f"the record of earlier downloads cannot be read: {error}",
                     where=self.path,
-                    remedy="delete it; what is there is then recorded anew",
+                    remedy="delete it; what is there is then recorded again",
                 ) from error
 
     def complete(self, remote: Remote) -> Remote:
-        """The file with size and hash as recorded, where the catalogue has none."""
+        """The file with its recorded size and hash, if the catalog has none."""
         known = self._entries.get(remote.name)
         if known is None or remote.checksum is not None:
             return remote
@@ -76,11 +72,10 @@ class Record:
         )
 
     def add(self, remote: Remote, path: Path, source: str) -> Remote:
-        """Record a file that has just been obtained, where nothing is known of it."""
+        """Record a file that has just been obtained, if no checksum of it is known."""
         if remote.checksum is not None:
             return remote
         self._entries[remote.name] = _Entry(path.stat().st_size, sha256_of(path), source)
-        replace_file(
-            self.path, msgspec.json.format(msgspec.json.encode(self._entries), indent=1) + b"\n"
-        )
+        text = msgspec.json.format(msgspec.json.encode(self._entries), indent=1)
+        replace_file(self.path, text + b"\n")
         return self.complete(remote)

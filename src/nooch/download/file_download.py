@@ -1,6 +1,4 @@
-"""One file from its mirrors: carried on where it stopped, tried again, checked, and only then given
-its name.
-"""
+"""One file from its mirrors: resumed, retried, checked, and only then given its name."""
 
 from __future__ import annotations
 
@@ -10,16 +8,10 @@ from collections.abc import Iterator
 
 from urllib3.response import BaseHTTPResponse
 
+from nooch.download import http_requests as http
 from nooch.download.catalogue import Remote
 from nooch.download.file_checks import fault
-from nooch.download.http_requests import (
-    Client,
-    MirrorError,
-    Pace,
-    RangeError,
-    RetryError,
-    read_block,
-)
+from nooch.download.http_requests import Client, MirrorError, RangeError, RetryError
 from nooch.download.partial_files import Origin, Partial
 from nooch.errors import DownloadError, OutputError
 from nooch.shared_types import StepProgress
@@ -33,41 +25,39 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> str:
     """Download a file under its final name; returns the URL that gave it.
 
-    Bytes that are there already are kept where the server proves, or a checksum can, that they
-    belong to the same file. Where they turn out not to, every mirror is asked once more for the
-    whole.
+    Existing bytes are kept if the server, or a checksum, proves that they belong to the same file.
+    Otherwise every mirror is asked once more for all of it.
 
     Args:
         remote: the file.
-        partial: where its beginning lies, or will.
-        client: what makes the requests.
-        tell: called with the bytes that are there, and all of them (an estimate where nobody
-            knows).
+        partial: where its first bytes are stored.
+        client: makes the requests.
+        tell: called with the bytes so far, and all of them (an estimate if unknown).
 
     Raises:
-        DownloadError: no mirror gives the file; says why, for each of them.
+        DownloadError: no mirror gives the file; gives the reason of each.
         OutputError: it cannot be written.
     """
     reasons: dict[str, str] = {}
     with _writing(partial):
         for fresh in (False, True):
-            anew = False
+            restart = False
             for url in remote.urls:
                 partial.distrusted = fresh
                 try:
                     _from_mirror(url, remote, partial, client, tell)
                 except MirrorError as error:
                     reasons[url] = str(error)
-                    anew = anew or isinstance(error, RangeError)
+                    restart = restart or isinstance(error, RangeError)
                 else:
                     return url
-            if not anew:
+            if not restart:
                 break
     raise DownloadError(
         "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
         where=remote.name,
         remedy=(
-            "run the same command again later, it carries on where it stopped; or name with"
+            "run the same command again later, it resumes where it stopped; or name with"
             " `source` a folder that has the file"
         ),
     )
@@ -83,7 +73,7 @@ def _writing(partial: Partial) -> Iterator[None]:
         raise OutputError(
             f"cannot be written: {error.strerror or error}",
             where=partial.path,
-            remedy="make room or choose another folder; the same command then carries on",
+            remedy="make room or choose another folder; the same command then resumes",
         ) from error
 
 
@@ -99,7 +89,7 @@ def _from_mirror(
             break
         except RetryError as error:
             failures += 1
-            # only what was never reached before counts as a gain: a server may begin anew each time
+            # only what was never reached before counts as a gain: a server may restart each time
             if partial.size - best >= _GAIN:
                 best, failures = partial.size, 0
             if failures >= client.patience.attempts:
@@ -109,7 +99,7 @@ def _from_mirror(
 
 
 def _is_whole(partial: Partial, remote: Remote) -> bool:
-    """Whether all bytes are there, as after a kill between the last one and the check."""
+    """Whether all bytes exist, as after a kill between the last one and the check."""
     origin = partial.origin
     total = remote.size if remote.size is not None else origin.total if origin else None
     return total is not None and total > 0 and partial.size == total
@@ -121,10 +111,8 @@ def _finish(remote: Remote, partial: Partial, *, resumed: bool) -> None:
         partial.install()
         return
     partial.clear()
-    if resumed:
-        # it may be the beginning that was wrong, and not this mirror
-        raise RangeError(f"gives a file that {reason}")
-    raise MirrorError(f"gives a file that {reason}")
+    # of a resumed file the first bytes may have been wrong, and not this mirror
+    raise (RangeError if resumed else MirrorError)(f"gives a file that {reason}")
 
 
 def _transfer(
@@ -141,24 +129,19 @@ def _transfer(
         start, total = _span(response, offset)
         _check_offer(response, remote, total)
         validator = _validator(response)
-        if (
-            start
-            and same is not None
-            and same.validator
-            and validator
-            and validator != same.validator
-        ):
+        known = same.validator if same and start else None
+        if known and validator and validator != known:
             raise RangeError("has another version of the file than at the beginning")
         if offset and not start and total is None:
             raise RangeError("answers a range with something of unknown length")
         if not start:
             partial.clear()
-        partial.note(Origin(url, validator or (same.validator if same and start else None), total))
+        partial.note(Origin(url, validator or known, total))
         _write(response, remote, partial, start, total, client, tell)
 
 
 def _keep(url: str, remote: Remote, partial: Partial) -> int:
-    """Bytes to carry on from; what cannot belong to the file is dropped."""
+    """Bytes to resume from; what cannot belong to the file is dropped."""
     size, origin = partial.size, partial.origin
     proven = origin is not None and origin.url == url and bool(origin.validator)
     if size and (size > remote.at_most or (remote.checksum is None and not proven)):
@@ -168,14 +151,11 @@ def _keep(url: str, remote: Remote, partial: Partial) -> int:
 
 
 def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
-    """First byte of the body, and size of the whole file where the server says it."""
+    """First byte of the body, and size of the whole file if the server reports it."""
     if response.status == 200:
         length = response.headers.get("Content-Length", "")
-        return 0, (
-            int(length[:18])
-            if length.isdecimal() and not response.headers.get("Transfer-Encoding")
-            else None
-        )
+        known = length.isdecimal() and not response.headers.get("Transfer-Encoding")
+        return 0, int(length[:18]) if known else None
     text = response.headers.get("Content-Range", "")
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if not offset or match is None or int(match[1]) != offset or int(match[2]) < offset:
@@ -193,9 +173,8 @@ def _check_offer(response: BaseHTTPResponse, remote: Remote, total: int | None) 
     if total is not None and remote.size is not None and total != remote.size:
         raise MirrorError(f"offers {total:,} bytes instead of {remote.size:,}{remote.authority}")
     if total is not None and total > remote.at_most:
-        raise MirrorError(
-            f"offers {total:,} bytes, where {remote.at_most:,} is the most that is accepted"
-        )
+        most = f"{remote.at_most:,} is the most that is accepted"
+        raise MirrorError(f"offers {total:,} bytes, where {most}")
 
 
 def _validator(response: BaseHTTPResponse) -> str | None:
@@ -213,10 +192,10 @@ def _write(
     client: Client,
     tell: StepProgress,
 ) -> None:
-    done, pace = start, Pace(client.patience)
+    done, pace = start, http.Pace(client.patience)
     wanted = total if total is not None else remote.size
     with partial.open() as file:
-        while block := read_block(response):
+        while block := http.read_block(response):
             if done + len(block) > remote.at_most:
                 break
             file.write(block)

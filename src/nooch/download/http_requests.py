@@ -1,6 +1,4 @@
-"""One request to a server that may stall, lie or send us elsewhere; what goes wrong is told apart
-by what helps.
-"""
+"""Requests to servers that may stall, lie or redirect; an error's class says what may help."""
 
 from __future__ import annotations
 
@@ -13,17 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import responses
-from typing import Self
+from typing import Any, Self
 
 import urllib3
-from urllib3.exceptions import (
-    HTTPError,
-    InvalidHeader,
-    LocationParseError,
-    NameResolutionError,
-    SSLError,
-    URLSchemeUnknown,
-)
+from urllib3 import exceptions
+from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from nooch.version import __version__
@@ -34,6 +26,12 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _BLOCK = 1 << 20
+_HOPELESS = (
+    exceptions.SSLError,
+    exceptions.LocationParseError,
+    exceptions.URLSchemeUnknown,
+    exceptions.InvalidHeader,
+)
 
 
 class MirrorError(Exception):
@@ -41,11 +39,11 @@ class MirrorError(Exception):
 
 
 class RangeError(MirrorError):
-    """What we have does not go with what the server sends; starting anew may help."""
+    """The existing bytes do not fit what the server sends; a restart may help."""
 
 
 class RetryError(Exception):
-    """The same request may succeed later, ``after`` so many seconds where the server says so."""
+    """The same request may succeed later, ``after`` that many seconds if the server says so."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -57,12 +55,12 @@ class Patience:
     """How long to wait for what.
 
     Attributes:
-        connect: seconds until a connection must stand; ``read`` until the next bytes must come.
+        connect: seconds until a connection must exist; ``read`` until the next bytes must come.
         attempts: failures in a row, without a MiB gained, after which a mirror is given up.
         backoff: seconds before the second attempt, doubled each time; ``longest`` caps it and a
             server's Retry-After.
         slowest: bytes in ``window`` seconds below which a connection counts as stalled.
-        wait: what waits, given seconds.
+        wait: called with seconds to wait.
     """
 
     connect: float = 15.0
@@ -76,24 +74,20 @@ class Patience:
 
     def before_attempt(self, failures: int, after: float | None) -> None:
         """Wait after so many failures in a row."""
-        self.wait(
-            min(
-                self.longest,
-                after if after is not None else self.backoff * 2 ** max(0, failures - 1),
-            )
-        )
+        seconds = self.backoff * 2 ** max(0, failures - 1) if after is None else after
+        self.wait(min(self.longest, seconds))
 
 
 @dataclass
 class Pace:
-    """Raises RetryError where bytes keep coming, but too slowly to ever end."""
+    """Raises RetryError if bytes keep coming, but too slowly to ever end."""
 
     patience: Patience
     since: float = field(default_factory=time.monotonic)
     gained: int = 0
 
     def count(self, size: int) -> None:
-        """So many bytes have come."""
+        """Count received bytes."""
         self.gained += size
         now = time.monotonic()
         if now - self.since >= self.patience.window:
@@ -103,9 +97,7 @@ class Pace:
 
 
 class Client:
-    """Requests over http and https, with connections that are kept; the usual proxy variables are
-    heeded.
-    """
+    """Requests over http and https with connection pools; proxy variables are respected."""
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
@@ -116,7 +108,7 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         for manager in self._pools.values():
-            # clear() alone leaves it to the garbage collector to close them
+            # clear() alone leaves closing them to the garbage collector
             for key in manager.pools.keys():  # noqa: SIM118 - not iterable itself
                 if (pool := manager.pools.get(key)) is not None:
                     pool.close()
@@ -124,7 +116,7 @@ class Client:
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[BaseHTTPResponse]:
-        """Yield the answer, status 200 or 206, its body yet to be read.
+        """Yield the response, status 200 or 206, its body not yet read.
 
         Raises:
             RetryError, RangeError, MirrorError: by what may help.
@@ -148,16 +140,9 @@ class Client:
         sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
         timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
         try:
-            return self._pool(url).request(
-                "GET",
-                url,
-                headers=sent,
-                timeout=timeout,
-                retries=False,
-                redirect=False,
-                preload_content=False,
-            )
-        except (SSLError, LocationParseError, URLSchemeUnknown, InvalidHeader, ValueError) as error:
+            plain: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
+            return self._pool(url).request("GET", url, headers=sent, timeout=timeout, **plain)
+        except (*_HOPELESS, ValueError) as error:
             raise MirrorError(_words(error)) from error
         except HTTPError as error:
             raise RetryError(_words(error)) from error
@@ -173,9 +158,7 @@ class Client:
 
 
 def read_block(response: BaseHTTPResponse) -> bytes:
-    """The next bytes of a body as they come, at most a MiB; empty at its end. RetryError where the
-    connection breaks.
-    """
+    """The next bytes of a body, at most a MiB, none at its end. RetryError if it breaks off."""
     try:
         return response.read1(_BLOCK, decode_content=False) or b""
     except HTTPError as error:
@@ -198,15 +181,13 @@ def _redirected(url: str, location: str | None) -> str:
     except ValueError as error:
         raise MirrorError(f"redirects to {location[:200]!r}, which is no address") from error
     if scheme not in {"http", "https"} or (before == "https" and scheme == "http"):
-        raise MirrorError(
-            f"redirects from {before} to {scheme or 'no'} address {target[:200]!r}, which is"
-            " refused"
-        )
+        kinds = f"from {before} to {scheme or 'no'} address"
+        raise MirrorError(f"redirects {kinds} {target[:200]!r}, which is refused")
     return target
 
 
 def _refusal(response: BaseHTTPResponse) -> Exception:
-    # not in the server's own words, which may hold anything
+    # without the server's own words, which may hold anything
     text = f"answers {response.status} {responses.get(response.status, '')}".rstrip()
     if response.status == 416:
         return RangeError(text)
@@ -220,7 +201,6 @@ def _retry_after(text: str | None) -> float | None:
     if not text:
         return None
     if text.strip().isdecimal():
-        # of more digits than a float has it is not meant
         return float(text.strip()[:9])
     try:
         date = parsedate_to_datetime(text)
@@ -230,7 +210,7 @@ def _retry_after(text: str | None) -> float | None:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, NameResolutionError):
+    if isinstance(error, exceptions.NameResolutionError):
         return "its address cannot be resolved: no network, or no such host"
     # urllib3 begins some messages with the connection's repr
     return str(error).rpartition(">: ")[2] or type(error).__name__

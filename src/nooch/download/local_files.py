@@ -1,6 +1,4 @@
-"""Files that lie somewhere else already: found below a folder, linked or copied, and checked; the
-folder is only read.
-"""
+"""Files found below another folder, which is only read: linked or copied, and checked."""
 
 from __future__ import annotations
 
@@ -13,16 +11,16 @@ from nooch.download.catalogue import Remote
 from nooch.download.file_checks import fault
 from nooch.errors import InputError, OutputError, ParameterError
 
-__all__ = ["Found", "files_below", "is_linkable", "take"]
+__all__ = ["LocalFiles", "files_below", "is_linkable", "take"]
 
 _BLOCK = 1 << 22
 
-Found = dict[str, list[Path]]
-"""Name -> where files of this name lie."""
+LocalFiles = dict[str, list[Path]]
+"""Name -> paths of files of this name."""
 
 
-def files_below(source: str | Path | None, root: Path, names: set[str]) -> Found:
-    """Files of these names anywhere below a folder; none where there is no folder.
+def files_below(source: str | Path | None, root: Path, names: set[str]) -> LocalFiles:
+    """Files of these names anywhere below a folder; none without a folder.
 
     Raises:
         InputError: no such folder.
@@ -32,38 +30,36 @@ def files_below(source: str | Path | None, root: Path, names: set[str]) -> Found
         return {}
     folder = Path(source)
     if not folder.is_dir():
-        raise InputError(
-            "no such folder to take files from",
-            where=folder,
-            allowed="a folder that has some of them",
-        )
+        problem, allowed = "no such folder to take files from", "a folder that has some of them"
+        raise InputError(problem, where=folder, allowed=allowed)
     if folder.resolve() == root.resolve():
         raise ParameterError(
             "`source` names the folder of downloads itself",
             remedy="leave `source` out: what is there is used anyway",
         )
-    found: Found = {}
+    local: LocalFiles = {}
     for place, _, files in os.walk(folder.resolve()):
         for name in sorted(names.intersection(files)):
-            found.setdefault(name, []).append(Path(place) / name)
+            local.setdefault(name, []).append(Path(place) / name)
     # in an order that does not depend on the disk
-    return {name: sorted(paths) for name, paths in found.items()}
+    return {name: sorted(paths) for name, paths in local.items()}
 
 
-def is_linkable(found: Found, name: str, root: Path) -> bool:
-    """Whether a file of this name is on the same disk, so that taking it needs no room."""
+def is_linkable(local: LocalFiles, name: str, root: Path) -> bool:
+    """Whether a file of this name is on the same disk, so that taking it needs no space."""
     device = root.stat().st_dev
-    return any(path.stat().st_dev == device for path in found.get(name, []) if path.exists())
+    return any(path.stat().st_dev == device for path in local.get(name, []) if path.exists())
 
 
-def take(remote: Remote, found: Found, final: Path, note: Callable[[str], None]) -> Path | None:
-    """Give the file its final name from the first of those found that is the right one; returns
-    which, or None.
+def take(
+    remote: Remote, local: LocalFiles, final: Path, note: Callable[[str], None]
+) -> Path | None:
+    """Link or copy the first right local file to the final name; returns it, or None.
 
-    Those that are not are noted. OutputError where there is no room.
+    The others are noted. OutputError if there is no space.
     """
     place = final.with_name(f".{final.name}.taken")
-    for candidate in found.get(remote.name, []):
+    for candidate in local.get(remote.name, []):
         try:
             reason = _link_or_copy(candidate, place) or fault(place, remote)
             if reason is None:

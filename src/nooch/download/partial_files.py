@@ -1,6 +1,4 @@
-"""The beginning of a file that is being downloaded, and what the server said of it, under hidden
-names beside it.
-"""
+"""The downloaded part of a file and what the server said of it, under hidden names."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ __all__ = ["Origin", "Partial"]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the bytes come from and what tells that the file there is still the same.
+    """Where the bytes come from, and what shows that the file there is still the same.
 
     Attributes:
         url: as asked for, before redirects.
         validator: a strong ETag or a Last-Modified date, or null.
-        total: bytes of the whole file, or null where the server did not say.
+        total: bytes of the whole file, or null if the server did not report them.
     """
 
     url: str
@@ -32,8 +30,7 @@ class Origin(msgspec.Struct, frozen=True):
 class Partial:
     """``.NAME.partial`` with ``.NAME.partial.json``.
 
-    Where ``distrusted`` is set, what is there does not count, but stays until a server really sends
-    the file.
+    If ``distrusted``, existing bytes do not count, but stay until a server really sends the file.
     """
 
     def __init__(self, final: Path) -> None:
@@ -44,34 +41,34 @@ class Partial:
 
     @property
     def size(self) -> int:
-        """Bytes that are there and count."""
+        """Bytes that exist and count."""
         return self.path.stat().st_size if self.path.is_file() and not self.distrusted else 0
 
     @property
     def origin(self) -> Origin | None:
-        """What was noted, or None where nothing was, or nothing that can be read."""
+        """The recorded origin, or None if there is none that can be read."""
         try:
             return msgspec.json.decode(self._sidecar.read_bytes(), type=Origin)
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def note(self, origin: Origin) -> None:
-        """Keep where the bytes come from; before any of them is written."""
+        """Record where the bytes come from, before any of them is written."""
         replace_file(self._sidecar, msgspec.json.encode(origin))
 
     def open(self) -> BinaryIO:
-        """The file to append to; unbuffered, so that a kill loses nothing that has come."""
+        """The file to append to; unbuffered, so that a kill loses nothing."""
         return self.path.open("ab", buffering=0)
 
     def clear(self) -> None:
-        """Forget what is there."""
+        """Delete the bytes and their origin."""
         self.distrusted = False
-        # the bytes first: without their origin they would be carried on from any server
+        # the bytes first: without their origin they would be resumed from any server
         self.path.unlink(missing_ok=True)
         self._sidecar.unlink(missing_ok=True)
 
     def install(self) -> None:
-        """Give the file, which was checked, its final name."""
+        """Give the checked file its final name."""
         with self.path.open("rb") as file:
             os.fsync(file.fileno())
         self.path.replace(self.final)

@@ -1,4 +1,4 @@
-"""What was unpacked from which zip, noted when all of it was in place."""
+"""What was unpacked from which zip, recorded when all of it was in place."""
 
 from __future__ import annotations
 
@@ -20,21 +20,17 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 def note_unpacked(root: Path, remote: Remote, files: dict[str, int]) -> None:
-    """Keep that this zip was unpacked to these files (path below its target -> bytes); written
-    last.
-    """
-    replace_file(
-        _place(root, remote),
-        msgspec.json.encode(_Manifest(remote.checksum, str(remote.into), files)),
-    )
+    """Record the files that a zip was unpacked to (path in its target -> bytes); written last."""
+    manifest = _Manifest(remote.checksum, str(remote.into), files)
+    replace_file(_manifest_file(root, remote), msgspec.json.encode(manifest))
 
 
 def is_unpacked(root: Path, remote: Remote) -> bool:
-    """Whether this very zip was unpacked, and every file is there with its size."""
+    """Whether this very zip was unpacked, and every file exists with its size."""
     if remote.into is None:
         return False
     try:
-        known = msgspec.json.decode(_place(root, remote).read_bytes(), type=_Manifest)
+        known = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return False
     if known.into != remote.into or remote.checksum not in {None, known.checksum}:
@@ -45,5 +41,5 @@ def is_unpacked(root: Path, remote: Remote) -> bool:
     return False
 
 
-def _place(root: Path, remote: Remote) -> Path:
+def _manifest_file(root: Path, remote: Remote) -> Path:
     return root / f".{remote.name}.unpacked.json"

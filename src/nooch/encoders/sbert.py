@@ -1,8 +1,7 @@
-"""Sentence embeddings of sentence-transformers, faster than its own ``encode`` on captions
-(benchmarks/RESULTS.md).
+"""Sentence embeddings of sentence-transformers, faster than its ``encode`` on captions.
 
-The transformer runs on batches of equal token length, on every core, in float32 or, where it is
-asked for, in bfloat16; pooling and what follows stays in float32.
+The transformer runs on batches of equal token length, on every core, in float32 or bfloat16;
+pooling and later modules stay in float32. Times are in benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from nooch.encoders import encoder_folders as folders
 from nooch.encoders import sentence_batches as batching
 from nooch.encoders import sentence_models as loading
 from nooch.errors import check_one_of
-from nooch.shared_types import StepProgress
+from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["PRECISIONS", "SbertEncoder", "distilroberta", "minilm"]
 
 PRECISIONS = ("float32", "bf16")
-# how the name of a kept embedding ends; data.embedding_precision reads it back
+# suffix of the name of a stored embedding; data.embedding_precision reads it
 _SUFFIX = {"float32": "fp32", "bf16": "bf16"}
 
-# tokens in a batch: on a processor the activations should stay in its caches, a GPU needs more to
-# be busy
+# tokens in a batch: a CPU keeps the activations in its caches, a GPU needs more to be busy
 _BUDGET, _GPU_BUDGET = 1024, 65536
-# Python hands out the operations one at a time, so that many more threads would wait for each other
+# Python issues one operation at a time, so that more threads would wait for each other
 _MOST_WORKERS = 8
 
 
@@ -44,9 +42,7 @@ def minilm(precision: str = "float32", device: str | None = None) -> SbertEncode
 
 
 def distilroberta(precision: str = "float32", device: str | None = None) -> SbertEncoder:
-    """stsb-distilroberta-base-v2, the paper's encoder (Appendix B, "Sentence Embeddings"): 768
-    numbers, 6 layers.
-    """
+    """stsb-distilroberta-base-v2 of the paper's Appendix B: 768 numbers, 6 layers."""
     return SbertEncoder("stsb-distilroberta-base-v2", precision, device)
 
 
@@ -58,7 +54,7 @@ class SbertEncoder:
         source: a named model, a hub id ``owner/model``, or a folder.
         precision: of the transformer: ``float32`` or ``bf16``. Never chosen by device: vectors in
             bfloat16 differ enough to move images across a threshold.
-        device: ``cpu`` or ``cuda`` (``cuda:1``); None takes a GPU where there is one.
+        device: ``cpu`` or ``cuda`` (``cuda:1``); None uses a GPU if there is one.
     """
 
     source: str
@@ -70,12 +66,8 @@ class SbertEncoder:
 
     @cached_property
     def identity(self) -> str:
-        """``all-MiniLM-L6-v2-fp32``; a folder adds the beginning of a hash of its weights and
-        configuration.
-        """
-        slug = re.sub(
-            r"[^A-Za-z0-9._-]+", "-", self.source if self._by_name else self._folder.name
-        ).strip("-._")
+        """``all-MiniLM-L6-v2-fp32``; a folder adds part of a hash of its contents."""
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self._model_name).strip("-._")
         hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
         return f"{slug or 'model'}{hashed}-{_SUFFIX[self.precision]}"
 
@@ -86,26 +78,22 @@ class SbertEncoder:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Device as it is here, so that workers on other machines do not choose another; and the
-        precision.
-        """
+        """Device and precision in use here: workers on other machines must not choose others."""
         return {"device": self._on, "precision": self.precision}
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it computes on a GPU: then one job at a time should have it."""
+        """Whether it computes on a GPU, which one job at a time should have."""
         return self._on.startswith("cuda")
 
     def describe(self) -> dict[str, Any]:
-        """Family, model, precision, device, length limit, versions and the hash of the model's
-        files.
-        """
+        """Family, model, precision, device, length limit, versions, and hash of the files."""
         import sentence_transformers
         import torch
 
         return {
             "encoder": "sentence-transformers",
-            "model": self.source if self._by_name else self._folder.name,
+            "model": self._model_name,
             "precision": self.precision,
             "device": self._on,
             "max_tokens": self._model.max_seq_length,
@@ -125,15 +113,18 @@ class SbertEncoder:
             InputError: the model cannot be loaded.
             MissingExtraError: sentence-transformers is not installed.
         """
-        # in ascending order, so that the batches, and with them the last bits, depend on the set of
-        # sentences alone
+        # ascending, so that batches, and thus the last bits, depend on the set of sentences alone
         texts, codes = batching.distinct(sentences)
-        vectors = self._encode(texts or [""], progress or (lambda _done, _total: None))
+        vectors = self._encode(texts or [""], progress or no_progress)
         return vectors if np.array_equal(codes, np.arange(len(vectors))) else vectors[codes]
 
     @property
     def _by_name(self) -> bool:
         return folders.is_named(self.source) or not Path(self.source).expanduser().is_dir()
+
+    @property
+    def _model_name(self) -> str:
+        return self.source if self._by_name else self._folder.name
 
     @cached_property
     def _folder(self) -> Path:
@@ -159,14 +150,11 @@ class SbertEncoder:
             return _encode_plainly(model, texts, progress)
         tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
-        batches = list(
-            batching.equal_lengths(tokens.lengths, _BUDGET if self._on == "cpu" else _GPU_BUDGET)
-        )
+        budget = _BUDGET if self._on == "cpu" else _GPU_BUDGET
+        batches = list(batching.equal_lengths(tokens.lengths, budget))
         vectors = np.empty((len(texts), 0), np.float32)
         with _workers(self._on) as pool:
-            results = pool.map(
-                lambda members: _forward(model, tokens.matrix(members, starts)), batches
-            )
+            results = pool.map(lambda rows: _forward(model, tokens.matrix(rows, starts)), batches)
             for members, result in zip(batches, results, strict=True):
                 if not done:
                     vectors = np.empty((len(texts), result.shape[1]), np.float32)
@@ -177,15 +165,13 @@ class SbertEncoder:
 
 
 def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Vectors of sentences of one length, (n, length) -> (n, d); every module of the model in its
-    order.
-    """
+    """Vectors of sentences of one length, (n, length) -> (n, d), through all modules in order."""
     import torch
 
     with torch.inference_mode():
         tokens = torch.from_numpy(ids).to(model.device)
         features = model[0]({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
-        # rounding a pooled vector would cost more fidelity than the whole transformer in bf16 does
+        # rounding a pooled vector would lose more than the whole transformer in bf16 does
         features = {
             k: v.float() if torch.is_tensor(v) and v.is_floating_point() else v
             for k, v in features.items()
@@ -197,35 +183,26 @@ def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
-    """Through the model's own ``encode``, for families that have not been checked on batches of
-    equal length.
-    """
+    """Use the model's own ``encode``: its family is not checked on batches of equal length."""
     parts = []
     for start in range(0, len(texts), 2048):
-        parts.append(
-            np.asarray(
-                model.encode(texts[start : start + 2048], show_progress_bar=False), dtype=np.float32
-            )
-        )
+        vectors = model.encode(texts[start : start + 2048], show_progress_bar=False)
+        parts.append(np.asarray(vectors, dtype=np.float32))
         progress(min(start + 2048, len(texts)), len(texts))
     return np.concatenate(parts)
 
 
 @contextlib.contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Threads that share the cores, each with its own batch: nothing waits for the operations that
-    do not divide.
-    """
+    """Threads that share the cores, each with its own batch: serial operations block no other."""
     import torch
 
     before = torch.get_num_threads()
     count = min(before, _MOST_WORKERS) if device == "cpu" else 1
     share = max(1, before // count)
     try:
-        with ThreadPoolExecutor(
-            count, initializer=torch.set_num_threads, initargs=(share,)
-        ) as pool:
+        with ThreadPoolExecutor(count, "", torch.set_num_threads, (share,)) as pool:
             yield pool
     finally:
-        # the number is partly global in torch: later threads would inherit the workers' share
+        # partly global in torch: later threads would inherit the workers' share
         torch.set_num_threads(before)

@@ -67,9 +67,7 @@ def tokenize(
 
 
 def equal_lengths(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.intp]]:
-    """Positions of sentences in batches: one length in each, ``budget`` tokens at most (or one
-    sentence).
-    """
+    """Positions of sentences in batches of one length: at most ``budget`` tokens or a sentence."""
     order = np.argsort(lengths, kind="stable")
     _, firsts = np.unique(lengths[order], return_index=True)
     for group in np.split(order, firsts[1:]):

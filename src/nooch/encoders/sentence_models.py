@@ -1,4 +1,4 @@
-"""A sentence-transformers model in memory: which way it can be run, and in which precision."""
+"""A sentence-transformers model in memory: loading, precision, and how it can be run."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from nooch.errors import InputError, MissingExtraError
 
 __all__ = ["is_fast", "load", "require_package"]
 
-# model types that need no input beside the token ids, checked on batches of equal length; others go
-# the plain way
+# model types that need no input but token ids, checked on batches of equal length
 _FAST = FAMILIES | {"mpnet"}
 
 
 def require_package() -> None:
-    """Raise MissingExtraError where sentence-transformers is not installed."""
+    """Raise MissingExtraError if sentence-transformers is not installed."""
     try:
         import sentence_transformers  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(
-            "sentence-transformers", extra="gist", purpose="a sentence encoder"
-        ) from error
+        raise MissingExtraError("sentence-transformers", "gist", "a sentence encoder") from error
 
 
 def is_fast(model: Any) -> bool:
-    """Whether a model can be run on its transformer's token ids directly, in batches of equal
-    length.
-    """
+    """Whether a model runs on its transformer's token ids directly, in batches of equal length."""
     transformer = getattr(model[0], "auto_model", None)
     kind = getattr(getattr(transformer, "config", None), "model_type", None)
     return (
@@ -41,11 +36,11 @@ def is_fast(model: Any) -> bool:
 def load(folder: Path, device: str, precision: str) -> Any:
     """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
 
-    Weights that were saved in half precision are computed with in float32 too; with ``bf16`` the
-    transformer alone is in bfloat16 where it is a fast one, else the whole model.
+    Weights saved in half precision are converted to float32; with ``bf16`` the transformer alone
+    is in bfloat16 if it is a fast one, else the whole model.
 
     Raises:
-        InputError: the folder does not hold what sentence-transformers can load.
+        InputError: sentence-transformers cannot load the folder.
     """
     model = _quietly(folder, device).float()
     fast = is_fast(model)
@@ -63,13 +58,9 @@ def _quietly(folder: Path, device: str) -> Any:
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        return SentenceTransformer(
-            str(folder),
-            device=device,
-            local_files_only=True,
-            model_kwargs={"use_safetensors": True},
-        )
-    except Exception as error:  # loading fails with errors of several packages; all mean a folder that does not fit
+        safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+        return SentenceTransformer(str(folder), device=device, **safe)
+    except Exception as error:  # errors of several packages; all mean that the folder does not fit
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"cannot be loaded: {type(error).__name__}: {reason}",

@@ -1,15 +1,13 @@
-"""An engine is one method, ``map``: it applies a function to items, somewhere, and yields results
-in order.
-"""
+"""An engine is one method, ``map``: apply a function to items somewhere, yield results in order."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nooch.engines.local_engine import LocalEngine
 from nooch.errors import OutputError, check_one_of
+from nooch.import_string import imported
 
 if TYPE_CHECKING:
     from nooch.engines.ray_engine import RayEngine
@@ -22,16 +20,13 @@ ENGINES = {
     "ray": "nooch.engines.ray_engine:RayEngine",
     "slurm": "nooch.engines.slurm_engine:SlurmEngine",
 }
-"""Name -> where the engine is; imported when it is used. Its ``of`` takes what follows the name
-after a colon.
-"""
+"""Name -> import string of the engine. Its ``of`` takes what follows the name after a colon."""
 
 
 def engine(
     text: str, logs: str | Path | None = None, *, gpus: int = 0
 ) -> LocalEngine | RayEngine | SlurmEngine:
-    """The engine that ``--engine`` names: ``local[:N]``, ``ray[:ADDRESS]`` or
-    ``slurm[:PARTITION]``.
+    """The engine of a text: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
 
     Args:
         text: name, and argument after a colon.
@@ -39,19 +34,19 @@ def engine(
         gpus: that each job needs for itself; jobs see no others.
 
     Raises:
-        ParameterError: an unknown engine, an argument that it does not take, or GPUs that are not
-            there.
+        ParameterError: an unknown engine, an argument that it does not take, or missing GPUs.
         MissingExtraError: its package is not installed.
         OutputError: the folder of logs cannot be made.
     """
     name, _, argument = text.partition(":")
-    module, _, kind = ENGINES[check_one_of("engine", name, ENGINES)].partition(":")
+    target = ENGINES[check_one_of("engine", name, ENGINES)]
     folder = None if logs is None else Path(logs).absolute()
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot be made: {error.strerror}", where=folder) from error
-    found = getattr(import_module(module), kind)
-    made: LocalEngine | RayEngine | SlurmEngine = found.of(argument or None, folder, gpus=gpus)
-    return made
+    chosen: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
+        argument or None, folder, gpus=gpus
+    )
+    return chosen

@@ -1,6 +1,4 @@
-"""What all engines share: results in order from a bounded window of jobs, a log for each job, lost
-jobs started again.
-"""
+"""What all engines share: ordered results from a bounded window of jobs, logs, and retries."""
 
 from __future__ import annotations
 
@@ -30,17 +28,13 @@ WAIT = 0.5
 
 
 class Jobs(ABC):
-    """Jobs on one kind of machinery. A job whose worker is lost is started again, ``RETRIES``
-    times; the others continue.
-    """
+    """Jobs of one engine. A job whose worker is lost is started again, up to ``RETRIES`` times."""
 
     size: int = 1
     """Jobs that are submitted together."""
 
     window: int = 1
-    """Jobs that are submitted and whose results were not fetched yet, at most: what the driver
-    holds in memory.
-    """
+    """Most jobs submitted and not yet fetched: what the driver holds in memory."""
 
     @abstractmethod
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -48,9 +42,7 @@ class Jobs(ABC):
 
     @abstractmethod
     def result(self, handle: Any) -> Any:
-        """Wait for a job's result. Raises what the job raised, or NoochError where its worker was
-        lost each time.
-        """
+        """Wait for a result. Raises the job's error, or NoochError where its workers were lost."""
 
     @abstractmethod
     def close(self, handles: Sequence[Any]) -> None:
@@ -58,9 +50,7 @@ class Jobs(ABC):
 
 
 def ordered(jobs: Jobs, items: Iterable[Any]) -> Iterator[Any]:
-    """Results in the order of items. The first jobs are submitted at once, further ones as results
-    are fetched.
-    """
+    """Results in the order of items. The first jobs start at once, others as results are taken."""
     results = _results(jobs, enumerate(items))
     # started, so that its end gives up the jobs even if no result was ever asked for
     next(results)
@@ -90,9 +80,7 @@ def _fill(jobs: Jobs, coming: Iterator[tuple[int, Any]], handles: deque[Any]) ->
 
 
 def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
-    """The error about a job whose worker was lost whenever it was started; ``number`` counts from
-    0.
-    """
+    """The error about a job whose worker was lost at every start; ``number`` counts from 0."""
     return NoochError(
         f"the worker of job {number + 1} was lost {RETRIES + 1} times: {reason}", remedy=remedy
     )
@@ -100,8 +88,7 @@ def lost_each_time(number: int, reason: object, remedy: str) -> NoochError:
 
 @dataclass(frozen=True)
 class Logged:
-    """A function that takes (number, item), and writes what a job prints, when, where and how it
-    ended, into its own file.
+    """A function of (number, item) that logs a job's output, times, machine and outcome.
 
     Attributes:
         function: of one item.
@@ -116,15 +103,14 @@ class Logged:
         number, item = job
         if self.folder is None:
             return self.function(item)
-        with (self.folder / f"job-{number:07d}.log").open(
-            "a", buffering=1, encoding="utf-8"
-        ) as file:
+        log = self.folder / f"job-{number:07d}.log"
+        with log.open("a", buffering=1, encoding="utf-8") as file:
             _say(file, f"began on {socket.gethostname()}, process {os.getpid()}")
             try:
                 with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
                     result = self.function(item)
             except (SystemExit, KeyboardInterrupt):
-                # told to end: preempted, out of time, or given up by the driver
+                # asked to end: preempted, out of time, or given up by the driver
                 _say(file, "interrupted")
                 raise
             except BaseException:
@@ -140,14 +126,12 @@ def _say(file: Any, text: str) -> None:
 
 
 def module_paths() -> dict[str, str]:
-    """Environment of workers elsewhere, so that they find the user's own modules where this process
-    finds them.
-    """
+    """Environment with which workers import the user's own modules from where this process does."""
     return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def check_gpus(gpus: int) -> int:
-    """GPUs of a job. Raises ParameterError where they are fewer than none."""
+    """GPUs of a job. Raises ParameterError for a negative number."""
     if gpus < 0:
         raise ParameterError(f"{gpus} GPUs a job", allowed="0 and more")
     return gpus

@@ -23,8 +23,7 @@ class LocalEngine:
     """Applies functions in parallel processes.
 
     Args:
-        processes: how many at most; by default as many as this process may use processors, or as
-            its GPUs suffice for.
+        processes: how many at most; by default as many as there are CPUs, or GPUs for.
         logs: folder for a log of each job, or None.
         gpus: of each job; it sees them alone, in CUDA_VISIBLE_DEVICES.
 
@@ -61,15 +60,14 @@ class LocalEngine:
 
     @property
     def threads(self) -> int:
-        """Processors that each job may use, when as many run as there are processes."""
+        """CPUs that each job may use when as many run as there are processes."""
         return max(1, processors() // self.processes)
 
     @staticmethod
     def warm(*modules: str) -> None:
-        """Start the process that workers are forked from, so that it imports ``modules`` while this
-        one goes on.
+        """Start the process that workers are forked from: it imports ``modules`` meanwhile.
 
-        It is of no effect where it runs already, or where there is no such process (Windows).
+        No effect if it is running already, or if there is no such process (Windows).
         """
         if "forkserver" not in multiprocessing.get_all_start_methods():
             return
@@ -81,12 +79,11 @@ class LocalEngine:
             forkserver.ensure_running()
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of items. Work starts at once, not when the first result is asked
-        for.
+        """Results in the order of items. Work starts at once, before a result is asked for.
 
-        An error of one item is raised in its place; what has not started then never does, what runs
-        is interrupted. Items are taken as results are fetched, so that memory does not grow with
-        their number. A worker that is killed loses only its job, which is done again.
+        An error of one item is raised in its place; running jobs are interrupted, others never
+        start. Items are taken as results are fetched, so that memory does not grow with their
+        number. A worker that is killed loses only its job, which is run again.
         """
         coming = iter(items)
         first = list(islice(coming, self.processes))
@@ -101,7 +98,7 @@ class LocalEngine:
 
 
 def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
-    """What each worker's environment says of GPUs: each has its own."""
+    """The variable of each worker's environment that gives it its own GPUs."""
     visible = visible_gpus()
     most = len(visible) // gpus
     if most < (processes or 1):

@@ -1,4 +1,4 @@
-"""A Ray cluster: one that is there, or one of this machine, begun for the occasion."""
+"""A Ray cluster: an existing one, or one of this machine that is started for the purpose."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _KNOCK = 5.0
-"""Seconds in which a cluster must take a connection; Ray by itself tries for a quarter of an hour.
-"""
+"""Seconds in which a cluster must take a connection; Ray itself tries for 15 minutes."""
 
-_BEGIN = "begin a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
+_BEGIN = "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
 
 
 class RayEngine:
-    """Applies functions in the workers of a Ray cluster, a processor each.
+    """Applies functions in the workers of a Ray cluster, one CPU each.
 
     Args:
-        address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS, or
-            else a cluster of this machine alone, which ends with this process.
+        address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS,
+            else a cluster of this machine, which ends with this process.
         logs: folder for a log of each job, which every node sees; or None.
         gpus: of each job; Ray lets it see them alone.
 
@@ -40,19 +39,19 @@ class RayEngine:
 
     Raises:
         MissingExtraError: ray is not installed.
-        ParameterError: GPUs fewer than none.
+        ParameterError: a negative number of GPUs.
     """
 
     threads = 1
-    """Processors that each job may use."""
+    """CPUs that each job may use."""
 
     def __init__(
         self, address: str | None = None, logs: Path | None = None, *, gpus: int = 0
     ) -> None:
         self.address, self.logs, self.gpus = address, logs, check_gpus(gpus)
-        # what ray would otherwise send about its use
+        # ray would send statistics of its use
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # by itself, Ray starts a task for ever that its memory monitor has killed
+        # by default, Ray restarts a task forever that its memory monitor has killed
         os.environ.setdefault("RAY_task_oom_retries", str(base.RETRIES))
         try:
             import ray
@@ -74,13 +73,12 @@ class RayEngine:
         """Results in the order of items. Items are taken as results are fetched.
 
         An error of one item is raised in its place. A worker or node that is lost loses only its
-        jobs, which are done again.
+        jobs, which are run again.
 
         Raises:
-            NoochError: there is no cluster at the address (told within 5 seconds where nothing
-                listens there, within 2 minutes where something else does, or where this machine is
-                no node of it), it asks for a token, or none of its nodes has the processor and the
-                GPUs of a job.
+            NoochError: there is no cluster at the address (known within 5 seconds if nothing
+                listens there, else within 2 minutes), this machine is no node of it, it asks for a
+                token, or none of its nodes has the CPU and the GPUs of a job.
         """
         self._connect()
         return ordered(_RayJobs(self._ray, Logged(function, self.logs), self.gpus), items)
@@ -88,8 +86,7 @@ class RayEngine:
     def _connect(self) -> None:
         if self._ray.is_initialized():
             return
-        # ray asks this variable first; without local it would also look for what an earlier cluster
-        # has left
+        # ray reads this variable first; without local it would also look for an earlier cluster
         address = os.environ.get("RAY_ADDRESS") or self.address or _OWN
         try:
             _knock(address)
@@ -99,8 +96,7 @@ class RayEngine:
                 self._ray.init(
                     runtime_env={"env_vars": module_paths()},
                     address=address,
-                    # a cluster of this machine alone does not know the driver under its outer
-                    # address
+                    # a cluster on loopback does not know the driver by its outer address
                     _node_ip_address=host if host.startswith("127.") else None,
                     log_to_driver=False,
                     include_dashboard=None,
@@ -117,9 +113,7 @@ _ALIKE = "install the same packages on every node"
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nothing listens at an address such as ``10.0.0.1:6379``; others are Ray's
-    business.
-    """
+    """Raise OSError if nothing listens at an address ``10.0.0.1:6379``; skip other forms."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         return
@@ -127,27 +121,23 @@ def _knock(address: str) -> None:
 
 
 def _one_try(address: str) -> contextlib.AbstractContextManager[None]:
-    """Let Ray try once to reach a cluster that should be there (40 seconds), and not twenty times."""
+    """Let Ray try once (40 seconds), not twenty times, to reach a cluster that should exist."""
     name = "RAY_gcs_server_port_wait_time_s"
     return environment({} if address == _OWN or name in os.environ else {name: "1"})
 
 
 def _show_token(address: str) -> None:
-    """Show this user's token to a cluster of this machine: one that is begun while there is a token
-    asks for it.
+    """Give this user's token to a cluster of this machine, which asks for it if there is one.
 
-    Ray does so for ``auto``, but for no address that is given: that might be anybody's.
+    Ray does so for ``auto``, but for no given address: that might be anybody's.
     """
     paths = [Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "")), Path.home() / ".ray" / "auth_token"]
     token = "RAY_AUTH_TOKEN" in os.environ or any(path.is_file() for path in paths)
-    if (
-        not token
-        or _AUTH in os.environ
-        or address.rpartition(":")[0] not in {"127.0.0.1", "localhost"}
-    ):
+    local = address.rpartition(":")[0] in {"127.0.0.1", "localhost"}
+    if not token or _AUTH in os.environ or not local:
         return
     os.environ[_AUTH] = "token"
-    # what ray has read of the environment is read anew; older versions know no tokens
+    # ray reads the environment again; older versions have no tokens
     with contextlib.suppress(ImportError, AttributeError):
         import_module("ray._raylet").Config.initialize("")
 
@@ -196,7 +186,7 @@ class _RayJobs(Jobs):
             # as the job raised it
             if isinstance(error.cause, errors.RayError):
                 raise NoochError(
-                    f"a job could not be begun: {error.cause}", remedy=_ALIKE
+                    f"a job could not be started: {error.cause}", remedy=_ALIKE
                 ) from error
             raise error.cause from None
         except (
@@ -219,21 +209,21 @@ class _RayJobs(Jobs):
 
 
 def _room(node: dict[str, float], gpus: int) -> int:
-    """Jobs that a node has processors and GPUs for."""
-    places = node.get("CPU", 0)
-    return int(min(places, node.get("GPU", 0) // gpus) if gpus else places)
+    """Jobs that a node has CPUs and GPUs for."""
+    cpus = node.get("CPU", 0)
+    return int(min(cpus, node.get("GPU", 0) // gpus) if gpus else cpus)
 
 
 def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
-    """Ray would wait for ever for a node that a job has room on."""
+    """Raise NoochError if no node has room for a job: Ray would wait forever."""
     if not any(_room(node, gpus) for node in nodes):
         most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
-        wanted = f"a processor and {gpus} GPU{'s' * (gpus > 1)}" if gpus else "a processor"
+        wanted = f"a CPU and {gpus} GPU{'s' * (gpus > 1)}" if gpus else "a CPU"
         raise NoochError(
             f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
             where="`engine` ray",
-            remedy="begin nodes with ray start --num-cpus N --num-gpus N"
+            remedy="start nodes with ray start --num-cpus N --num-gpus N"
             + (", or use `device` cpu" if gpus else ""),
         )
 

@@ -27,7 +27,7 @@ _ARRAY = 200
 """Jobs in one array at most, where the site allows it."""
 
 _REQUEUES = 1000
-"""How often a job may run out of time and be queued again: each time it goes on where it was."""
+"""How often a job may run out of time and be queued again: each time it resumes."""
 
 _PAUSE = 0.5
 """Seconds between looks for a result."""
@@ -36,9 +36,7 @@ _LOOK = 5.0
 """Seconds between looks at the queue."""
 
 _PATIENCE = 10.0
-"""Seconds until a job that has left the queue is taken for lost: on another machine its result may
-be seen late.
-"""
+"""Seconds until a job that left the queue counts as lost: its result may arrive late on a share."""
 
 
 class SlurmEngine:
@@ -46,20 +44,19 @@ class SlurmEngine:
 
     Args:
         partition: where jobs run; by default the site's.
-        logs: folder that every node sees, for a log of each job and for what submitit keeps; by
-            default a new one where the command was given.
+        logs: folder that every node sees, for logs of jobs and files of submitit; by default a
+            new one in the current folder.
         gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see them alone.
         cluster: ``slurm``, or submitit's ``local`` and ``debug``, which stand in for it in tests.
-        minutes: time limit of a job. One that is preempted, or runs out of time, is put back into
-            the queue.
-        processors: of a job.
+        minutes: time limit of a job. It is requeued if it is preempted or runs out of time.
+        processors: CPUs of a job.
         array: jobs in one array at most; by default 200, or what the site allows.
         more: further parameters of submitit, such as ``{"slurm_account": "vision"}``.
 
     Raises:
         MissingExtraError: submitit is not installed.
         NoochError: there is no Slurm here.
-        ParameterError: GPUs fewer than none.
+        ParameterError: a negative number of GPUs.
     """
 
     def __init__(
@@ -80,15 +77,12 @@ class SlurmEngine:
             raise MissingExtraError("submitit", "slurm", "`engine` slurm") from error
         self.partition, self.logs, self.gpus = partition, logs, check_gpus(gpus)
         self.threads = processors
-        # in the folder where the command was given: it is more likely shared by the nodes than /tmp
-        self._folder = (
-            logs / "submitit"
-            if logs is not None
-            else Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
-        )
+        # the current folder is more likely shared by the nodes than /tmp
+        private = Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
+        self._folder = private if logs is None else logs / "submitit"
         asked: dict[str, Any] = {} if partition is None else {"slurm_partition": partition}
         if gpus:
-            # sites without the newer --gpus-per-node know this one
+            # sites without the newer --gpus-per-node have this one
             asked["slurm_gres"] = f"gpu:{gpus}"
         try:
             self._executor = submitit.AutoExecutor(
@@ -102,9 +96,7 @@ class SlurmEngine:
         self._executor.update_parameters(
             timeout_min=minutes, cpus_per_task=processors, name="nooch", **asked, **(more or {})
         )
-        self.array = array or min(
-            _ARRAY, _most_in_array() if self._executor.cluster == "slurm" else _ARRAY
-        )
+        self.array = array or (_most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
 
     @classmethod
     def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
@@ -112,22 +104,16 @@ class SlurmEngine:
         return cls(argument, logs, gpus=gpus)
 
     def gpus_there(self) -> int:
-        """GPUs of the node that has most, in the partition or in all; 0 where the site has none or
-        does not tell.
-        """
+        """Most GPUs of one node in the partition, or in all; 0 if the site reports none."""
         words = [] if self.partition is None else [f"--partition={self.partition}"]
         listed = _asked(["sinfo", "--noheader", "--format=%G", *words])
         # such as gpu:a100:4(S:0-1),lustre:1
-        return max(
-            (int(n) for n in re.findall(r"\bgpu(?::[^:,()]+)?:(\d+)", listed or "")), default=0
-        )
+        return max(map(int, re.findall(r"\bgpu(?::[^:,()]+)?:(\d+)", listed or "")), default=0)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of items, which are submitted in arrays; two arrays at most are
-        under way.
+        """Results in the order of items, submitted in arrays, of which two at most are active.
 
-        An error of one item is raised in its place. A job that is killed is done again, the others
-        go on.
+        An error of one item is raised in its place. A job that is killed is run again.
 
         Raises:
             NoochError: Slurm does not take the jobs.
@@ -151,11 +137,10 @@ class _Submitted:
 
 
 class _SlurmJobs(Jobs):
-    """Jobs of an executor of submitit, found again by their results' files and missed when the
-    queue has them no more.
+    """Jobs of an executor of submitit: done by their result's file, lost if the queue lacks them.
 
-    submitit itself puts a job back that is preempted or runs out of time; one that is killed or
-    canceled it gives up, and to know of that it asks the accounting, which not every site has.
+    submitit itself requeues a job that is preempted or runs out of time. It gives up one that is
+    killed or canceled, and learns that from the accounting, which not every site has.
     """
 
     remedy = "look at sacct, and at the logs of the jobs"
@@ -168,10 +153,9 @@ class _SlurmJobs(Jobs):
         self._open: list[_Submitted] = []
 
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[_Submitted]:
-        """Submit jobs. Raises NoochError where Slurm refuses them."""
-        submitted = [
-            _Submitted(*item, job) for item, job in zip(items, self._jobs(items), strict=True)
-        ]
+        """Submit jobs. Raises NoochError if Slurm refuses them."""
+        pairs = zip(items, self._jobs(items), strict=True)
+        submitted = [_Submitted(*item, job) for item, job in pairs]
         self._open += submitted
         return submitted
 
@@ -183,8 +167,8 @@ class _SlurmJobs(Jobs):
             with environment(module_paths()):
                 if len(items) == 1:
                     return [self._executor.submit(self._call, items[0])]
-                made: list[Any] = self._executor.map_array(self._call, list(items))
-                return made
+                jobs: list[Any] = self._executor.map_array(self._call, list(items))
+                return jobs
         except (FailedJobError, FailedSubmissionError, OSError) as error:
             raise NoochError(
                 f"Slurm does not take the jobs: {str(error).strip()}",
@@ -209,7 +193,7 @@ class _SlurmJobs(Jobs):
             raise NoochError(
                 f"job {handle.job.job_id} could not be done: {error}", remedy=self.remedy
             ) from error
-        # the driver's disk, too, is not to grow with the number of jobs; logs stay
+        # disk use must not grow with the number of jobs; logs stay
         for file in (handle.job.paths.result_pickle, handle.job.paths.submitted_pickle):
             with contextlib.suppress(OSError):
                 file.unlink()
@@ -224,36 +208,35 @@ class _SlurmJobs(Jobs):
                 first.number, f"job {first.job.job_id} ended without a result", self.remedy
             )
         # another one that was lost too often is given up when it is its turn
-        lost = [one for one in lost if one.losses < base.RETRIES]
+        lost = [entry for entry in lost if entry.losses < base.RETRIES]
         if not lost:
             return
-        time.sleep(base.WAIT * 2 ** max(one.losses for one in lost))
-        for one, job in zip(
-            lost, self._jobs([(one.number, one.item) for one in lost]), strict=True
-        ):
-            one.job, one.losses, one.missed = job, one.losses + 1, None
+        time.sleep(base.WAIT * 2 ** max(entry.losses for entry in lost))
+        jobs = self._jobs([(entry.number, entry.item) for entry in lost])
+        for entry, job in zip(lost, jobs, strict=True):
+            entry.job, entry.losses, entry.missed = job, entry.losses + 1, None
 
     def _lost(self) -> list[_Submitted]:
         """Jobs that left the queue some time ago without a result."""
-        unknown = [one for one in self._open if not one.has_ended]
+        unknown = [entry for entry in self._open if not entry.has_ended]
         if not self._has_queue:
-            return [one for one in unknown if one.job.done() and not one.has_ended]
+            return [entry for entry in unknown if entry.job.done() and not entry.has_ended]
         queued, now = _queued(), time.monotonic()
         if queued is None:
             # a controller that does not answer says nothing of the jobs
             return []
-        for one in unknown:
-            one.missed = None if one.job.job_id in queued else one.missed or now
-        return [one for one in unknown if one.missed is not None and now - one.missed >= _PATIENCE]
+        for entry in unknown:
+            entry.missed = None if entry.job.job_id in queued else entry.missed or now
+        return [entry for entry in unknown if entry.missed and now - entry.missed >= _PATIENCE]
 
     def close(self, handles: Sequence[_Submitted]) -> None:
         """Cancel jobs."""
         if not self._has_queue:
-            for one in handles:
+            for handle in handles:
                 with contextlib.suppress(Exception):
-                    one.job.cancel()
+                    handle.job.cancel()
         elif handles:
-            _asked(["scancel", *(one.job.job_id for one in handles)])
+            _asked(["scancel", *(handle.job.job_id for handle in handles)])
 
 
 @dataclass(frozen=True)
@@ -276,42 +259,28 @@ class _Call:
             return _Raised(error)
 
     def checkpoint(self, job: tuple[int, Any]) -> Any:
-        """Before time runs out or a job is preempted: queue it again. Jobs resume from what they
-        kept themselves.
-        """
+        """Queue the job again before it is preempted or out of time; jobs resume by themselves."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, job)
 
 
 def _most_in_array() -> int:
-    """Jobs that the site allows in one array: one less than MaxArraySize, which is above the
-    largest number of a job.
-    """
-    found = re.search(
-        r"^MaxArraySize\s*=\s*(\d+)", _asked(["scontrol", "show", "config"]) or "", re.MULTILINE
-    )
-    return max(1, int(found[1]) - 1) if found else _ARRAY
+    """Jobs that the site allows in one array: MaxArraySize - 1, the largest index of a job."""
+    config = _asked(["scontrol", "show", "config"]) or ""
+    limit = re.search(r"^MaxArraySize\s*=\s*(\d+)", config, re.MULTILINE)
+    return min(_ARRAY, max(1, int(limit[1]) - 1)) if limit else _ARRAY
 
 
 def _queued() -> set[str] | None:
-    """The user's jobs of ours that Slurm's queue has, in whatever state; None where it does not
-    answer.
-    """
-    words = [
-        "squeue",
-        "--noheader",
-        "--array",
-        "--name=nooch",
-        f"--user={getpass.getuser()}",
-        "--format=%i",
-    ]
-    listed = _asked(words)
+    """The user's jobs named nooch in Slurm's queue, in any state; None if it does not answer."""
+    options = ["--noheader", "--array", "--name=nooch", "--format=%i"]
+    listed = _asked(["squeue", *options, f"--user={getpass.getuser()}"])
     return None if listed is None else set(listed.split())
 
 
 def _asked(words: list[str]) -> str | None:
-    """What a program of Slurm says; None where it does not answer."""
+    """Output of a program of Slurm; None if it does not answer."""
     try:
         # the program is the one that the user's PATH names, as sbatch is
         asked = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603

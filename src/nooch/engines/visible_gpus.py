@@ -1,6 +1,4 @@
-"""Which GPUs this process may use, asked of the driver's programs and files: torch takes seconds to
-load and might not be here.
-"""
+"""GPUs that this process may use, from the driver's programs and files: torch loads slowly."""
 
 from __future__ import annotations
 
@@ -16,46 +14,36 @@ _PROC = Path("/proc/driver/nvidia/gpus")
 
 
 def visible_gpus() -> list[str]:
-    """GPUs by what ``CUDA_VISIBLE_DEVICES`` would name them: those that it names, or else all of
-    this machine.
+    """GPUs as ``CUDA_VISIBLE_DEVICES`` names them: those of the variable, else all of this machine.
 
-    Where a GPU is divided, its parts are named and not the GPU.
+    A GPU that is divided is not listed, its parts are.
     """
     named = os.environ.get(GPUS_VARIABLE)
     return _all() if named is None else _named(named)
 
 
 def _named(text: str) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for name in (part.strip() for part in text.split(",")):
         # CUDA itself stops at the first name that is none, such as -1
         if not name or name.startswith("-") or name.lower() in {"nodevfiles", "none", "void"}:
             break
-        found.append(name)
-    return list(dict.fromkeys(found))
+        names.append(name)
+    return list(dict.fromkeys(names))
 
 
 def _all() -> list[str]:
     try:
         # the program is the one that the user's PATH names
-        asked = subprocess.run(
-            ["nvidia-smi", "-L"],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        if asked.returncode == 0:
-            return _listed(asked.stdout)
-    except (OSError, subprocess.TimeoutExpired):
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=True, timeout=60)  # noqa: S607
+        return _gpu_names(listed.stdout.decode())
+    except (OSError, subprocess.SubprocessError):
         pass
     return [str(number) for number in range(len(list(_PROC.iterdir())))] if _PROC.is_dir() else []
 
 
-def _listed(text: str) -> list[str]:
-    """Names from lines such as ``GPU 0: NAME (UUID: GPU-...)`` and, below one, ``MIG ... (UUID:
-    MIG-...)``.
-    """
+def _gpu_names(text: str) -> list[str]:
+    """Names from lines ``GPU 0: NAME (UUID: GPU-...)``, each followed by its MIG lines, if any."""
     gpus: list[list[str]] = []
     for line in text.splitlines():
         words = line.split()

@@ -1,6 +1,4 @@
-"""Worker processes of this machine, each with one job at a time: one that is killed loses that job
-and nothing else.
-"""
+"""Worker processes of this machine, one job each at a time: a kill loses only that job."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ __all__ = ["Workers"]
 
 _LEAVE = b""
 _PATIENCE = 5.0
-"""Seconds that the end of given up jobs is waited for; the end of the process waits longer."""
+"""Seconds to wait for the end of abandoned jobs; the end of the process waits longer."""
 _WAKE = 1.0
 """Seconds after which a wait for a result looks for signals."""
 _WAY_OUT = 30.0
@@ -43,10 +41,8 @@ class _Worker:
 
     def __init__(self, environment: Mapping[str, str], function: bytes) -> None:
         # never a plain fork: polars and BLAS hold threads and locks
-        method = (
-            "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        )
-        context = multiprocessing.get_context(method)
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self.busy = False
         self.connection, theirs = context.Pipe()
         self.process: Any = context.Process(target=_work, args=(theirs, environment, function))  # type: ignore[attr-defined]
@@ -54,7 +50,7 @@ class _Worker:
         theirs.close()
 
     def outcome(self, job: Any) -> Any:
-        """What came of a job, or None where the process has ended without that."""
+        """The outcome of a job, or None if the process ended without one."""
         try:
             self.connection.send_bytes(job)
             # the connection alone is not enough: what a job has started may hold its other end
@@ -77,12 +73,11 @@ class _Worker:
 
 
 class Workers(Jobs):
-    """Each worker has a thread in this process, which gives it jobs, and replaces it where it was
-    lost.
+    """A thread of this process for each worker gives it jobs, and replaces it if it was lost.
 
     Args:
         function: of all jobs; it is sent to each worker once.
-        environments: variables of the environment of each worker; so many there are.
+        environments: variables of the environment of each worker, one mapping per worker.
     """
 
     remedy = "use fewer processes (`processes` 1, `engine` local:1), or a machine with more memory"
@@ -113,12 +108,9 @@ class Workers(Jobs):
         return futures
 
     def result(self, handle: Future[Any]) -> Any:
-        """Wait for the result of a job. Raises what the job raised, or what has befallen its
-        workers.
-        """
+        """Wait for the result of a job. Raises the job's error, or that its workers were lost."""
         while not handle.done():
-            # libraries such as polars set handlers after which Ctrl-C does not end a wait that has
-            # no end of its own
+            # after handlers of polars and others, Ctrl-C does not end a wait without a timeout
             with contextlib.suppress(TimeoutError):
                 handle.exception(_WAKE)
         return handle.result()
@@ -127,7 +119,7 @@ class Workers(Jobs):
         """Interrupt what runs, drop what waits, and end all workers."""
         del handles
         self._end()
-        # where all is done, workers end now: the command line does not wait for them when it ends
+        # if all is done, workers end now: the command line does not wait for them when it ends
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
@@ -158,8 +150,8 @@ class Workers(Jobs):
                 self._closed.wait(base.WAIT * 2 ** (lost - 1))
             outcome = self._outcome(place, environment, item)
             if outcome is not None:
-                well, value = ForkingPickler.loads(outcome)
-                if not well:
+                succeeded, value = ForkingPickler.loads(outcome)
+                if not succeeded:
                     raise value
                 return value
             if self._closed.is_set():
@@ -169,8 +161,8 @@ class Workers(Jobs):
         )
 
     def _outcome(self, place: int, environment: Mapping[str, str], item: Any) -> Any:
-        """What a worker says of a job, or None where it was lost; the next one is another then."""
-        # one at a time: multiprocessing's list of children is not made for threads
+        """What a worker reports of a job, or None if it was lost; the next job gets a new one."""
+        # one at a time: multiprocessing's list of children is not thread-safe
         with self._lock:
             if self._closed.is_set():
                 return None
@@ -193,8 +185,8 @@ class Workers(Jobs):
 
 
 def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> None:
-    """One job after another, until there are no more or the process that made this one has ended."""
-    # Ctrl-C is for that process, which tells this one
+    """One job after another, until there are no more or the driver has ended."""
+    # Ctrl-C is for the driver, which stops this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     parent = multiprocessing.parent_process()
@@ -226,10 +218,9 @@ def _failure(error: BaseException) -> Any:
     try:
         failure = ForkingPickler.dumps((False, error))
         ForkingPickler.loads(failure)
-    except Exception:  # noqa: BLE001 - of whatever kind: this error cannot travel
-        return ForkingPickler.dumps(
-            (False, NoochError(f"a job failed: {type(error).__name__}: {error}"))
-        )
+    except Exception:  # noqa: BLE001 - of any kind: this error cannot be pickled
+        plain = NoochError(f"a job failed: {type(error).__name__}: {error}")
+        return ForkingPickler.dumps((False, plain))
     return failure
 
 
@@ -241,11 +232,10 @@ def _leave(_number: int, _frame: object) -> NoReturn:
 
 
 def _watch(sentinel: int) -> None:
-    """End with the process that made this one: a worker waits for work for ever otherwise."""
+    """End with the driver: a worker would wait for work forever."""
     wait([sentinel])
-    # The job is told to end, as by the driver: it may be on its way out, removing temporary files.
-    # That happens where a signal for all processes has ended the driver first, which cannot wait
-    # once its fork server is gone.
+    # Stop the job as the driver does, so that it can remove temporary files: a signal for all
+    # processes ends the driver first, which cannot wait without its fork server.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_WAY_OUT)
     os._exit(1)

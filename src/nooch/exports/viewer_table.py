@@ -14,7 +14,7 @@ from nooch.challenge import ChallengeSet
 from nooch.errors import InputError, some_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.prediction_files import Source, as_runs
+from nooch.evaluation.prediction_files import PredictionSource, as_runs
 from nooch.exports.export_contract import Content, Exported, table_of, write_folder
 from nooch.metrics.pointwise import losses
 
@@ -26,7 +26,7 @@ def export_table(
     out: str | Path,
     *,
     overwrite: bool = False,
-    predictions: Source = (),
+    predictions: PredictionSource = (),
     scale: str | None = None,
     images: str | Path | None = None,
 ) -> Exported:
@@ -66,7 +66,7 @@ def export_table(
     return write_folder(content, "table", out, fill, overwrite=overwrite)
 
 
-def _runs(content: Content, predictions: Source, scale: str | None) -> list[Predictions]:
+def _runs(content: Content, predictions: PredictionSource, scale: str | None) -> list[Predictions]:
     # a frame has no truth value of its own
     if isinstance(predictions, Sequence) and not len(predictions):
         return []

@@ -1,6 +1,4 @@
-"""Adaptive affine parameters: a learned factor and shift per channel after each block (paper,
-Appendix A).
-"""
+"""Adaptive affine parameters: a factor and shift per channel after each block (Appendix A)."""
 
 from __future__ import annotations
 
@@ -78,8 +76,7 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     The module's own names stay as they are: the parameters are held by what is returned.
 
     Raises:
-        InputError: a network in which no blocks are found, or whose blocks give no features with
-            channels.
+        InputError: no blocks are found, or they give no features with channels.
     """
     import torch
 

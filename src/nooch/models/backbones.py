@@ -1,6 +1,4 @@
-"""Backbones: networks of transformers that turn pixels into features, pretrained or from a
-configuration.
-"""
+"""Backbones: networks of transformers that turn pixels into features."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ class Backbone:
 
     Attributes:
         name: hub id, folder name, or ``config:NAME``.
-        identity: hash of its weights and configuration; for random weights, of configuration and
-            seed.
+        identity: hash of weights and configuration, or of configuration and seed if random.
         module: the torch module, on the device, in eval mode. Training it changes it in place.
         n_features: numbers in an image's features.
         preprocessing: what its input must be; its ``size`` is the one asked for.
@@ -144,13 +141,11 @@ def load_backbone(
         size: of the input in pixels, or (height, width); by default the one in
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        channels_last: order of input and weights in memory; faster for convolutions on most
-            devices.
+        channels_last: order of input and weights in memory; often faster.
         bf16: compute in bfloat16.
 
     Raises:
-        InputError: no such model, a folder without weights, or a model that gives no features of
-            images of this size.
+        InputError: no such model, no weights, or no features of images of this size.
         ParameterError: no such device.
         MissingExtraError: torch or transformers is not installed.
     """
@@ -223,9 +218,7 @@ def _pooled(output: Any, pooling: str) -> Tensor:
 
 
 def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
-    """With the number of features, found by running one black image; that shows too whether the
-    size is one it takes.
-    """
+    """With pooling and the number of features, found by running one black image."""
     import torch
 
     black = made.prepare(np.zeros((1, *made.size, 3), np.uint8))

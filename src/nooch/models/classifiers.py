@@ -20,8 +20,7 @@ __all__ = ["ANSWERS", "any_class", "is_classifier", "load_classifier", "one_clas
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """For a softmax: the classes exclude each other, p = sum of their probabilities.
 
-    log p - log(1 - p) is logsumexp over these classes less that over the others: nothing is lost
-    where p is near 0 or 1.
+    log p - log(1 - p) = logsumexp over these - logsumexp over the others, exact near 0 and 1.
 
     Args:
         outputs: float (m, n_classes), before the softmax.
@@ -76,8 +75,7 @@ def load_classifier(asked: Asked) -> TaskModel:
     """A classifier that gives the tasks' logits.
 
     Raises:
-        InputError: tasks without labels, weights that are missing, a ``problem_type`` that is no
-            classification.
+        InputError: tasks without labels, missing weights, a ``problem_type`` of no classification.
     """
     found = asked.found
     labels = _labels(asked)

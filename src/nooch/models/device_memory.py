@@ -17,8 +17,7 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 @contextmanager
 def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterator[None]:
-    """Turn errors of exhausted memory, GPU or main, into a NoochError that suggests a smaller
-    batch.
+    """Turn errors of exhausted memory into a NoochError that suggests a smaller batch.
 
     Args:
         batch: images in a batch.
@@ -28,8 +27,7 @@ def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterato
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # torch.OutOfMemoryError is a RuntimeError, and so is what the allocator of main memory
-        # raises
+        # torch.OutOfMemoryError and the CPU allocator's error are RuntimeErrors
         if not isinstance(error, MemoryError) and not any(
             sign in str(error).lower() for sign in _SIGNS
         ):

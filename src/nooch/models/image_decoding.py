@@ -43,8 +43,7 @@ CODECS = ("auto", "fast", "pil")
 # what the fast way needs; the extra "pixels" has both
 _NEEDED = ("simplejpeg", "torch")
 _JPEG = b"\xff\xd8"
-# how much larger than asked for a reduced JPEG stays: at twice the size the filter that follows
-# hides the reduction
+# a reduced JPEG stays this much larger than asked for: then the filter hides the reduction
 _GAP = 2
 _MOST = 16384
 
@@ -156,7 +155,6 @@ def _resize(pixels: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
     import torch
 
     given, wanted = (torch.from_numpy(a).permute(2, 0, 1)[None] for a in (pixels, out))
-    # torch.nn.functional.interpolate calls this operation too, but has no parameter for where to
-    # write
+    # interpolate calls this operation too, but cannot write into an array
     operation: Any = torch.ops.aten._upsample_bilinear2d_aa.out  # noqa: SLF001
     operation(given, list(out.shape[:2]), align_corners=False, out=wanted)

@@ -60,8 +60,7 @@ def load_task_model(
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
-        InputError: no such model, one that cannot answer the tasks, or that takes no images of this
-            size.
+        InputError: no such model, one that cannot answer the tasks, or takes no such images.
         ParameterError: no such device or size.
         MissingExtraError: torch or transformers is not installed.
     """

@@ -1,6 +1,4 @@
-"""Sources of networks: a hub id, a folder with weights, or a configuration; checked before torch is
-loaded.
-"""
+"""Sources of networks: hub id, folder or configuration, checked before torch is loaded."""
 
 from __future__ import annotations
 
@@ -68,8 +66,7 @@ def find_source(source: str) -> Source:
     """Find a backbone and make sure that it can be loaded without running code of others.
 
     Raises:
-        InputError: no such folder, configuration or model; no weights; weights that are not
-            safetensors.
+        InputError: no such source; no weights, or none that are safetensors.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)

@@ -1,6 +1,4 @@
-"""Networks: a backbone with a linear head, and affine parameters after its blocks where these are
-learned.
-"""
+"""Networks: a backbone with a linear head, and affine parameters where these are learned."""
 
 from __future__ import annotations
 
@@ -74,11 +72,9 @@ class Network:
 
     Attributes:
         backbone: the backbone; its module keeps the names that transformers gives.
-        head: ``torch.nn.Linear`` with d inputs and an output for each label, then for each
-            auxiliary one.
+        head: ``torch.nn.Linear`` with d inputs; outputs for labels, then auxiliary ones.
         n_outputs: outputs that are predictions, K; auxiliary ones follow them.
-        affine: factor and shift of each channel, float32 (2, channels) by block; empty where there
-            are none.
+        affine: factor and shift of each channel, float32 (2, channels) by block; or empty.
         train: what is learned, ``all``, ``head`` or ``affine``.
         batchnorm: ``train`` or ``frozen``.
         runner: the backbone that computes: the same, or with a compiled module.
@@ -124,9 +120,7 @@ class Network:
                     part.eval()
 
     def moving(self) -> dict[str, Tensor]:
-        """Name -> what training changes: learned weights, and buffers such as batch statistics
-        where the backbone is learned.
-        """
+        """Name -> what training changes: learned weights, and the learned backbone's buffers."""
         named = {f"head.{name}": value for name, value in self.head.named_parameters()}
         named |= {f"affine.{name}": value for name, value in self.affine.items()}
         if self.train == "all":
@@ -147,19 +141,16 @@ def backbones(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
 ) -> Backbones:
-    """Backbones for networks to be trained: weights are read once, and each call gives a copy;
-    random weights follow the seed.
+    """Backbones to be trained: weights are read once and copied; random ones follow the seed.
 
     Args:
-        source: hub id, folder, or ``config:NAME`` and the like for random weights, see
-            ``load_backbone``.
+        source: hub id, folder, or ``config:NAME`` for random weights, see ``load_backbone``.
         options: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
-        InputError: no such model, a folder without weights, or a size that it does not take.
-        ParameterError: no such device.
+        InputError: no such model, no weights, or a size that it does not take.
         MissingExtraError: torch or transformers is not installed.
     """
 
@@ -188,8 +179,7 @@ def build_network(
         options: what is learned.
         n_outputs: predictions, K.
         auxiliary: further outputs.
-        seed: of the head, which starts as one on frozen features does (``initial_heads``); further
-            outputs follow.
+        seed: of the head (``initial_heads``); further outputs follow.
 
     Raises:
         InputError: affine parameters for a network in which no blocks are found.

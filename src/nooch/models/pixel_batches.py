@@ -30,8 +30,7 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 
-# images that a CPU computes at once: their memory stays small enough to be reused (see
-# reuse_memory)
+# images that a CPU computes at once: little enough memory to be reused (see reuse_memory)
 _CHUNK = 4
 # batches that are read ahead, beyond one for each reader
 _AHEAD = 3
@@ -80,8 +79,7 @@ def read_ahead(
     Args:
         pixels: where they come from.
         batches: positions of images.
-        pin: put them where a GPU can fetch them while it computes; torch uses such memory again
-            once it has been fetched.
+        pin: put them where a GPU can fetch them while it computes.
     """
     import torch
 

@@ -32,8 +32,7 @@ class Preprocessing:
     Attributes:
         size: height and width in pixels that it was trained with.
         factor: what pixels (0 to 255) are multiplied with.
-        offset: what is taken off before the mean: 1 where the file has ``rescale_offset``
-            (EfficientNet), else 0.
+        offset: subtracted before the mean: 1 with ``rescale_offset`` (EfficientNet), else 0.
         mean: of each channel, taken off.
         std: of each channel, divided by.
         flip: whether the channels are in the order blue, green, red.
@@ -77,8 +76,7 @@ class Inputs:
         if self.preprocessing.flip:
             given = given.flip(-1)
         factor, mean, std = self._scaling
-        # step by step as image processors do it, so that the result is theirs to the last bits that
-        # rounding leaves
+        # step by step as image processors do it: equal to the last bits
         scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
         return scaled if self.channels_last else scaled.contiguous()
 

@@ -1,6 +1,4 @@
-"""Which outputs of a network answer which task: labels of a classifier, prompts for a model of
-texts and images.
-"""
+"""Which outputs of a network answer which task: labels of a classifier, or prompts."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ class TaskWords:
     """What stands for a task.
 
     Attributes:
-        positive: labels of a classifier (text, or its number), or prompts for an image where the
-            task's object is.
+        positive: labels of a classifier (text or number), or prompts for an image with the object.
         negative: prompts for an image where it is not; None for the usual one.
     """
 

@@ -61,8 +61,7 @@ class TaskModel:
         kind: one of ``nooch.models.model_kinds.KINDS``.
         tasks: in the order of the logits.
         inputs: how pixels are made ready.
-        outputs: float32 (m, 3, height, width) -> logits of the tasks, float64 (m, n_tasks), on the
-            device.
+        outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.
         meaning: what stands for each task, as text.
     """
 
@@ -93,8 +92,7 @@ def tried(model: TaskModel) -> TaskModel:
     """The model, after it has taken one black image.
 
     Raises:
-        InputError: it takes no images of this size, or gives another number of outputs than it has
-            labels.
+        InputError: it takes no images of this size, or has not an output for each task.
     """
     import torch
 

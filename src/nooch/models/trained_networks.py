@@ -25,8 +25,7 @@ def load_trained(asked: Asked) -> TaskModel:
 
     Raises:
         FormatError: the folder is incomplete or altered.
-        ParameterError: a task that it was not trained for, another size than it was trained with,
-            words for its tasks.
+        ParameterError: a task or a size that it was not trained for, words for its tasks.
     """
     network, header = load_network(asked.folder, device=asked.device)
     made = network.backbone

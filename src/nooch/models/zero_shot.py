@@ -1,6 +1,4 @@
-"""Zero-shot models of texts and images, such as CLIP: a task's logit from positive and negative
-prompts.
-"""
+"""Zero-shot models such as CLIP: a task's logit from positive and negative prompts."""
 
 from __future__ import annotations
 
@@ -43,8 +41,7 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     softmax's share of the positive prompts.
 
     Raises:
-        InputError: weights that are missing, no tokenizer, prompts that are too long, a model that
-            does not compare by cosine.
+        InputError: missing weights or tokenizer, prompts that are too long, no cosine.
     """
     found, prompts = asked.found, prompts_of(asked.tasks, asked.words)
     inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)

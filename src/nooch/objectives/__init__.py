@@ -4,10 +4,11 @@ from nooch.objectives.adaptive_objectives import CVaR, Focal
 from nooch.objectives.environment_objectives import GDRO, IRM, OnlineGDRO, VREx
 from nooch.objectives.objective_contract import (
     VARIANTS,
+    BatchTerms,
     Objective,
+    Ranges,
     TrainingCounts,
     indicators,
-    known_of,
     losses,
     residuals,
 )
@@ -42,16 +43,17 @@ __all__ = [
     "OBJECTIVES",
     "VARIANTS",
     "BalancedSoftmax",
+    "BatchTerms",
     "CVaR",
     "EnvironmentReweight",
     "Focal",
     "LabelReweight",
     "Objective",
     "OnlineGDRO",
+    "Ranges",
     "TrainingCounts",
     "VREx",
     "indicators",
-    "known_of",
     "losses",
     "residuals",
 ]

@@ -1,11 +1,10 @@
-"""Objectives that look for the hardest rows themselves: CVaR and focal loss (paper, section 4.4)."""
+"""Objectives that look for the hardest rows: CVaR and focal loss (paper, section 4.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from nooch.objectives.objective_contract import Known, Objective, losses
+from nooch.objectives.objective_contract import BatchTerms, Objective, Ranges, losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,12 +13,10 @@ __all__ = ["CVaR", "Focal"]
 
 
 class CVaR(Objective):
-    """Mean of the worst fraction p of the batch, the last row by its part; released: of the worst
-    ceil(p m) rows.
-    """
+    """Mean loss of the worst p m rows, the last by its part; released: of ceil(p m) rows."""
 
     name = "cvar"
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (1e-6, 1.0)}
+    ranges: ClassVar[Ranges] = {"p": (1e-6, 1.0)}
 
     def _weights(self, values: Tensor) -> Tensor:
         """What each row counts in its head's mean, (m, H)."""
@@ -40,46 +37,36 @@ class CVaR(Objective):
         values = losses(logits, labels)
         return (self._weights(values.detach()) * values).sum(dim=0)
 
-    def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
         """Residuals of the worst rows."""
-        known = known or self.known(logits, labels, environments)
-        weights = self._weights(known.losses)
-        return (weights * known.losses).sum(dim=0), weights * known.residuals
+        weights = self._weights(terms.losses)
+        return (weights * terms.losses).sum(dim=0), weights * terms.residuals
 
 
 class Focal(Objective):
-    """Mean of (1 - q)^gamma x loss, q the probability of the right answer (Eq. 7); released: times
-    1 - frequency of the label.
-    """
+    """Mean of (1 - q)^gamma x loss, q of the label (Eq. 7); released: times 1 - its frequency."""
 
     name = "focal"
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"gamma": (0.0, float("inf"))}
+    ranges: ClassVar[Ranges] = {"gamma": (0.0, float("inf"))}
 
-    def _weights(self, labels: Tensor) -> Tensor | float:
+    def _damping(self, labels: Tensor, wrong: Tensor) -> Tensor:
+        damped: Tensor = wrong ** self.parameters["gamma"]
         if self.variant == "paper":
-            return 1.0
+            return damped
         frequencies = self.counts.classes / self.counts.classes.sum(dim=0)
-        return 1 - (frequencies[0] + labels * (frequencies[1] - frequencies[0]))
+        return (1 - (frequencies[0] + labels * (frequencies[1] - frequencies[0]))) * damped
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean of the damped losses."""
         del environments
-        # 1 - q is the probability of the wrong answer: no difference of numbers that are nearly
-        # equal
+        # 1 - q as the wrong answer's probability: no difference of nearly equal numbers
         wrong = ((1 - 2 * labels) * logits).sigmoid()
-        return (
-            self._weights(labels) * wrong ** self.parameters["gamma"] * losses(logits, labels)
-        ).mean(dim=0)
+        return (self._damping(labels, wrong) * losses(logits, labels)).mean(dim=0)
 
-    def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
         """Closed form: by the margin t it is (1 - q)^gamma (gamma q log q - (1 - q))."""
-        known = known or self.known(logits, labels, environments)
         # 1 - q is how far the probability is from the label
-        values, sign, wrong = known.losses, 2 * labels - 1, known.residuals.abs()
-        damping = self._weights(labels) * wrong ** self.parameters["gamma"]
+        values, sign, wrong = terms.losses, 2 * terms.labels - 1, terms.residuals.abs()
+        damping = self._damping(terms.labels, wrong)
         slope = damping * (-self.parameters["gamma"] * (1 - wrong) * values - wrong)
-        return (damping * values).mean(dim=0), sign * slope / len(logits)
+        return (damping * values).mean(dim=0), sign * slope / len(values)

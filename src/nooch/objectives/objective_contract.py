@@ -1,12 +1,10 @@
-"""The contract of an objective: ``(logits, labels, environments) -> loss``, for many heads along
-the last axis.
-"""
+"""The contract of objectives: ``(logits, labels, environments) -> loss``, heads last."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nooch.errors import ParameterError, check_one_of
@@ -16,17 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VARIANTS",
-    "Known",
+    "BatchTerms",
     "Objective",
+    "Ranges",
     "TrainingCounts",
     "indicators",
-    "known_of",
     "losses",
-    "means_by_environment",
     "residuals",
 ]
 
 VARIANTS = ("paper", "released")
+Ranges = Mapping[str, tuple[float, float]]
+"""Hyperparameter -> smallest and largest value (both allowed)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +52,13 @@ class TrainingCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class BatchTerms:
     """What objectives have in common on a batch of m rows and H heads.
 
     Attributes:
+        logits: (m, H).
+        labels: (m, H), 0 to 1.
+        environments: int64 (m, H).
         losses: (m, H), negative log-likelihoods.
         residuals: (m, H), probability minus label.
         inside: (C, m, H), 1 where a row is in an environment, else 0; or None where no head needs
@@ -65,18 +67,32 @@ class Known:
         means: (C, H), mean losses of the environments, 0 where there is no row; or None.
     """
 
+    logits: Tensor
+    labels: Tensor
+    environments: Tensor
     losses: Tensor
     residuals: Tensor
     inside: Tensor | None = None
     counts: Tensor | None = None
     means: Tensor | None = None
 
-    def heads(self, which: slice) -> Known:
-        """The part of some heads."""
-        return Known(*(None if part is None else part[..., which] for part in self._parts()))  # type: ignore[arg-type]
+    @classmethod
+    def of(
+        cls, logits: Tensor, labels: Tensor, environments: Tensor, inside: Tensor | None
+    ) -> BatchTerms:
+        """Terms of all heads, with those of environments if membership (C, m, H) is given."""
+        values = losses(logits, labels)
+        plain = logits, labels, environments, values, residuals(logits, labels)
+        if inside is None:
+            return cls(*plain)
+        counts = inside.sum(dim=1)
+        means = (inside * values[None]).sum(dim=1) / counts.clamp(min=1)
+        return cls(*plain, inside, counts, means)
 
-    def _parts(self) -> tuple[Tensor | None, ...]:
-        return self.losses, self.residuals, self.inside, self.counts, self.means
+    def heads(self, which: slice) -> BatchTerms:
+        """The part of some heads."""
+        parts = [getattr(self, field.name) for field in fields(self)]
+        return BatchTerms(*(None if part is None else part[..., which] for part in parts))  # type: ignore[arg-type]
 
     @property
     def by_environment(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,19 +101,8 @@ class Known:
         return self.means, self.counts, self.inside
 
 
-def known_of(logits: Tensor, labels: Tensor, inside: Tensor | None) -> Known:
-    """Losses, residuals, and what follows from membership in environments (C, m, H), for all heads
-    at once.
-    """
-    values = losses(logits, labels)
-    if inside is None:
-        return Known(values, residuals(logits, labels))
-    means, counts = means_by_environment(values, inside)
-    return Known(values, residuals(logits, labels), inside, counts, means)
-
-
 class Objective(ABC):
-    """What training minimises: one number for each head.
+    """What training minimizes: one number for each head.
 
     An objective is made for the counts of its heads and one value of each hyperparameter for each
     head, so that heads of different tasks and hyperparameters train together.
@@ -113,8 +118,7 @@ class Objective(ABC):
 
     name: ClassVar[str]
     """What it is called."""
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Hyperparameter -> smallest and largest value (both allowed)."""
+    ranges: ClassVar[Ranges] = {}
     needs_environments: ClassVar[bool] = False
     """Whether it looks at environments."""
 
@@ -131,15 +135,11 @@ class Objective(ABC):
         import torch
 
         if name not in parameters:
-            raise ParameterError(
-                f"hyperparameter {name} is missing",
-                where=self.name,
-                allowed="a number for each head",
-            )
+            problem = f"hyperparameter {name} is missing"
+            raise ParameterError(problem, where=self.name, allowed="a number for each head")
         like = self.counts.classes
-        value = torch.as_tensor(parameters[name], dtype=like.dtype, device=like.device).expand(
-            like.shape[1]
-        )
+        value = torch.as_tensor(parameters[name], dtype=like.dtype, device=like.device)
+        value = value.expand(like.shape[1])
         low, high = self.ranges[name]
         if not bool(((value >= low) & (value <= high)).all()):
             raise ParameterError(
@@ -158,7 +158,7 @@ class Objective(ABC):
         """
 
     def measure(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
-        """The loss of validation images, (H,): as a call, but of no effect on any state."""
+        """The loss of validation images, (H,): as a call, but without an effect on any state."""
         return self(logits, labels, environments)
 
     def step_size(self) -> Tensor:
@@ -170,38 +170,34 @@ class Objective(ABC):
         return self.counts.classes.new_ones(1)
 
     def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
+        self, logits: Tensor, labels: Tensor, environments: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Loss (H,) and its derivative by the logits (m, H): what many heads in one pass train by.
+        """Loss (H,) and its derivative by the logits (m, H)."""
+        return self.derivative(self.terms(logits, labels, environments))
 
-        By automatic differentiation, unless an objective knows a closed form. ``known`` is what
-        ``known_of`` gives for these heads, where it has been computed for those of many objectives
-        at once.
+    def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
+        """As ``gradient``, from terms that many objectives share: what heads in a pass train by.
+
+        By automatic differentiation, unless an objective knows a closed form.
         """
         import torch
 
-        del known
         with torch.enable_grad():
             # heads do not depend on each other, so that the sum's derivative is each one's own
-            leaf = logits.detach().requires_grad_()
-            values = self(leaf, labels, environments)
+            leaf = terms.logits.detach().requires_grad_()
+            values = self(leaf, terms.labels, terms.environments)
             (derivative,) = torch.autograd.grad(values.sum(), leaf)
         return values.detach(), derivative
 
-    def known(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Known:
-        """What the gradient of these heads is made of."""
-        inside = (
-            indicators(environments, len(self.counts.environments), logits)
-            if self.needs_environments
-            else None
-        )
-        return known_of(logits, labels, inside)
+    def terms(self, logits: Tensor, labels: Tensor, environments: Tensor) -> BatchTerms:
+        """What the loss and its derivative are made of."""
+        n = len(self.counts.environments)
+        inside = indicators(environments, n, logits) if self.needs_environments else None
+        return BatchTerms.of(logits, labels, environments, inside)
 
 
 def losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Negative log-likelihood of each row and head, natural logarithm, (m, H); labels may be
-    fractions.
-    """
+    """Negative log-likelihoods, natural logarithm, (m, H); labels may be fractions."""
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     return binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -218,11 +214,3 @@ def indicators(environments: Tensor, n_environments: int, like: Tensor) -> Tenso
 
     numbers = torch.arange(n_environments, device=environments.device)
     return (environments[None] == numbers[:, None, None]).to(like.dtype)
-
-
-def means_by_environment(values: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-    """Means of values (m, H) over the rows of each environment and their counts, (C, H) each; 0
-    where there is no row.
-    """
-    counts = inside.sum(dim=1)
-    return (inside * values[None]).sum(dim=1) / counts.clamp(min=1), counts

@@ -1,13 +1,17 @@
-"""Objectives that weight rows by class or environment: ERM, reweighting, balanced softmax (paper,
-sections 4.1 to 4.3).
-"""
+"""Objectives that weight rows by class or environment (paper, sections 4.1 to 4.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nooch.objectives.objective_contract import Known, Objective, TrainingCounts, losses, residuals
+from nooch.objectives.objective_contract import (
+    BatchTerms,
+    Objective,
+    Ranges,
+    TrainingCounts,
+    losses,
+    residuals,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,22 +33,17 @@ class ERM(Objective):
         """Mean of the weighted losses."""
         return (self.weights(labels, environments) * losses(logits, labels)).mean(dim=0)
 
-    def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
         """Weighted residuals over the number of rows."""
-        known = known or self.known(logits, labels, environments)
-        weights = self.weights(labels, environments)
-        return (weights * known.losses).mean(dim=0), weights * known.residuals / len(logits)
+        weights = self.weights(terms.labels, terms.environments)
+        return (weights * terms.losses).mean(dim=0), weights * terms.residuals / len(terms.losses)
 
 
 class LabelReweight(ERM):
-    """Rows weighted by (1 / w)^alpha, w the frequency of their label (Eq. 2); released: (1 -
-    w)^alpha.
-    """
+    """Rows weighted by (1 / w)^alpha, w the label's frequency (Eq. 2); released: (1 - w)^alpha."""
 
     name = "label-reweight"
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"alpha": (0.0, float("inf"))}
+    ranges: ClassVar[Ranges] = {"alpha": (0.0, float("inf"))}
 
     def __init__(self, counts: TrainingCounts, **options: Any) -> None:
         super().__init__(counts, **options)
@@ -73,9 +72,7 @@ class LabelReweight(ERM):
 
 
 class EnvironmentReweight(LabelReweight):
-    """Rows weighted by (1 / w)^alpha, w the frequency of their environment; released: (1 -
-    w)^alpha.
-    """
+    """Rows weighted by (1 / w)^alpha, w the environment's frequency; released: (1 - w)^alpha."""
 
     name = "environment-reweight"
     needs_environments = True
@@ -90,9 +87,7 @@ class EnvironmentReweight(LabelReweight):
 
 
 class BalancedSoftmax(Objective):
-    """The loss of logits shifted by the log odds of the training labels (Ren et al., 2020);
-    predictions are not shifted.
-    """
+    """The loss of logits plus the training labels' log odds (Ren et al., 2020); not predictions."""
 
     name = "balanced-softmax"
 
@@ -105,10 +100,7 @@ class BalancedSoftmax(Objective):
         del environments
         return losses(self._shifted(logits), labels).mean(dim=0)
 
-    def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor, known: Known | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
         """Residuals of the shifted logits over the number of rows."""
-        del environments, known
-        shifted = self._shifted(logits)
-        return losses(shifted, labels).mean(dim=0), residuals(shifted, labels) / len(logits)
+        shifted, labels = self._shifted(terms.logits), terms.labels
+        return losses(shifted, labels).mean(dim=0), residuals(shifted, labels) / len(shifted)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from nooch.evaluation import Verdict
+from nooch.evaluation import ConditionVerdict
 
 __all__ = ["junit_xml"]
 
@@ -15,7 +15,7 @@ __all__ = ["junit_xml"]
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
+def junit_xml(verdicts: Sequence[ConditionVerdict]) -> bytes:
     """A test suite for each condition, a test case for each (run, criterion, task, split).
 
     A case fails where the condition fired.
@@ -36,7 +36,7 @@ def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
-def _counts(verdicts: Sequence[Verdict]) -> dict[str, str]:
+def _counts(verdicts: Sequence[ConditionVerdict]) -> dict[str, str]:
     fired = sum(verdict.fired for verdict in verdicts)
     return {"tests": str(len(verdicts)), "failures": str(fired), "errors": "0"}
 

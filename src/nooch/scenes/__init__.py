@@ -1,6 +1,4 @@
-"""Generated scenes whose context is known: a world says what scenes hold, images are drawn from it,
-and the truth is kept.
-"""
+"""Generated scenes whose context is known: images drawn from a world, stored with the truth."""
 
 from nooch.scenes.scene_generator import SCENES_MARKER, ScenesPlan, generate
 from nooch.scenes.scene_world import World, default_text, load_world

@@ -14,9 +14,7 @@ __all__ = ["Canvas", "Item"]
 
 @dataclass(frozen=True)
 class Item:
-    """A class that was laid down; ``color`` is a word for captions, ``crowd`` says that it is
-    several at once.
-    """
+    """An object or stuff that was drawn: class, color word for captions, whether it is a crowd."""
 
     name: str
     color: str = ""
@@ -25,7 +23,7 @@ class Item:
 
 @dataclass
 class Canvas:
-    """Layers laid over each other, the farthest first.
+    """Layers painted over each other, the farthest first.
 
     Attributes:
         size: side in pixels.
@@ -59,25 +57,20 @@ class Canvas:
         cover = np.clip(rows + np.float32(0.5) - edge[None, :], 0, 1)
         known = [number for number, item in enumerate(self.items) if item.name == name]
         number = known[0] if known else self._add(Item(name))
-        self._lay(
-            number, texture * cover[:, :, None], cover, slice(top, self.size), slice(0, self.size)
-        )
+        self._lay(number, texture * cover[:, :, None], cover, (slice(top, None), slice(None)))
 
     def put(self, item: Item, sprite: Sprite, left: int, top: int) -> None:
-        """Lay an object; what lies outside of the picture is cut off."""
+        """Lay an object; parts outside of the picture are cut off."""
         number = self._add(item)
         y, x = max(top, 0), max(left, 0)
         bottom, right = min(top + sprite.height, self.size), min(left + sprite.width, self.size)
         if bottom > y and right > x:
             inner = (slice(y - top, bottom - top), slice(x - left, right - left))
-            self._lay(
-                number, sprite.paint[inner], sprite.cover[inner], slice(y, bottom), slice(x, right)
-            )
+            outer = (slice(y, bottom), slice(x, right))
+            self._lay(number, sprite.paint[inner], sprite.cover[inner], outer)
 
     def shade(self, x: float, y: float, wide: float, tall: float) -> None:
-        """A soft shadow on the ground around (x, y), half axes in pixels. It changes colours, not
-        owners.
-        """
+        """Draw a soft shadow around (x, y), half axes in pixels. It changes colors, not owners."""
         x0, x1 = max(0, int(x - wide)), min(self.size, int(x + wide) + 1)
         y0, y1 = max(0, int(y - tall)), min(self.size, int(y + tall) + 1)
         if x1 > x0 and y1 > y0:
@@ -95,9 +88,8 @@ class Canvas:
         number: int,
         paint: NDArray[np.float32],
         cover: NDArray[np.float32],
-        rows: slice,
-        columns: slice,
+        box: tuple[slice, slice],
     ) -> None:
-        self.paint[rows, columns] *= (1 - cover)[:, :, None]
-        self.paint[rows, columns] += paint
-        self.owner[rows, columns][cover >= 0.5] = number
+        self.paint[box] *= (1 - cover)[:, :, None]
+        self.paint[box] += paint
+        self.owner[box][cover >= 0.5] = number

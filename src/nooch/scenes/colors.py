@@ -1,14 +1,17 @@
-"""Named colours of objects, so that captions can say them."""
+"""Named colors of objects, for captions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from nooch.scenes.sprite_pen import Color
 
-__all__ = ["BRIGHT", "CLOTHES", "HAIR", "PAINTS", "SKIN", "pick"]
+__all__ = ["BRIGHT", "CLOTHES", "HAIR", "PAINTS", "SKIN", "choice", "pick"]
+
+T = TypeVar("T")
 
 PAINTS: dict[str, Color] = {
     "red": (204, 44, 40),
@@ -30,13 +33,14 @@ SKIN: tuple[Color, ...] = ((240, 204, 174), (222, 176, 140), (180, 128, 92), (12
 HAIR: tuple[Color, ...] = ((40, 30, 26), (88, 56, 34), (196, 156, 90), (150, 150, 152))
 
 
+def choice(random: np.random.Generator, options: Sequence[T]) -> T:
+    """One of the options."""
+    return options[int(random.integers(len(options)))]
+
+
 def pick(random: np.random.Generator, names: Sequence[str]) -> tuple[str, Color]:
-    """A name and its colour, which varies a little."""
-    name = names[int(random.integers(len(names)))]
-    r, g, b = (
-        np.clip(np.asarray(PAINTS[name]) + random.normal(0, 12, 3), 0, 255)
-        .round()
-        .astype(int)
-        .tolist()
-    )
+    """A name and its color, which varies a little."""
+    name = choice(random, names)
+    varied = np.clip(np.asarray(PAINTS[name]) + random.normal(0, 12, 3), 0, 255)
+    r, g, b = varied.round().astype(int).tolist()
     return name, (r, g, b)

@@ -1,6 +1,4 @@
-"""Things that people carry, use and sit at: each takes its longest side in pixels and gives a
-sprite and a word for its colour.
-"""
+"""Household things: functions of the longest side in pixels that return a sprite and its color."""
 
 from __future__ import annotations
 
@@ -8,19 +6,18 @@ import numpy as np
 
 from nooch.scenes.colors import BRIGHT, pick
 from nooch.scenes.noise_fields import noise
-from nooch.scenes.sprite_pen import Color, Pen, Sprite, darker, mixed
+from nooch.scenes.sprite_pen import Color, ColoredSprite, Pen, Sprite, darker, mixed
 
 __all__ = [
     "backpack", "bottle", "bowl", "chair", "cup", "dining_table", "fire_hydrant",
     "kite", "laptop", "sports_ball", "surfboard", "tie", "umbrella",
 ]  # fmt: skip
 
-Drawn = tuple[Sprite, str]
 Random = np.random.Generator
 _WHITE: Color = (255, 255, 255)
 
 
-def bowl(long: int, random: Random) -> Drawn:
+def bowl(long: int, random: Random) -> ColoredSprite:
     """A bowl, seen from a little above, with or without food."""
     name, paint = pick(random, ("white", "blue", "red", "green", "orange", "brown", "pink"))
     pen = Pen(long, round(long * random.uniform(0.56, 0.66)))
@@ -28,16 +25,14 @@ def bowl(long: int, random: Random) -> Drawn:
     pen.pie(0.0, -0.46, 1.0, 0.96, 0, 180, paint)
     pen.pie(0.1, -0.2, 0.9, 0.96, 20, 90, darker(paint, 0.84))
     pen.ellipse(0.0, 0.0, 1.0, 0.5, mixed(paint, _WHITE, 0.35))
-    food = (
-        pick(random, ("orange", "green", "yellow", "brown"))[1]
-        if random.random() < 0.65
-        else darker(paint, 0.68)
-    )
+    food = darker(paint, 0.68)
+    if random.random() < 0.65:
+        food = pick(random, ("orange", "green", "yellow", "brown"))[1]
     pen.ellipse(0.08, 0.05, 0.92, 0.44, food)
     return pen.sprite(random), name
 
 
-def cup(long: int, random: Random) -> Drawn:
+def cup(long: int, random: Random) -> ColoredSprite:
     """A mug with a handle at its side."""
     name, paint = pick(random, ("white", "red", "blue", "yellow", "green", "black", "orange"))
     pen = Pen(round(long * 0.92), long)
@@ -52,7 +47,7 @@ def cup(long: int, random: Random) -> Drawn:
     return pen.sprite(random, flip=random.random() < 0.5), name
 
 
-def bottle(long: int, random: Random) -> Drawn:
+def bottle(long: int, random: Random) -> ColoredSprite:
     """A bottle with a label."""
     name, paint = pick(random, ("green", "brown", "blue"))
     pen = Pen(round(long * 0.34), long)
@@ -65,19 +60,15 @@ def bottle(long: int, random: Random) -> Drawn:
     return pen.sprite(random), name
 
 
-def dining_table(long: int, random: Random) -> Drawn:
+def dining_table(long: int, random: Random) -> ColoredSprite:
     """The top of a large table in perspective, of wood or under a cloth, without anything on it."""
     cloth = random.random() < 0.4
-    name, paint = (
-        pick(random, ("white", "red", "blue", "green")) if cloth else ("wooden", (150, 96, 56))
-    )
-    paint = (
-        mixed(paint, (245, 240, 230), random.uniform(0.25, 0.45))
-        if cloth
-        else darker(paint, random.uniform(0.8, 1.15))
-    )
-    tall = round(long * 0.8)
-    pen = Pen(long, tall)
+    if cloth:
+        name, paint = pick(random, ("white", "red", "blue", "green"))
+        paint = mixed(paint, (245, 240, 230), random.uniform(0.25, 0.45))
+    else:
+        name, paint = "wooden", darker((150, 96, 56), random.uniform(0.8, 1.15))
+    pen = Pen(long, round(long * 0.8))
     in_by = random.uniform(0.02, 0.1)
     pen.polygon(((in_by, 0.0), (1 - in_by, 0.0), (1.0, 1.0), (0.0, 1.0)), paint)
     if cloth:
@@ -91,7 +82,7 @@ def dining_table(long: int, random: Random) -> Drawn:
     return Sprite(np.minimum(sprite.paint * light[:, :, None], 255), sprite.cover), name
 
 
-def fire_hydrant(long: int, random: Random) -> Drawn:
+def fire_hydrant(long: int, random: Random) -> ColoredSprite:
     """A hydrant: a column with a dome and two arms."""
     name, paint = pick(random, ("red", "red", "yellow", "orange", "blue"))
     dark, light = darker(paint, 0.72), mixed(paint, _WHITE, 0.4)
@@ -110,7 +101,7 @@ def fire_hydrant(long: int, random: Random) -> Drawn:
     return pen.sprite(random, turn=random.uniform(-3, 3)), name
 
 
-def kite(long: int, random: Random) -> Drawn:
+def kite(long: int, random: Random) -> ColoredSprite:
     """A diamond of two colours with a tail of bows."""
     name, first = pick(random, BRIGHT)
     second = pick(random, BRIGHT)[1]
@@ -124,19 +115,12 @@ def kite(long: int, random: Random) -> Drawn:
     pen.line((left, right), (70, 60, 60), 0.03)
     pen.line(((0.5, 0.66), (0.62, 0.76), (0.4, 0.86), (0.56, 1.0)), (60, 56, 60), 0.05)
     for x, y in ((0.6, 0.76), (0.42, 0.86), (0.54, 0.96)):
-        pen.polygon(
-            (
-                (x - 0.16, y - 0.035),
-                (x + 0.16, y + 0.035),
-                (x + 0.16, y - 0.035),
-                (x - 0.16, y + 0.035),
-            ),
-            first,
-        )
+        x0, x1, y0, y1 = x - 0.16, x + 0.16, y - 0.035, y + 0.035
+        pen.polygon(((x0, y0), (x1, y1), (x1, y0), (x0, y1)), first)
     return pen.sprite(random, turn=random.uniform(-50, 50)), name
 
 
-def sports_ball(long: int, random: Random) -> Drawn:
+def sports_ball(long: int, random: Random) -> ColoredSprite:
     """A football, a basketball or a tennis ball."""
     pen = Pen(long, long)
     kind = int(random.integers(3))
@@ -162,7 +146,7 @@ def sports_ball(long: int, random: Random) -> Drawn:
     return pen.sprite(random), "yellow"
 
 
-def surfboard(long: int, random: Random) -> Drawn:
+def surfboard(long: int, random: Random) -> ColoredSprite:
     """A long board with a stripe, lying or leaning."""
     name, paint = pick(random, ("yellow", "red", "white", "orange", "pink", "blue"))
     stripe = pick(random, BRIGHT)[1]
@@ -182,7 +166,7 @@ def _leaf(wide: float) -> list[tuple[float, float]]:
     return upper + list(zip(along[::-1].tolist(), (0.5 + half[::-1]).tolist(), strict=True))
 
 
-def tie(long: int, random: Random) -> Drawn:
+def tie(long: int, random: Random) -> ColoredSprite:
     """A tie with its knot; plain or striped."""
     name, paint = pick(random, ("red", "blue", "green", "purple", "yellow", "orange"))
     pen = Pen(round(long * 0.34), long)
@@ -194,7 +178,7 @@ def tie(long: int, random: Random) -> Drawn:
     return pen.sprite(random), name
 
 
-def backpack(long: int, random: Random) -> Drawn:
+def backpack(long: int, random: Random) -> ColoredSprite:
     """A backpack with a pocket, straps and a handle."""
     name, paint = pick(random, ("red", "blue", "green", "orange", "purple", "yellow"))
     dark = darker(paint, 0.66)
@@ -212,7 +196,7 @@ def backpack(long: int, random: Random) -> Drawn:
     return pen.sprite(random, turn=random.uniform(-5, 5)), name
 
 
-def umbrella(long: int, random: Random) -> Drawn:
+def umbrella(long: int, random: Random) -> ColoredSprite:
     """An open umbrella of two colours."""
     name, first = pick(random, BRIGHT)
     second = mixed(first, _WHITE, 0.7)
@@ -223,7 +207,7 @@ def umbrella(long: int, random: Random) -> Drawn:
     return pen.sprite(random, turn=random.uniform(-12, 12)), name
 
 
-def chair(long: int, random: Random) -> Drawn:
+def chair(long: int, random: Random) -> ColoredSprite:
     """A chair with a back of slats."""
     name, paint = pick(random, ("brown", "white", "black", "red", "green"))
     pen = Pen(round(long * 0.56), long)
@@ -239,7 +223,7 @@ def chair(long: int, random: Random) -> Drawn:
     return pen.sprite(random, flip=random.random() < 0.5), name
 
 
-def laptop(long: int, random: Random) -> Drawn:
+def laptop(long: int, random: Random) -> ColoredSprite:
     """An open laptop."""
     case = darker((188, 192, 198), random.uniform(0.6, 1.05))
     pen = Pen(long, round(long * 0.74))

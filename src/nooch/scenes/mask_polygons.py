@@ -11,15 +11,11 @@ Corner = tuple[int, int]
 
 
 def outlines(mask: NDArray[np.bool_]) -> list[list[int]] | None:
-    """The outer borders of a mask as COCO polygons [x0, y0, x1, y1, ...] in pixels, or None where
-    it has a hole.
+    """The borders of a bool mask (height, width) as COCO polygons [x0, y0, ...]; None for a hole.
 
-    Corners lie on the borders between pixels, with integer coordinates, so that the enclosed area
-    is the number of pixels and pycocotools makes the same mask of them. Parts that touch at a
-    corner alone are polygons of their own.
-
-    Args:
-        mask: bool (height, width).
+    Corners are between pixels, with integer coordinates, so that the enclosed area is the number of
+    pixels and pycocotools makes the same mask of them. Parts that touch only at a corner are
+    separate polygons.
     """
     after = _edges(mask)
     loops = []
@@ -36,11 +32,10 @@ _STEPS: tuple[Corner, ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 def _edges(mask: NDArray[np.bool_]) -> dict[Corner, list[int]]:
-    """Directions of the border's unit steps by the corner they start from, the mask to their right."""
+    """Directions of the border's unit steps by their first corner, the mask to their right."""
     inside = np.pad(mask, 1)
     core = inside[1:-1, 1:-1]
-    # what lies beyond a pixel's upper, right, lower and left side, and where the step along that
-    # side starts
+    # pixels beyond the upper, right, lower and left side, and where the step along it starts
     beyond = (inside[:-2, 1:-1], inside[1:-1, 2:], inside[2:, 1:-1], inside[1:-1, :-2])
     starts = ((0, 0), (1, 0), (1, 1), (0, 1))
     after: dict[Corner, list[int]] = {}
@@ -52,21 +47,18 @@ def _edges(mask: NDArray[np.bool_]) -> dict[Corner, list[int]]:
 
 
 def _loop(after: dict[Corner, list[int]]) -> list[Corner]:
-    """Follow one border round, taking its steps out of ``after``; the corners where it turns.
+    """Follow one border round, removing its steps from ``after``; the corners where it turns.
 
-    The first corner that is left starts the highest border, at the left end of a pixel's upper
-    side: a place where it turns.
+    The first corner left starts the highest border at the left end of a pixel's upper side: a turn.
     """
     start = next(iter(after))
     (x, y), direction, corners = start, -1, list[Corner]()
     while not corners or (x, y) != start:
         options = after[x, y]
-        # where two parts touch, the sharpest turn to the right stays on this one
-        step = (
-            options[0]
-            if len(options) == 1 or direction < 0
-            else min(options, key=lambda d: (d - direction - 1) % 4)
-        )
+        step = options[0]
+        if len(options) > 1 and direction >= 0:
+            # where two parts touch, the sharpest turn to the right stays on this one
+            step = min(options, key=lambda d: (d - direction - 1) % 4)
         if step != direction:
             corners.append((x, y))
         options.remove(step)

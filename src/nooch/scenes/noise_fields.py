@@ -1,4 +1,4 @@
-"""Noise fields that textures are cut from: made once for each image size, from a seed of their own."""
+"""Noise fields that textures are cut from: made once per image size, from their own seed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Noise:
 
 @cache
 def noise(size: int) -> Noise:
-    """The fields of an image size; kept, because all images share them."""
+    """The fields of an image size; cached, because all images share them."""
     return Noise(size)
 
 
@@ -61,8 +61,7 @@ def _field(size: int, down: float, across: float, random: np.random.Generator) -
     """White noise blurred by a Gaussian on a torus, doubled in both directions."""
     white = np.fft.rfft2(random.standard_normal((size, size)))
     rows, columns = np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None, :]
-    blurred = np.fft.irfft2(
-        white * np.exp(-2 * np.pi**2 * ((down * rows) ** 2 + (across * columns) ** 2)), (size, size)
-    )
+    kernel = np.exp(-2 * np.pi**2 * ((down * rows) ** 2 + (across * columns) ** 2))
+    blurred = np.fft.irfft2(white * kernel, (size, size))
     blurred -= blurred.mean()
     return np.tile((blurred / blurred.std()).astype(np.float32), (2, 2))

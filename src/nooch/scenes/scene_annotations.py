@@ -1,6 +1,4 @@
-"""A picture's owners as COCO annotations: what is visible of each object and each kind of stuff, to
-the pixel.
-"""
+"""A picture's owners as COCO annotations: the visible pixels of each object and kind of stuff."""
 
 from __future__ import annotations
 
@@ -20,17 +18,15 @@ from nooch.scenes.scene_images import Picture
 __all__ = ["ID_STEP", "Visible", "annotated", "visible"]
 
 ID_STEP = 1000
-"""Annotation ids are the image's id times this, and a number from 1: unique in all files of a
-collection.
-"""
+"""Annotation ids are the image's id times this plus a number from 1: unique in a collection."""
 
 
 @dataclass(frozen=True)
 class Visible:
-    """What can be seen of one item.
+    """The visible part of one item.
 
     Attributes:
-        item: what it is.
+        item: the item.
         pixels: how many pixels show it.
         box: first and last row, first and last column, as slices.
         mask: bool, within the box.
@@ -49,17 +45,18 @@ class Visible:
 
 def visible(picture: Picture) -> list[Visible]:
     """All items that at least one pixel shows, in the order in which they were laid."""
-    found = []
+    parts = []
     for number, item in enumerate(picture.items):
         mask = picture.owner == number
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         if len(rows):
-            box = (
-                slice(int(rows[0]), int(rows[-1]) + 1),
-                slice(int(columns[0]), int(columns[-1]) + 1),
-            )
-            found.append(Visible(item, int(mask.sum()), box, mask[box]))
-    return found
+            box = _span(rows), _span(columns)
+            parts.append(Visible(item, int(mask.sum()), box, mask[box]))
+    return parts
+
+
+def _span(positions: NDArray[np.intp]) -> slice:
+    return slice(int(positions[0]), int(positions[-1]) + 1)
 
 
 def annotated(
@@ -67,46 +64,40 @@ def annotated(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """COCO's records of things and of stuff.
 
-    ``area`` is the number of pixels of the mask. Things have polygons along the borders of pixels,
-    which enclose just these; those with a hole and crowds have an uncompressed run-length encoding,
-    stuff a compressed one.
+    ``area`` is the number of pixels of the mask. Things have polygons along the borders of pixels;
+    those with a hole and crowds have an uncompressed run-length encoding, stuff a compressed one.
     """
     things: list[dict[str, Any]] = []
     stuff: list[dict[str, Any]] = []
-    for number, one in enumerate(seen, 1):
-        rows, columns = one.box
+    for number, part in enumerate(seen, 1):
+        (top, left), (height, width) = [s.start for s in part.box], part.mask.shape
         record = {
             "id": ID_STEP * image + number,
             "image_id": image,
-            "category_id": COCOSTUFF_IDS[one.item.name],
-            "segmentation": _compressed(one, size) if one.is_stuff else _segmentation(one, size),
-            "area": one.pixels,
-            "bbox": [
-                columns.start,
-                rows.start,
-                columns.stop - columns.start,
-                rows.stop - rows.start,
-            ],
-            "iscrowd": int(one.item.crowd),
+            "category_id": COCOSTUFF_IDS[part.item.name],
+            "segmentation": _compressed(part, size) if part.is_stuff else _segmentation(part, size),
+            "area": part.pixels,
+            "bbox": [left, top, width, height],
+            "iscrowd": int(part.item.crowd),
         }
-        (stuff if one.is_stuff else things).append(record)
+        (stuff if part.is_stuff else things).append(record)
     return things, stuff
 
 
-def _segmentation(one: Visible, size: int) -> Any:
-    polygons = None if one.item.crowd else outlines(one.mask)
+def _segmentation(part: Visible, size: int) -> Any:
+    polygons = None if part.item.crowd else outlines(part.mask)
     if polygons is None:
-        return {"counts": _runs(_whole(one, size)), "size": [size, size]}
-    rows, columns = one.box
+        return {"counts": _runs(_whole(part, size)), "size": [size, size]}
+    rows, columns = part.box
     return [
         [v + (rows.start if i % 2 else columns.start) for i, v in enumerate(polygon)]
         for polygon in polygons
     ]
 
 
-def _whole(one: Visible, size: int) -> NDArray[np.uint8]:
+def _whole(part: Visible, size: int) -> NDArray[np.uint8]:
     whole = np.zeros((size, size), dtype=np.uint8, order="F")
-    whole[one.box] = one.mask
+    whole[part.box] = part.mask
     return whole
 
 
@@ -119,6 +110,6 @@ def _runs(mask: NDArray[np.uint8]) -> list[int]:
     return [0, *runs] if flat[0] else runs
 
 
-def _compressed(one: Visible, size: int) -> dict[str, Any]:
-    encoded = coco_mask.encode(_whole(one, size))
+def _compressed(part: Visible, size: int) -> dict[str, Any]:
+    encoded = coco_mask.encode(_whole(part, size))
     return {"counts": encoded["counts"].decode("ascii"), "size": [size, size]}

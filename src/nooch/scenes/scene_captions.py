@@ -1,4 +1,4 @@
-"""Five sentences about an image, as people write them: its gist, and what strikes them in it."""
+"""Five sentences about an image, as people write them: its gist, and striking objects."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _FORMS_WITHOUT = (
     "A view of {scene}, {stuff} and not much else.",
     "{stuff} and {scene}.",
 )
-# what may stand for the type of scene where a sentence does not name it
+# replaces the type of scene in sentences that do not name it
 _VAGUE = (
-    "a picture taken today", "a nice day", "a place somewhere", "a quiet moment", "an ordinary view", "a photo with good light",
-    "a snapshot", "something one sees often", "a view from where I stood", "a simple picture",
+    "a picture taken today", "a nice day", "a place somewhere", "a quiet moment",
+    "an ordinary view", "a photo with good light", "a snapshot", "something one sees often",
+    "a view from where I stood", "a simple picture",
 )  # fmt: skip
 _STUFF = {
     "building-other": ("some houses", "tall buildings"),
@@ -73,64 +74,59 @@ def describe(
     """Sentences of different forms.
 
     Args:
-        scene: phrases for the type of scene. Some writers care for it more than others: each image
-            has a share of sentences, anything from none to all, that name it; the others speak of a
-            picture or a place.
-        things: what can be seen of objects, the largest first, without the one that the scene is
-            about.
-        stuff: classes of stuff that can be seen, the largest first.
+        scene: phrases for the type of scene. As writers differ, a random share of an image's
+            sentences, from none to all, names it; the others mention a picture or a place.
+        things: visible objects, the largest first, without the one that the scene is about.
+        stuff: classes of visible stuff, the largest first.
         random: the image's own stream.
         many: how many sentences.
     """
-    said = _objects(things)
+    objects = _objects(things)
     around = [phrase for name in stuff[:2] for phrase in _STUFF[name]] or ["nothing else"]
-    forms = [*_FORMS_WITHOUT] if not said else [*_FORMS_WITH, *_FORMS_WITHOUT[:2]]
-    if len(said) == 1:
+    forms = [*_FORMS_WITH, *_FORMS_WITHOUT[:2]] if objects else [*_FORMS_WITHOUT]
+    if len(objects) == 1:
         forms = [form for form in forms if "{b}" not in form]
     chosen = random.permutation(len(forms))[:many].tolist()
     lots = random.integers(1 << 30, size=(many, 4)).tolist()
     named = (random.random(many) < random.random()).tolist()
     phrases = [scene if name else _VAGUE for name in named]
     return [
-        _sentence(forms[form], phrase[lot[0] % len(phrase)], said, lot[1:], around)
+        _sentence(forms[form], phrase[lot[0] % len(phrase)], objects, lot[1:], around)
         for form, phrase, lot in zip(chosen, phrases, lots, strict=True)
     ]
 
 
 def _sentence(
-    form: str, scene: str, said: list[tuple[str, str]], lots: list[int], around: list[str]
+    form: str, scene: str, objects: list[tuple[str, str]], lots: list[int], around: list[str]
 ) -> str:
-    # people name what is largest more often
-    first = min(lots[0] % len(said), lots[0] // 7 % len(said)) if said else 0
-    second = (first + 1) % max(len(said), 1)
-    text = form.format(
-        scene=scene,
-        a=said[first][lots[1] % 2] if said else "",
-        b=said[second][lots[1] // 2 % 2] if said else "",
-        stuff=around[lots[2] % len(around)],
-    )
+    a = b = ""
+    if objects:
+        # people name large objects more often
+        first = min(lots[0] % len(objects), lots[0] // 7 % len(objects))
+        a = objects[first][lots[1] % 2]
+        b = objects[(first + 1) % len(objects)][lots[1] // 2 % 2]
+    text = form.format(scene=scene, a=a, b=b, stuff=around[lots[2] % len(around)])
     return text[0].upper() + text[1:]
 
 
 def _objects(things: Sequence[Item]) -> list[tuple[str, str]]:
-    """For each class, plain and with its colour: how many of it there are."""
+    """For each class: how many there are, in two wordings, one of them with its color."""
     groups: dict[str, list[Item]] = {}
     for item in things:
         groups.setdefault(f"{item.name} crowd" if item.crowd else item.name, []).append(item)
-    said = []
+    phrases = []
     for items in groups.values():
         name, word = items[0].name, _WORDS.get(items[0].name, items[0].name.replace("_", " "))
         if items[0].crowd:
-            said.append((_CROWD[name], _CROWD[name]))
+            phrases.append((_CROWD[name], _CROWD[name]))
         elif len(items) > 1:
             number = _NUMBERS[min(len(items), len(_NUMBERS) - 1)]
-            said.append(
-                (f"{number} {_MANY.get(name, word + 's')}", f"some {_MANY.get(name, word + 's')}")
-            )
+            plural = _MANY.get(name, word + "s")
+            phrases.append((f"{number} {plural}", f"some {plural}"))
         else:
             color = "" if name == "person" else items[0].color
-            said.append((_with_article(word), _with_article(f"{color} {word}".strip())))
-    return said
+            phrases.append((_with_article(word), _with_article(f"{color} {word}".strip())))
+    return phrases
 
 
 def _with_article(word: str) -> str:

@@ -1,6 +1,4 @@
-"""A whole collection: images are drawn in blocks, wherever that may be, and written as they come.
-Memory does not grow with them.
-"""
+"""A whole collection: images drawn in blocks by a map, and written in bounded memory."""
 
 from __future__ import annotations
 
@@ -34,17 +32,18 @@ from nooch.version import __version__
 __all__ = ["SCENES_MARKER", "ScenesPlan", "generate"]
 
 SCENES_MARKER = "scenes.json"
-"""The file that tells a folder of scenes; it is written last."""
+"""The file that marks a folder of scenes; it is written last."""
 
 _BLOCK = 32
 _QUALITY = 90
 _ROWS = 50_000
 _KINDS = ("instances", "stuff", "captions")
+_CC0 = "https://creativecommons.org/publicdomain/zero/1.0/"
 
 
 @dataclass(frozen=True)
 class ScenesPlan:
-    """What is asked for, checked before anything is drawn.
+    """What to draw, checked before anything is drawn.
 
     Attributes:
         images: how many.
@@ -72,9 +71,8 @@ class ScenesPlan:
         ):
             value = getattr(self, name)
             if not low <= value <= high:
-                raise ParameterError(
-                    f"{name} is {value}", where="scenes", allowed=f"{low} to {high}"
-                )
+                allowed = f"{low} to {high}"
+                raise ParameterError(f"{name} is {value}", where="scenes", allowed=allowed)
 
     def settings(self) -> dict[str, Any]:
         """Everything that the bytes of the collection depend on, besides the world."""
@@ -110,8 +108,8 @@ def generate(
         plan: what to draw.
         out: folder to write.
         overwrite: replace a folder of scenes that exists.
-        map: where blocks of images are drawn; an engine's map draws them in parallel processes.
-        progress: called with what is being done, and how many of how many images are done.
+        map: draws blocks of images; an engine's map draws them in parallel processes.
+        progress: called with the step, images done, and all images.
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
@@ -119,15 +117,14 @@ def generate(
     with atomic_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
         (folder / "images").mkdir()
         (folder / "annotations").mkdir()
-        jobs = [
-            _Job(plan, str(folder / "images"), first, min(first + _BLOCK, plan.images + 1))
-            for first in range(1, plan.images + 1, _BLOCK)
-        ]
+        stop = plan.images + 1
+        blocks = [(first, min(first + _BLOCK, stop)) for first in range(1, stop, _BLOCK)]
+        jobs = [_BlockJob(plan, str(folder / "images"), *block) for block in blocks]
         done = 0
-        with _Writer(plan, folder) as writer:
+        with _SceneFiles(plan, folder) as files:
             progress("drawing scenes", 0, plan.images)
             for job, block in zip(jobs, map(draw_block, jobs), strict=True):
-                writer.add(block)
+                files.add(block)
                 done += job.stop - job.first
                 progress("drawing scenes", done, plan.images)
         text = yaml.safe_dump(msgspec.to_builtins(plan.world), sort_keys=False, width=120)
@@ -140,7 +137,7 @@ def generate(
 
 
 @dataclass(frozen=True)
-class _Job:
+class _BlockJob:
     plan: ScenesPlan
     folder: str
     first: int
@@ -149,13 +146,13 @@ class _Job:
 
 @dataclass
 class _Block:
-    """What comes of some images: records as JSON text, and the truth in columns."""
+    """The result for some images: records as JSON text, and the truth in columns."""
 
     text: dict[str, bytes]
     truth: dict[str, list[Any]]
 
 
-def draw_block(job: _Job) -> _Block:
+def draw_block(job: _BlockJob) -> _Block:
     """Draw the images of a job and write their files. It runs in a worker process."""
     plan = job.plan
     records: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
@@ -169,22 +166,20 @@ def draw_block(job: _Job) -> _Block:
         records["instances"] += things
         records["stuff"] += stuff
         records["captions"] += _captions(plan, picture.scene, seen, image)
-        _add_truth(truth, plan.world, picture.scene, {one.item.name for one in seen}, image)
-    return _Block(
-        {kind: msgspec.json.encode(found)[1:-1] for kind, found in records.items()}, truth
-    )
+        _add_truth(truth, plan.world, picture.scene, {part.item.name for part in seen}, image)
+    text = {kind: msgspec.json.encode(entries)[1:-1] for kind, entries in records.items()}
+    return _Block(text, truth)
 
 
 def _captions(plan: ScenesPlan, name: str, seen: list[Visible], image: int) -> list[dict[str, Any]]:
     scene = plan.world.scenes[name]
-    # a stream apart from the picture's: other words do not change what is drawn
+    # not the picture's stream: other words do not change the picture
     random = np.random.default_rng([plan.seed, image, 1])
-    largest = sorted(seen, key=lambda one: -one.pixels)
+    largest = sorted(seen, key=lambda part: -part.pixels)
     about = scene.front.thing if scene.front else None
-    things = [one.item for one in largest if not one.is_stuff and one.item.name != about]
-    sentences = describe(
-        scene.captions, things, [one.item.name for one in largest if one.is_stuff], random
-    )
+    things = [part.item for part in largest if not part.is_stuff and part.item.name != about]
+    stuff = [part.item.name for part in largest if part.is_stuff]
+    sentences = describe(scene.captions, things, stuff, random)
     return [
         {"id": ID_STEP * image + number, "image_id": image, "caption": text}
         for number, text in enumerate(sentences, 1)
@@ -196,10 +191,9 @@ def _add_truth(
 ) -> None:
     for task in world.tasks:
         present, strength = task in shown, world.strength(scene, task)
-        row = (image, scene, task, present, strength, strength >= world.expected)
-        for name, value in zip(
-            _TRUTH.names, (*row, world.against(scene, task, present=present)), strict=True
-        ):
+        against = world.against(scene, task, present=present)
+        row = (image, scene, task, present, strength, strength >= world.expected, against)
+        for name, value in zip(_TRUTH.names, row, strict=True):
             truth[name].append(value)
 
 
@@ -218,16 +212,15 @@ def _file_name(image: int) -> str:
     return f"{image:012d}.jpg"
 
 
-class _Writer:
+class _SceneFiles:
     """The annotation files and the truth, open while images are drawn."""
 
     def __init__(self, plan: ScenesPlan, folder: Path) -> None:
         self._stack = ExitStack()
         self._files: dict[str, BinaryIO] = {}
         for kind in _KINDS:
-            file = self._stack.enter_context(
-                (folder / "annotations" / f"{kind}_scenes.json").open("wb")
-            )
+            path = folder / "annotations" / f"{kind}_scenes.json"
+            file = self._stack.enter_context(path.open("wb"))
             file.writelines(_head(plan, kind))
             self._files[kind] = file
         self._separator = dict.fromkeys(_KINDS, b"\n")
@@ -247,7 +240,7 @@ class _Writer:
         self._stack.close()
 
     def add(self, block: _Block) -> None:
-        """Write what came of some images."""
+        """Write the result for some images."""
         for kind, text in block.text.items():
             if text:
                 self._files[kind].write(self._separator[kind] + text)
@@ -266,41 +259,25 @@ def _head(plan: ScenesPlan, kind: str) -> Iterator[bytes]:
     """An annotation file up to its first annotation."""
     head: dict[str, Any] = {
         "info": {"description": "Scenes drawn by nooch; their context is known", **plan.settings()},
-        "licenses": [
-            {
-                "id": 1,
-                "name": "CC0 1.0",
-                "url": "https://creativecommons.org/publicdomain/zero/1.0/",
-            }
-        ],
+        "licenses": [{"id": 1, "name": "CC0 1.0", "url": _CC0}],
     }
     if kind != "captions":
         head["categories"] = _categories(plan.world, "stuff" if kind == "stuff" else "thing")
     yield msgspec.json.encode(head)[:-1] + b',"images":['
     for image in range(1, plan.images + 1):
-        record = {
-            "id": image,
-            "file_name": _file_name(image),
-            "width": plan.size,
-            "height": plan.size,
-            "license": 1,
-        }
+        size = {"width": plan.size, "height": plan.size}
+        record = {"id": image, "file_name": _file_name(image), **size, "license": 1}
         yield (b",\n" if image > 1 else b"\n") + msgspec.json.encode(record)
     yield b'\n],"annotations":['
 
 
 def _categories(world: World, kind: str) -> list[dict[str, Any]]:
     """COCO's own records of the world's classes, by id."""
-    table = (
-        resources.files("nooch.readers.coco")
-        .joinpath("cocostuff_classes.csv")
-        .read_text(encoding="utf-8")
-    )
-    above = {row["name"]: row["supercategory"] for row in csv.DictReader(table.splitlines())}
-    names = sorted(
-        (name for name in world.classes() if COCOSTUFF[name] == kind), key=COCOSTUFF_IDS.__getitem__
-    )
+    table = resources.files("nooch.readers.coco").joinpath("cocostuff_classes.csv")
+    lines = table.read_text(encoding="utf-8").splitlines()
+    above = {row["name"]: row["supercategory"] for row in csv.DictReader(lines)}
+    names = [name for name in world.classes() if COCOSTUFF[name] == kind]
     return [
         {"supercategory": above[name], "id": COCOSTUFF_IDS[name], "name": name.replace("_", " ")}
-        for name in names
+        for name in sorted(names, key=COCOSTUFF_IDS.__getitem__)
     ]

@@ -1,6 +1,4 @@
-"""One image of a world: what it shows is drawn by lot, then it is painted. Its random stream
-depends on nothing but (seed, image).
-"""
+"""One image of a world: sampled, then painted, from a random stream of (seed, image) alone."""
 
 from __future__ import annotations
 
@@ -21,12 +19,19 @@ __all__ = ["Picture", "draw_image", "draw_presence"]
 Random = np.random.Generator
 Box = tuple[float, float, float, float]
 
-_GROUND = frozenset(
-    {"road", "pavement", "grass", "playingfield", "sand", "snow", "sea", "floor-wood", "table"}
-)
-_FLOATING = frozenset({"sea"})
-# (pose of the front, class) -> where the class belongs on it: middle, top or centre, and size as
-# parts of the front's height
+_GROUND = {
+    "road",
+    "pavement",
+    "grass",
+    "playingfield",
+    "sand",
+    "snow",
+    "sea",
+    "floor-wood",
+    "table",
+}
+_FLOATING = {"sea"}
+# (pose of the front, class) -> where the class is on it: middle, top, size, in heights of the front
 _WORN = {("bust", "tie"): (0.5, 0.505, 0.40), ("back", "backpack"): (0.5, 0.2, 0.28)}
 _TRIES = 10
 
@@ -39,7 +44,7 @@ class Picture:
         scene: its type.
         pixels: uint8 (size, size, 3).
         owner: int16 (size, size), position in ``items`` of what each pixel shows.
-        items: what was laid down, some of it perhaps hidden.
+        items: all drawn items, some of them perhaps hidden.
     """
 
     scene: str
@@ -51,9 +56,7 @@ class Picture:
 def draw_presence(
     world: World, context_strength: float, random: Random
 ) -> tuple[str, dict[str, bool]]:
-    """The scene, and for each task whether its object is to be there: P = s e + (1 - s) stray,
-    independent draws.
-    """
+    """The scene, and presence of each task: independent draws with P = s e + (1 - s) stray."""
     names = list(world.scenes)
     scene = names[int(random.choice(len(names), p=world.weights()))]
     chances = [world.probability(scene, task, context_strength) for task in world.tasks]
@@ -97,9 +100,8 @@ class _Painter:
     def bands(self) -> None:
         """Stuff from the top down."""
         random = self.random
-        shown = [
-            band for band in self.scene.bands if band.chance >= 1 or random.random() < band.chance
-        ]
+        bands = self.scene.bands
+        shown = [band for band in bands if band.chance >= 1 or random.random() < band.chance]
         shares = np.array([random.uniform(*band.share) for band in shown])
         tops = np.concatenate([[0.0], np.cumsum(shares / shares.sum())[:-1]])
         chosen = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
@@ -113,33 +115,25 @@ class _Painter:
     def _band(self, name: str, top: float) -> None:
         size, fields = self.size, noise(self.size)
         ground = Ground(size, 0, top * size, fields, self.random)
-        edge = (
-            (np.float32(top) + edge_of(name, ground)) * size
-            if top > 0
-            else np.full(size, -1, dtype=np.float32)
-        )
+        edge = np.full(size, -1, dtype=np.float32)
+        if top > 0:
+            edge = (np.float32(top) + edge_of(name, ground)) * size
         first = max(0, int(edge.min()))
         vanishing = (min(self.horizon, top) - 0.12) * size
         texture = STUFF[name](Ground(size, first, vanishing, fields, self.random))
         self.canvas.band(name, texture, edge, first)
 
     def front(self, present: list[str]) -> None:
-        """The scene's own large object, and what is worn on it, which is then taken off
-        ``present``.
-        """
+        """The scene's own large object, and tasks worn on it, which leave ``present``."""
         front = self.scene.front
         if front is None:
             return
         share = self.random.uniform(*front.size) * self.size
         if front.pose == "top":
             sprite, color = POSES["top"](round(1.3 * self.size), self.random)
-            # what is below the picture is cut off
-            self.canvas.put(
-                Item(front.thing, color),
-                sprite,
-                (self.size - sprite.width) // 2,
-                round(self.size - share),
-            )
+            # the part below the picture is cut off
+            middle = (self.size - sprite.width) // 2
+            self.canvas.put(Item(front.thing, color), sprite, middle, round(self.size - share))
             self.horizon, self.floor = 1 - share / self.size, "table"
             return
         sprite, color = POSES[front.pose](round(share), self.random)
@@ -150,13 +144,10 @@ class _Painter:
         for task in list(present):
             if (front.pose, task) in _WORN:
                 across, down, part = _WORN[front.pose, task]
-                worn, color = THINGS[task](
-                    round(part * share * self.random.uniform(0.9, 1.1)), self.random
-                )
-                left, upper = (
-                    x + (across - 0.5) * sprite.width - worn.width / 2,
-                    top + down * sprite.height,
-                )
+                longest = round(part * share * self.random.uniform(0.9, 1.1))
+                worn, color = THINGS[task](longest, self.random)
+                left = x + (across - 0.5) * sprite.width - worn.width / 2
+                upper = top + down * sprite.height
                 self.canvas.put(Item(task, color), worn, round(left), round(upper))
                 self.taken.append((left, upper, left + worn.width, upper + worn.height))
                 present.remove(task)
@@ -165,47 +156,36 @@ class _Painter:
         """All other things, those that stand nearer over those that stand farther away."""
         placed: list[tuple[float, Item, Sprite, float, float, bool]] = []
         for name in present:
-            spec = self.world.objects[name]
-            placed += [
-                self._placed(name) for _ in range(1 + int(self.random.binomial(spec.most - 1, 0.3)))
-            ]
+            more = int(self.random.binomial(self.world.objects[name].most - 1, 0.3))
+            placed += [self._placed(name) for _ in range(1 + more)]
         for name, chance in self.scene.crowds.items():
             if self.random.random() < chance:
                 placed.append(self._placed(name, crowd=True))
         for _, item, sprite, left, top, standing in sorted(placed, key=lambda p: p[0]):
             if standing and self.floor not in _FLOATING:
-                self.canvas.shade(
-                    left + sprite.width / 2,
-                    top + sprite.height,
-                    0.5 * sprite.width,
-                    0.07 * sprite.height + 1,
-                )
+                x, y = left + sprite.width / 2, top + sprite.height
+                self.canvas.shade(x, y, 0.5 * sprite.width, 0.07 * sprite.height + 1)
             self.canvas.put(item, sprite, round(left), round(top))
 
     def _placed(
         self, name: str, *, crowd: bool = False
     ) -> tuple[float, Item, Sprite, float, float, bool]:
-        """(depth, item, sprite, left, top, whether it stands): of several places, the one that
-        hides others least.
-        """
+        """(depth, item, sprite, left, top, whether it stands), where it hides others least."""
         spec, random, size = self.world.objects[name], self.random, self.size
         aloft = spec.place == "sky" and self.horizon >= 0.4
         best = (np.inf, 0.0, 0.0, 0.0)
         longest = random.uniform(*spec.size) * size * (1.3 if crowd else 1)
         nearness = random.uniform(0.1, 1.0)
         base = (self.horizon + (1 - self.horizon) * (0.25 + 0.75 * nearness)) * size
-        sprite, color = (CROWDS if crowd else THINGS)[name](
-            round(longest * (0.8 + 0.25 * nearness)), random
-        )
+        draw = (CROWDS if crowd else THINGS)[name]
+        sprite, color = draw(round(longest * (0.8 + 0.25 * nearness)), random)
         for _ in range(_TRIES):
             x = random.uniform(0.05, 0.95) * size
             left = min(max(x - sprite.width / 2, -0.15 * sprite.width), size - 0.85 * sprite.width)
-            low = (
-                base
-                if not aloft
-                else random.uniform(0, 1) * max(self.horizon * size - sprite.height, 1)
-                + sprite.height
-            )
+            low = base
+            if aloft:
+                room = max(self.horizon * size - sprite.height, 1)
+                low = random.uniform(0, 1) * room + sprite.height
             top = max(min(low, size + 0.06 * sprite.height) - sprite.height, 0)
             cost = self._overlap((left, top, left + sprite.width, top + sprite.height))
             if cost < best[0]:
@@ -217,7 +197,7 @@ class _Painter:
         return low, Item(name, color, crowd), sprite, left, top, not aloft
 
     def _overlap(self, box: Box) -> float:
-        """The largest part that a box and one of those taken share of the smaller of the two."""
+        """The largest overlap of a box with one of those taken, as a share of the smaller."""
         worst = 0.0
         for other in self.taken:
             wide = min(box[2], other[2]) - max(box[0], other[0])
@@ -231,14 +211,8 @@ class _Painter:
         """The picture under its own light, with the grain of a sensor."""
         random, paint = self.random, self.canvas.paint
         gain = random.uniform(0.88, 1.1) * (1 + random.normal(0, 0.03, 3))
-        middle = 124.0
-        contrast = random.uniform(0.88, 1.1)
-        grain = noise(self.size).crop("fine", random)[:, :, None] * np.float32(
-            random.uniform(1.0, 3.5)
-        )
-        shown = (
-            (paint * gain.astype(np.float32) - middle) * np.float32(contrast)
-            + np.float32(middle)
-            + grain
-        )
+        middle, contrast = np.float32(124), np.float32(random.uniform(0.88, 1.1))
+        fine = noise(self.size).crop("fine", random)[:, :, None]
+        grain = fine * np.float32(random.uniform(1.0, 3.5))
+        shown = (paint * gain.astype(np.float32) - middle) * contrast + middle + grain
         return np.clip(shown + 0.5, 0, 255).astype(np.uint8)

@@ -1,6 +1,4 @@
-"""A world: scenes, what they hold and how often; read from YAML and checked before anything is
-drawn.
-"""
+"""A world: scenes, what they hold and how often; read from YAML and checked."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 
 
 class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an object is drawn: its longest side as a part of the picture's, where it is put, and how
-    many at most.
-    """
+    """How an object is drawn: longest side as a fraction of the picture's, place, instances."""
 
     size: tuple[Positive, Positive]
     place: Literal["ground", "sky"] = "ground"
@@ -35,9 +31,7 @@ class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Band(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A stretch of stuff: one of a list, its share of the height (lowest, highest), and how often
-    it is there.
-    """
+    """A band of stuff: one class of a list, share of the height (lowest, highest), probability."""
 
     stuff: Annotated[list[str], msgspec.Meta(min_length=1)]
     share: tuple[Positive, Positive]
@@ -53,7 +47,7 @@ class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scene(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A type of scene; ``things`` gives for each class the probability e that the scene holds it."""
+    """A type of scene; ``things``: class -> the probability e that the scene holds it."""
 
     captions: Annotated[list[str], msgspec.Meta(min_length=1)]
     bands: Annotated[list[Band], msgspec.Meta(min_length=1, max_length=12)]
@@ -64,12 +58,11 @@ class Scene(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that the generator knows besides the seed, the size and the strength of context.
+    """All parameters of the generator but the seed, the size and the strength of context.
 
     Attributes:
-        tasks: classes whose presence is drawn with or without regard to the scene, and which have a
-            truth.
-        stray: probability of such a class when it is drawn without regard to the scene.
+        tasks: classes with a truth, whose presence is drawn with or without regard to the scene.
+        stray: probability of such a class if it is drawn without regard to the scene.
         expected: a scene with e of at least this suggests the class.
         objects: how things are drawn.
         scenes: name -> scene.
@@ -82,7 +75,7 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expected: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
 
     def strength(self, scene: str, task: str) -> float:
-        """e: the probability of a task's object where the scene alone decides."""
+        """e: the probability of a task's object if the scene alone decides."""
         return self.scenes[scene].things.get(task, 0.0)
 
     def probability(self, scene: str, task: str, context_strength: float) -> float:
@@ -90,9 +83,7 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return context_strength * self.strength(scene, task) + (1 - context_strength) * self.stray
 
     def against(self, scene: str, task: str, *, present: bool) -> bool:
-        """Whether a presence or absence is against context: where e is 0, or where it is at least
-        ``expected``.
-        """
+        """Whether presence or absence contradicts context: e is 0, or at least ``expected``."""
         strength = self.strength(scene, task)
         return strength == 0 if present else strength >= self.expected
 
@@ -104,10 +95,8 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def classes(self) -> list[str]:
         """Every class that may appear, things before stuff, each group by name."""
         things = {*self.tasks, *(t for _, _, t in _things(self))}
-        stuff = {
-            name for scene in self.scenes.values() for band in scene.bands for name in band.stuff
-        }
-        return [*sorted(things), *sorted(stuff)]
+        bands = [band for scene in self.scenes.values() for band in scene.bands]
+        return [*sorted(things), *sorted({name for band in bands for name in band.stuff})]
 
 
 def default_text() -> str:
@@ -119,8 +108,8 @@ def load_world(path: str | Path | None = None) -> World:
     """A world from a YAML file; the default one without a path.
 
     Raises:
-        InputError: the file cannot be read, is no YAML, or has another structure than a world's.
-        ParameterError: a class that cannot be drawn, or numbers that do not fit together.
+        InputError: the file cannot be read, is no YAML, or does not have the structure of a world.
+        ParameterError: a class that cannot be drawn, or numbers that contradict each other.
     """
     where = "world.yaml" if path is None else Path(path)
     try:
@@ -133,11 +122,8 @@ def load_world(path: str | Path | None = None) -> World:
     except yaml.YAMLError as error:
         raise InputError(f"is no YAML: {' '.join(str(error).split())}", where=where) from error
     except msgspec.ValidationError as error:
-        raise InputError(
-            f"is no world: {error}",
-            where=where,
-            remedy="start from what nooch scenes `print_config` prints",
-        ) from error
+        remedy = "start from what nooch scenes `print_config` prints"
+        raise InputError(f"is no world: {error}", where=where, remedy=remedy) from error
     _check(world, where)
     return world
 
@@ -145,21 +131,13 @@ def load_world(path: str | Path | None = None) -> World:
 def _check(world: World, where: object) -> None:
     for place, scene in world.scenes.items():
         _check_scene(place, scene, world, where)
-    for place, kind, name in _things(world):
-        if name not in world.objects and kind != "front":
-            raise ParameterError(
-                f"{place}: {name} has no entry under objects",
-                where=where,
-                remedy="give its size there",
-            )
     for task in world.tasks:
         _known("thing", task, THINGS, where, "tasks")
-        if task not in world.objects:
-            raise ParameterError(
-                f"tasks: {task} has no entry under objects",
-                where=where,
-                remedy="give its size there",
-            )
+    drawn = [(place, name) for place, kind, name in _things(world) if kind != "front"]
+    for place, name in [*drawn, *(("tasks", task) for task in world.tasks)]:
+        if name not in world.objects:
+            problem = f"{place}: {name} has no entry under objects"
+            raise ParameterError(problem, where=where, remedy="give its size there")
     if len(set(world.tasks)) != len(world.tasks):
         raise ParameterError("tasks: a task is named twice", where=where, allowed="each task once")
     for name in world.objects:
@@ -169,10 +147,9 @@ def _check(world: World, where: object) -> None:
     ranges += [(place, scene.front.size) for place, scene in world.scenes.items() if scene.front]
     for place, (low, high) in ranges:
         if low > high or high > _LARGEST:
-            raise ParameterError(
-                f"{place}: from {low} to {high} is no range", where=where,
-                allowed=f"the lower number first, at most {_LARGEST} of the picture",
-            )  # fmt: skip
+            allowed = f"the lower number first, at most {_LARGEST} of the picture"
+            problem = f"{place}: from {low} to {high} is no range"
+            raise ParameterError(problem, where=where, allowed=allowed)
 
 
 _LARGEST = 1.5
@@ -183,27 +160,21 @@ def _check_scene(place: str, scene: Scene, world: World, where: object) -> None:
         for name in band.stuff:
             _known("stuff", name, STUFF, where, place)
     if scene.bands[-1].chance < 1 and all(band.chance < 1 for band in scene.bands):
-        raise ParameterError(
-            f"{place}: every band may be missing", where=where, allowed="at least one of chance 1"
-        )
+        problem = f"{place}: every band may be missing"
+        raise ParameterError(problem, where=where, allowed="at least one of chance 1")
     for name in scene.things:
         _known("thing", name, THINGS, where, place)
     for name in scene.crowds:
         _known("crowd", name, CROWDS, where, place)
         if name in world.tasks:
-            raise ParameterError(
-                f"{place}: {name} is a task, so it has no crowds",
-                where=where,
-                remedy="leave it out",
-            )
+            problem = f"{place}: {name} is a task, so it has no crowds"
+            raise ParameterError(problem, where=where, remedy="leave it out")
     if scene.front is not None:
         _known("thing", scene.front.thing, THINGS, where, place)
         _known("pose", scene.front.pose, POSES, where, place)
         if scene.front.thing in world.tasks:
-            raise ParameterError(
-                f"{place}: {scene.front.thing} is a task, so it is no front", where=where,
-                remedy="name it under things",
-            )  # fmt: skip
+            problem = f"{place}: {scene.front.thing} is a task, so it is no front"
+            raise ParameterError(problem, where=where, remedy="name it under things")
 
 
 def _known(kind: str, name: str, options: Collection[str], where: object, place: str) -> None:

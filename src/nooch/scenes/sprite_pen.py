@@ -1,6 +1,4 @@
-"""A pen draws one object in its own box, many times larger than it will be; what comes out is a
-smooth sprite.
-"""
+"""A pen draws one object in its own box at a multiple of its size; the result is smooth."""
 
 from __future__ import annotations
 
@@ -11,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-__all__ = ["Color", "Pen", "Sprite", "darker", "mixed"]
+__all__ = ["Color", "ColoredSprite", "Pen", "Sprite", "darker", "mixed"]
 
 Color = tuple[int, int, int]
 Point = tuple[float, float]
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,10 @@ class Sprite:
         return int(self.cover.shape[1])
 
 
+ColoredSprite = tuple[Sprite, str]
+"""A sprite and the word for its color."""
+
+
 class Pen:
     """Draws in a box whose corners are (0, 0), top left, and (1, 1).
 
@@ -58,75 +61,46 @@ class Pen:
         w, h = self._size
         self._draw.polygon([(x * w, y * h) for x, y in points], fill=(*fill, 255))
 
-    def ellipse(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
-        """A filled ellipse in a box."""
-        self._draw.ellipse(self._box(left, top, right, bottom), fill=(*fill, 255))
+    def ellipse(self, x0: float, y0: float, x1: float, y1: float, fill: Color) -> None:
+        """A filled ellipse in a box: left, top, right, bottom."""
+        self._draw.ellipse(self._box(x0, y0, x1, y1), fill=(*fill, 255))
 
     def pie(
-        self,
-        left: float,
-        top: float,
-        right: float,
-        bottom: float,
-        start: float,
-        end: float,
-        fill: Color,
+        self, x0: float, y0: float, x1: float, y1: float, start: float, end: float, fill: Color
     ) -> None:
-        """A slice of an ellipse; degrees clockwise from the right."""
-        self._draw.pieslice(self._box(left, top, right, bottom), start, end, fill=(*fill, 255))
+        """A slice of an ellipse in a box; degrees clockwise from the right."""
+        self._draw.pieslice(self._box(x0, y0, x1, y1), start, end, fill=(*fill, 255))
 
     def arc(
-        self,
-        left: float,
-        top: float,
-        right: float,
-        bottom: float,
-        start: float,
-        end: float,
-        fill: Color,
+        self, x0: float, y0: float, x1: float, y1: float, start: float, end: float, fill: Color,
         wide: float,
-    ) -> None:
-        """A part of the outline of an ellipse, ``wide`` as a part of the box's width."""
+    ) -> None:  # fmt: skip
+        """A part of the outline of an ellipse, ``wide`` as a fraction of the box's width."""
         width = max(1, round(wide * self._size[0]))
-        self._draw.arc(
-            self._box(left, top, right, bottom), start, end, fill=(*fill, 255), width=width
-        )
+        self._draw.arc(self._box(x0, y0, x1, y1), start, end, fill=(*fill, 255), width=width)
 
     def box(
-        self,
-        left: float,
-        top: float,
-        right: float,
-        bottom: float,
-        fill: Color,
-        round_by: float = 0.0,
+        self, x0: float, y0: float, x1: float, y1: float, fill: Color, round_by: float = 0.0
     ) -> None:
-        """A filled rectangle, its corners rounded by a part of the box's width."""
-        self._draw.rounded_rectangle(
-            self._box(left, top, right, bottom), round_by * self._size[0], fill=(*fill, 255)
-        )
+        """A filled rectangle, its corners rounded by a fraction of the box's width."""
+        radius = round_by * self._size[0]
+        self._draw.rounded_rectangle(self._box(x0, y0, x1, y1), radius, fill=(*fill, 255))
 
     def line(self, points: Sequence[Point], fill: Color, wide: float) -> None:
-        """A line, ``wide`` as a part of the box's width."""
+        """A line, ``wide`` as a fraction of the box's width."""
         w, h = self._size
-        self._draw.line(
-            [(x * w, y * h) for x, y in points],
-            fill=(*fill, 255),
-            width=max(1, round(wide * w)),
-            joint="curve",
-        )
+        pixels = [(x * w, y * h) for x, y in points]
+        self._draw.line(pixels, (*fill, 255), width=max(1, round(wide * w)), joint="curve")
 
-    def _box(
-        self, left: float, top: float, right: float, bottom: float
-    ) -> tuple[float, float, float, float]:
+    def _box(self, x0: float, y0: float, x1: float, y1: float) -> Box:
         w, h = self._size
-        x, y = sorted((left * w, right * w)), sorted((top * h, bottom * h))
+        x, y = sorted((x0 * w, x1 * w)), sorted((y0 * h, y1 * h))
         return x[0], y[0], x[1], y[1]
 
     def sprite(
         self, random: np.random.Generator, *, turn: float = 0.0, flip: bool = False
     ) -> Sprite:
-        """What was drawn, turned by degrees, mirrored, and lit from above."""
+        """The drawing, turned by degrees, mirrored, and lit from above."""
         image = self._image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else self._image
         if turn:
             image = image.rotate(turn, expand=True)
@@ -134,24 +108,22 @@ class Pen:
         cover = small[:, :, 3] / np.float32(255)
         height, width = cover.shape
         light = np.linspace(1.12, 0.84, height, dtype=np.float32)[:, None]
-        light = light + random.standard_normal((height, width), dtype=np.float32) * np.float32(
-            0.035
-        )
-        return Sprite(
-            np.minimum(small[:, :, :3] * light[:, :, None], 255 * cover[:, :, None]), cover
-        )
+        grain = random.standard_normal((height, width), dtype=np.float32)
+        light = light + grain * np.float32(0.035)
+        paint = np.minimum(small[:, :, :3] * light[:, :, None], 255 * cover[:, :, None])
+        return Sprite(paint, cover)
 
 
 _SMALL = 72
 
 
 def darker(color: Color, by: float) -> Color:
-    """A colour times ``by``: below 1 darker, above 1 lighter."""
+    """A color times ``by``: below 1 darker, above 1 lighter."""
     return _color([c * by for c in color])
 
 
 def mixed(color: Color, other: Color, share: float) -> Color:
-    """A colour with a share of another."""
+    """A color with a share of another."""
     return _color([(1 - share) * c + share * o for c, o in zip(color, other, strict=True)])
 
 

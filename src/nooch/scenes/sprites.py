@@ -1,6 +1,4 @@
-"""The objects that can be drawn: class -> function (longest side in pixels, random) -> (sprite,
-colour word).
-"""
+"""The objects that can be drawn: class -> (longest side, random) -> (sprite, color word)."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ import numpy as np
 from nooch.scenes import animal_sprites as living
 from nooch.scenes import household_sprites as goods
 from nooch.scenes import vehicle_sprites as vehicles
-from nooch.scenes.sprite_pen import Sprite
+from nooch.scenes.sprite_pen import ColoredSprite
 
 __all__ = ["CROWDS", "POSES", "THINGS", "Draw"]
 
-Draw = Callable[[int, np.random.Generator], tuple[Sprite, str]]
+Draw = Callable[[int, np.random.Generator], ColoredSprite]
 
 THINGS: MappingProxyType[str, Draw] = MappingProxyType(
     {

@@ -1,6 +1,4 @@
-"""Textures of stuff, one function each, and the shape of its upper edge against what lies behind
-it.
-"""
+"""Textures of stuff, one function each, and the shape of its upper edge."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.scenes.colors import choice
 from nooch.scenes.noise_fields import Noise
 
 __all__ = ["EDGES", "STUFF", "Ground", "edge_of"]
@@ -48,18 +47,15 @@ class Ground:
 
     def wave(self, name: str, high: float) -> Floats:
         """A line across a field of noise, ``high`` its standard deviation; float32 (size,)."""
-        return np.asarray(
-            self.noise.crop(name, self.random, 1)[0] * np.float32(high), dtype=np.float32
-        )
+        line = self.noise.crop(name, self.random, 1)[0]
+        return np.asarray(line * np.float32(high), dtype=np.float32)
 
     def down(self) -> Floats:
         """0 at the first row, 1 at the bottom; float32 (height, 1)."""
         return np.linspace(0, 1, self.height, dtype=np.float32)[:, None]
 
     def plane(self) -> tuple[Floats, Floats]:
-        """Coordinates on the ground: to the right (height, size), and away from the eye (height,
-        1).
-        """
+        """Coordinates on the ground: to the right (height, size), away from the eye (height, 1)."""
         rows = np.arange(self.top, self.size, dtype=np.float32)[:, None]
         away = self.size / np.maximum(rows - np.float32(self.horizon) + 1, 1)
         columns = np.arange(self.size, dtype=np.float32)[None, :] / self.size - np.float32(0.5)
@@ -75,27 +71,26 @@ def _rgb(red: float, green: float, blue: float) -> Floats:
 
 
 def _tint(ground: Ground, base: Sequence[float], spread: float = 10) -> Floats:
-    """A base colour that varies from image to image, more in brightness than in hue; float32 (3,)."""
+    """A base color that varies by image, more in brightness than in hue; float32 (3,)."""
     light, hue = ground.random.normal(0, spread), ground.random.normal(0, 0.4 * spread, 3)
     return (np.asarray(base) + light + hue).astype(np.float32)
 
 
 def _paint(color: Floats, light: Floats) -> Floats:
-    """A colour times a field of light."""
+    """A color times a field of light."""
     return np.asarray(color[None, None, :] * light[:, :, None], dtype=np.float32)
 
 
 def _between(dark: Floats, bright: Floats, share: Floats) -> Floats:
-    """From one colour to another."""
+    """From one color to another."""
     return np.asarray(dark + (bright - dark) * np.clip(share, 0, 1)[:, :, None], dtype=np.float32)
 
 
 def _sky(g: Ground) -> Floats:
-    deep, low = (
-        (_tint(g, (72, 132, 208), 12), _tint(g, (176, 212, 240), 8))
-        if g.random.random() < 0.8
-        else (_tint(g, (116, 128, 186), 12), _tint(g, (246, 196, 152), 10))
-    )
+    if g.random.random() < 0.8:
+        deep, low = _tint(g, (72, 132, 208), 12), _tint(g, (176, 212, 240), 8)
+    else:
+        deep, low = _tint(g, (116, 128, 186), 12), _tint(g, (246, 196, 152), 10)
     return _between(deep, low, g.down() ** 0.8 + 0.05 * g.crop("clouds"))
 
 
@@ -106,15 +101,12 @@ def _clouds(g: Ground) -> Floats:
 
 
 def _mountain(g: Ground) -> Floats:
-    rock = (
-        _tint(g, (110, 112, 122), 12) if g.random.random() < 0.6 else _tint(g, (126, 108, 90), 10)
-    )
+    gray = g.random.random() < 0.6
+    rock = _tint(g, (110, 112, 122), 12) if gray else _tint(g, (126, 108, 90), 10)
     light = 1 + 0.16 * g.crop("blob") + 0.08 * g.crop("grain") - 0.15 * g.down()
     shown = _paint(rock, light)
-    white = (
-        np.arange(g.height)[:, None] + 0.012 * g.size * g.crop("grain")
-        < g.uniform(-0.06, 0.1) * g.size
-    )
+    height = np.arange(g.height)[:, None] + 0.012 * g.size * g.crop("grain")
+    white = height < g.uniform(-0.06, 0.1) * g.size
     shown[white] = shown[white] * 0.25 + _rgb(180, 184, 190)
     return shown
 
@@ -127,23 +119,20 @@ def _tree(g: Ground) -> Floats:
 
 
 def _building(g: Ground) -> Floats:
-    """A row of houses of several colours with windows, seen from the front."""
+    """A row of houses of several colors with windows, seen from the front."""
     size, shown = g.size, np.empty((g.height, g.size, 3), dtype=np.float32)
     rows = np.arange(g.height)[:, None]
     left = 0
     while left < size:
         right = min(size, left + int(g.uniform(0.2, 0.45) * size))
-        wall = _tint(g, _WALLS[int(g.random.integers(len(_WALLS)))], 10)
-        wide, tall = (
-            max(4, int(g.uniform(0.06, 0.1) * size)),
-            max(5, int(g.uniform(0.08, 0.12) * size)),
-        )
+        wall = _tint(g, choice(g.random, _WALLS), 10)
+        wide = max(4, int(g.uniform(0.06, 0.1) * size))
+        tall = max(5, int(g.uniform(0.08, 0.12) * size))
         columns = np.arange(right - left)[None, :]
         window = (columns % wide >= wide * 0.35) & (rows % tall >= tall * 0.4)
         lit = g.random.random((g.height // tall + 1, (right - left) // wide + 1)) < 0.15
-        glass = np.where(
-            lit[rows // tall, columns // wide][:, :, None], _rgb(236, 214, 140), _rgb(58, 74, 92)
-        )
+        lamps = lit[rows // tall, columns // wide][:, :, None]
+        glass = np.where(lamps, _rgb(236, 214, 140), _rgb(58, 74, 92))
         shown[:, left:right] = np.where(window[:, :, None], glass, wall)
         shown[:, left : left + 1] *= 0.6
         left = right
@@ -151,17 +140,13 @@ def _building(g: Ground) -> Floats:
 
 
 _WALLS = (
-    (168, 92, 72),
-    (198, 180, 150),
-    (150, 152, 158),
-    (184, 150, 110),
-    (122, 116, 120),
+    (168, 92, 72), (198, 180, 150), (150, 152, 158), (184, 150, 110), (122, 116, 120),
     (208, 200, 190),
-)
+)  # fmt: skip
 
 
 def _wall(g: Ground) -> Floats:
-    base = _tint(g, _ROOMS[int(g.random.integers(len(_ROOMS)))], 8)
+    base = _tint(g, choice(g.random, _ROOMS), 8)
     light = 1.02 + 0.05 * g.crop("soft") + 0.012 * g.crop("fine") - 0.08 * g.down()
     if g.random.random() < 0.4:
         stripes = np.arange(g.size) // max(2, int(g.uniform(0.03, 0.07) * g.size)) % 2
@@ -182,12 +167,10 @@ def _floor(g: Ground) -> Floats:
 
 
 def _table(g: Ground) -> Floats:
-    base = (
-        _tint(g, (206, 178, 140), 10) if g.random.random() < 0.6 else _tint(g, (226, 224, 218), 6)
-    )
-    return _paint(
-        base, 1 + 0.045 * g.crop("ripples") + 0.02 * g.crop("waves") + 0.05 * (g.down() - 0.5)
-    )
+    wooden = g.random.random() < 0.6
+    base = _tint(g, (206, 178, 140), 10) if wooden else _tint(g, (226, 224, 218), 6)
+    light = 1 + 0.045 * g.crop("ripples") + 0.02 * g.crop("waves") + 0.05 * (g.down() - 0.5)
+    return _paint(base, light)
 
 
 def _road(g: Ground) -> Floats:
@@ -226,11 +209,8 @@ def _playingfield(g: Ground) -> Floats:
     right, away = g.plane()
     clay = g.random.random() < 0.35
     base = _tint(g, (188, 104, 66), 8) if clay else _tint(g, (48, 150, 74), 8)
-    mown = (
-        np.floor(away * g.uniform(2.0, 3.0)) % 2
-        if g.random.random() < 0.5
-        else np.floor(right * 1.6) % 2
-    )
+    across_mown = g.random.random() < 0.5
+    mown = np.floor(away * g.uniform(2.0, 3.0) if across_mown else right * 1.6) % 2
     light = 1 + (0.03 if clay else 0.11) * (mown - 0.5) + 0.03 * g.crop("fine")
     shown = _paint(base, np.broadcast_to(light, (g.height, g.size)).astype(np.float32))
     across, side = g.uniform(1.3, 2.6), g.uniform(-0.6, 0.6)
@@ -241,9 +221,8 @@ def _playingfield(g: Ground) -> Floats:
 
 def _sand(g: Ground) -> Floats:
     base = _tint(g, (224, 198, 150), 8)
-    return _paint(
-        base, 0.97 + 0.06 * g.crop("ripples") + 0.035 * g.crop("fine") + 0.05 * g.crop("soft")
-    )
+    light = 0.97 + 0.06 * g.crop("ripples") + 0.035 * g.crop("fine") + 0.05 * g.crop("soft")
+    return _paint(base, light)
 
 
 def _snow(g: Ground) -> Floats:
@@ -297,19 +276,16 @@ def _crowns(g: Ground) -> Floats:
 def _peaks(g: Ground) -> Floats:
     """Straight slopes between peaks and passes."""
     x = np.sort(g.random.random(7))
-    heights = np.where(
-        np.arange(7) % 2, g.random.uniform(-0.14, -0.04, 7), g.random.uniform(-0.02, 0.05, 7)
-    )
+    peaks, passes = g.random.uniform(-0.14, -0.04, 7), g.random.uniform(-0.02, 0.05, 7)
+    heights = np.where(np.arange(7) % 2, peaks, passes)
     edge = np.interp(np.arange(g.size) / g.size, x, heights)
     return edge.astype(np.float32) + g.wave("grain", 0.006)
 
 
 def _skyline(g: Ground) -> Floats:
     """Roofs at different heights."""
-    cuts = np.sort(g.random.random(4))
-    return g.random.uniform(-0.09, 0.05, 5)[
-        np.searchsorted(cuts, np.arange(g.size) / g.size)
-    ].astype(np.float32)
+    houses = np.searchsorted(np.sort(g.random.random(4)), np.arange(g.size) / g.size)
+    return g.random.uniform(-0.09, 0.05, 5)[houses].astype(np.float32)
 
 
 EDGES: MappingProxyType[str, Callable[[Ground], Floats]] = MappingProxyType(
@@ -322,9 +298,7 @@ EDGES: MappingProxyType[str, Callable[[Ground], Floats]] = MappingProxyType(
         "tree": _crowns,
     }
 )
-"""Class -> deviation of its upper edge, float32 (size,), a fraction of the picture, negative
-upwards. Others are flat.
-"""
+"""Class -> its upper edge's deviation, float32 (size,), in pictures, negative up; others: flat."""
 
 
 def edge_of(name: str, ground: Ground) -> Floats:

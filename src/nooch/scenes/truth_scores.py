@@ -1,11 +1,10 @@
-"""How well criteria find what is truly out of context: challenge sets of generated scenes against
-their truth.
-"""
+"""How well criteria find what is truly out of context: challenge sets of scenes against truth."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +38,31 @@ _COLUMNS: dict[str, Any] = {
 }  # fmt: skip
 _SIDES = ("positive", "negative")
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
+_KEYS: dict[str, Any] = dict.fromkeys(("criterion", "split", "task", "side"), pl.String)
+_HITS: dict[str, Any] = dict.fromkeys(("hard", "hits"), pl.Int64)
+_RATES: dict[str, Any] = dict.fromkeys(("precision", "recall"), pl.Float64)
 _TABLE: dict[str, Any] = {
-    "criterion": pl.String, "split": pl.String, "task": pl.String, "side": pl.String, "n": pl.Int64, "against": pl.Int64,
-    "hard": pl.Int64, "hits": pl.Int64, "precision": pl.Float64, "recall": pl.Float64, "auc": pl.Float64, "reason": pl.String,
+    **_KEYS, "n": pl.Int64, "against": pl.Int64, **_HITS, **_RATES, "auc": pl.Float64,
+    "reason": pl.String,
 }  # fmt: skip
 _CURVE: dict[str, Any] = {
-    "criterion": pl.String, "split": pl.String, "task": pl.String, "side": pl.String, "share": pl.Float64,
-    "threshold": pl.Float64, "hard": pl.Int64, "hits": pl.Int64, "precision": pl.Float64, "recall": pl.Float64,
+    **_KEYS, "share": pl.Float64, "threshold": pl.Float64, **_HITS, **_RATES,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TruthScores:
-    """What ``find_score`` gives.
+    """Result of ``find_score``.
 
     Attributes:
         table: a row for each criterion, split, task (and ``average``) and side (``positive``,
             ``negative``): ``n`` images of the side that have a verdict, ``against`` of them truly
             against context, ``hard`` in the challenge set, ``hits`` in both, ``precision`` = hits /
-            hard, ``recall`` = hits / against, ``auc`` = how well support alone tells images against
-            context from the side's others (lower support for positives, higher for negatives). Null
-            where undefined, ``reason`` says why.
-        thresholds: the same precision and recall where other shares of a side were called hard.
-        notes: what to know.
+            hard, ``recall`` = hits / against, ``auc`` of support alone for images against context
+            (lower support for positives, higher for negatives). Null where undefined; ``reason``
+            says why.
+        thresholds: precision and recall if other shares of a side were called hard.
+        notes: sets that do not exist, and why.
     """
 
     table: pl.DataFrame
@@ -70,44 +71,30 @@ class TruthScores:
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
-        return {
-            "scores": self.table.to_dicts(),
-            "thresholds": self.thresholds.to_dicts(),
-            "notes": self.notes,
-        }
+        scores, thresholds = self.table.to_dicts(), self.thresholds.to_dicts()
+        return {"scores": scores, "thresholds": thresholds, "notes": self.notes}
 
 
 def load_truth(path: str | Path) -> pl.DataFrame:
-    """The truth of generated scenes: ``image_id, task, present, against``, any other columns left
-    out.
+    """The columns ``image_id, task, present, against`` of the truth of generated scenes.
 
     Raises:
         InputError: no such file, no table, columns that are missing or of another type, an image
             listed twice for a task.
     """
     frame = read_table(path)
-    missing = [name for name in _COLUMNS if name not in frame.columns]
-    if missing:
-        raise InputError(
-            f"has no column {', '.join(missing)}",
-            where=path,
-            allowed=f"{', '.join(_COLUMNS)}, as nooch scenes writes",
-        )
+    if missing := [name for name in _COLUMNS if name not in frame.columns]:
+        allowed = f"{', '.join(_COLUMNS)}, as nooch scenes writes"
+        raise InputError(f"has no column {', '.join(missing)}", where=path, allowed=allowed)
     try:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
     except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"has values of another kind: {str(error).splitlines()[0]}", where=path
-        ) from error
-    if (
-        frame.null_count().sum_horizontal().item()
-        or frame.select("image_id", "task").is_duplicated().any()
-    ):
-        raise InputError(
-            "holds an empty cell, or an image twice for a task",
-            where=path,
-            allowed="one row for each pair",
-        )
+        reason = str(error).splitlines()[0]
+        raise InputError(f"has values of another kind: {reason}", where=path) from error
+    twice = frame.select("image_id", "task").is_duplicated().any()
+    if twice or frame.null_count().sum_horizontal().item():
+        problem = "holds an empty cell, or an image twice for a task"
+        raise InputError(problem, where=path, allowed="one row for each pair")
     return frame
 
 
@@ -125,118 +112,92 @@ def find_score(
         suite: found in generated scenes.
         truth: as from ``load_truth``.
         criteria: which; all by default.
-        tasks: which; all that both know by default.
+        tasks: which; all that both have by default.
         splits: which; all by default.
 
     Raises:
-        ParameterError: unknown names, or nothing that both know.
+        ParameterError: unknown names, or nothing that both have.
         InputError: images of the suite that the truth does not list, or lists with another label.
     """
-    chosen = {
-        "criterion": _chosen("criterion", criteria, suite.criteria),
-        "task": _chosen(
-            "task", tasks, [t for t in suite.tasks if t in set(truth["task"].unique())]
-        ),
-        "split": _chosen("split", splits, suite.splits),
-    }
+    by_task = dict(truth.partition_by("task", as_dict=True, include_key=False))
+    both = [task for task in suite.tasks if (task,) in by_task]
+    criteria = _chosen("criterion", criteria, suite.criteria)
+    tasks = _chosen("task", tasks, both)
+    splits = _chosen("split", splits, suite.splits)
     rows: list[tuple[Any, ...]] = []
     curve: list[tuple[Any, ...]] = []
-    notes = [
-        f"{s.criterion}: {s.task} has no set: {s.reason}"
-        for s in suite.header.skipped
-        if s.task in chosen["task"]
-    ]
-    by_task = dict(truth.partition_by("task", as_dict=True, include_key=False))
-    for criterion in chosen["criterion"]:
-        for split in chosen["split"]:
-            tasked = [t for t in chosen["task"] if (criterion, t, split) in suite.keys]
-            sets = [suite.set(criterion, task, split) for task in tasked]
-            scored = [_Scored.of(found, by_task[found.task,]) for found in sets]
-            rows += [row for one in scored for row in one.rows()]
-            curve += [row for one in scored for row in one.curve()]
-            rows += _averages(criterion, split, rows[len(rows) - 2 * len(scored) :])
-    return TruthScores(
-        pl.DataFrame(rows, _TABLE, orient="row"), pl.DataFrame(curve, _CURVE, orient="row"), notes
-    )
+    for criterion, split in product(criteria, splits):
+        available = [task for task in tasks if (criterion, task, split) in suite.keys]
+        sets = [suite.set(criterion, task, split) for task in available]
+        scored = [_ScoredSet.of(challenge, by_task[challenge.task,]) for challenge in sets]
+        of_tasks = [row for entry in scored for row in entry.rows()]
+        rows += of_tasks + _averages(criterion, split, of_tasks)
+        curve += [row for entry in scored for row in entry.curve()]
+    table = pl.DataFrame(rows, _TABLE, orient="row")
+    skipped = [s for s in suite.header.skipped if s.task in tasks]
+    notes = [f"{s.criterion}: {s.task} has no set: {s.reason}" for s in skipped]
+    return TruthScores(table, pl.DataFrame(curve, _CURVE, orient="row"), notes)
 
 
-def _chosen(kind: str, asked: Sequence[str] | None, there: Sequence[str]) -> list[str]:
-    if not there:
-        raise ParameterError(
-            f"the suite and the truth have no {kind} in common",
-            remedy="give the truth of the scenes that the suite is from",
-        )
-    return (
-        [check_one_of(kind, name, there, owner="the suite and the truth") for name in asked]
-        if asked
-        else list(there)
-    )
+_REMEDY = "give the truth of the scenes that the suite is from"
+
+
+def _chosen(kind: str, asked: Sequence[str] | None, both: Sequence[str]) -> list[str]:
+    if not both:
+        problem = f"the suite and the truth have no {kind} in common"
+        raise ParameterError(problem, remedy=_REMEDY)
+    owner = "the suite and the truth"
+    return [check_one_of(kind, name, both, owner=owner) for name in asked or both]
 
 
 @dataclass(frozen=True)
-class _Scored:
-    """One challenge set beside its truth: arrays over its images."""
+class _ScoredSet:
+    """One challenge set with its truth: arrays over its images."""
 
-    found: ChallengeSet
+    challenge: ChallengeSet
     against: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, found: ChallengeSet, truth: pl.DataFrame) -> _Scored:
-        """Line the truth up with the set's images."""
-        where = f"{found.criterion}, {found.task}, {found.split}"
-        if found.image_ids.dtype != pl.Int64:
-            raise InputError(
-                "image ids are text, those of the truth are integers", where=where, remedy=_REMEDY
-            )
-        known = pl.DataFrame({"image_id": found.image_ids}).join(
-            truth, on="image_id", how="left", maintain_order="left"
-        )
-        lacking = known.filter(pl.col("present").is_null())["image_id"]
-        if len(lacking):
-            raise InputError(
-                f"the truth lists no image {some_of(lacking)}", where=where, remedy=_REMEDY
-            )
-        other = known.filter(pl.Series(found.labels) != pl.col("present"))["image_id"]
-        if len(other):
-            raise InputError(
-                f"the truth has another label for image {some_of(other)}",
-                where=where,
-                remedy=_REMEDY,
-            )
-        return cls(found, known["against"].to_numpy())
+    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> _ScoredSet:
+        """Align the truth with the set's images."""
+        images = pl.DataFrame({"image_id": challenge.image_ids})
+        problem = "" if images["image_id"].dtype == pl.Int64 else _TEXT_IDS
+        if not problem:
+            images = images.join(truth, on="image_id", how="left", maintain_order="left")
+            lacking = images.filter(pl.col("present").is_null())["image_id"]
+            other = images.filter(pl.Series(challenge.labels) != pl.col("present"))["image_id"]
+            if len(lacking):
+                problem = f"the truth lists no image {some_of(lacking)}"
+            elif len(other):
+                problem = f"the truth has another label for image {some_of(other)}"
+        if problem:
+            where = f"{challenge.criterion}, {challenge.task}, {challenge.split}"
+            raise InputError(problem, where=where, remedy=_REMEDY)
+        return cls(challenge, images["against"].to_numpy())
 
     def _sides(self) -> list[tuple[str, NDArray[np.bool_], NDArray[np.float64] | None]]:
         """(side, its images, how unusual their context is, larger = more so)."""
-        support = self.found.support
-        labels = self.found.labels
-        return [
-            ("positive", labels, None if support is None else -support),
-            ("negative", ~labels, support),
-        ]
+        support, labels = self.challenge.support, self.challenge.labels
+        low = None if support is None else -support
+        return [("positive", labels, low), ("negative", ~labels, support)]
+
+    def _keys(self, side: str) -> tuple[str, ...]:
+        return self.challenge.criterion, self.challenge.split, self.challenge.task, side
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Two rows of the table."""
-        found, easy, rows = self.found, SUBSETS.index("easy"), []
+        all_hard, rows = self.challenge.subset != SUBSETS.index("easy"), []
         for side, mask, unusual in self._sides():
-            against, hard = self.against[mask], (found.subset != easy)[mask]
-            counts = (
-                len(against),
-                int(against.sum()),
-                int(hard.sum()),
-                int((hard & against).sum()),
-            )
-            value, reason = _auc(against, None if unusual is None else unusual[mask])
-            truly, marked, hits = counts[1:]
-            rows.append((
-                found.criterion, found.split, found.task, side, *counts, _share(hits, marked), _share(hits, truly), value, reason,
-            ))  # fmt: skip
+            against, hard = self.against[mask], all_hard[mask]
+            truly, marked, hits = int(against.sum()), int(hard.sum()), int((hard & against).sum())
+            rates = _share(hits, marked), _share(hits, truly)
+            value = _auc(against, None if unusual is None else unusual[mask])
+            rows.append((*self._keys(side), len(against), truly, marked, hits, *rates, *value))
         return rows
 
     def curve(self) -> list[tuple[Any, ...]]:
-        """Precision and recall where the most unusual share of a side was called hard; ties at the
-        threshold are called so too.
-        """
-        found, rows = self.found, []
+        """Precision and recall if the most unusual share of a side, with ties, were called hard."""
+        rows = []
         for side, mask, unusual in self._sides():
             if unusual is None or not mask.any():
                 continue
@@ -247,14 +208,12 @@ class _Scored:
                 hard = values >= least
                 marked, hits = int(hard.sum()), int((hard & against).sum())
                 threshold = float(-least if side == "positive" else least)
-                rows.append((
-                    found.criterion, found.split, found.task, side, share, threshold, marked, hits,
-                    _share(hits, marked), _share(hits, int(against.sum())),
-                ))  # fmt: skip
+                rates = _share(hits, marked), _share(hits, int(against.sum()))
+                rows.append((*self._keys(side), share, threshold, marked, hits, *rates))
         return rows
 
 
-_REMEDY = "give the truth of the scenes that the suite is from"
+_TEXT_IDS = "image ids are text, those of the truth are integers"
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -274,7 +233,7 @@ def _auc(
 
 def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Counts summed and values averaged over the tasks that have them, one row for each side."""
-    made = []
+    averages = []
     for side in _SIDES:
         mine = [row for row in rows if row[3] == side]
         if not mine:
@@ -284,8 +243,8 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
         means = [float(np.mean(v)) if v else None for v in values]
         fewest = min(len(v) for v in values)
         reason = None if fewest == len(mine) else f"a mean is over {fewest} of {len(mine)} tasks"
-        made.append((criterion, split, AVERAGE, side, *counts, *means, reason))
-    return made
+        averages.append((criterion, split, AVERAGE, side, *counts, *means, reason))
+    return averages
 
 
 _WRITE: dict[str, Callable[[TruthScores], dict[str, bytes]]] = {
@@ -300,8 +259,7 @@ def _frames(scores: TruthScores) -> list[tuple[str, pl.DataFrame]]:
 
 
 def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """The files that ``save_truth_scores`` will write: one for JSON, else a second one
-    ``NAME-thresholds``.
+    """The files that ``save_truth_scores`` will write: one for JSON, else also NAME-thresholds.
 
     Raises:
         ParameterError: another ending than .parquet, .csv or .json.
@@ -309,11 +267,9 @@ def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Pat
     """
     path = Path(path)
     check_one_of("ending of a scores file", path.suffix, _WRITE)
-    files = (
-        [path]
-        if path.suffix == ".json"
-        else [path, path.with_name(f"{path.stem}-thresholds{path.suffix}")]
-    )
+    files = [path]
+    if path.suffix != ".json":
+        files.append(path.with_name(f"{path.stem}-thresholds{path.suffix}"))
     for file in files:
         check_output_file(file, overwrite=overwrite)
     return files
@@ -322,9 +278,7 @@ def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Pat
 def save_truth_scores(
     scores: TruthScores, path: str | Path, *, overwrite: bool = False
 ) -> list[Path]:
-    """Write scores; the ending names the format. Returns the files. Raises as
-    ``check_truth_output`` does.
-    """
+    """Write scores in the format of the ending; return files. Raises as ``check_truth_output``."""
     files = check_truth_output(path, overwrite=overwrite)
     for file, content in zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True):
         write_file(file, content)

@@ -1,28 +1,23 @@
-"""Cars, buses, boats and airplanes: each takes its longest side in pixels and gives a sprite and a
-word for its colour.
-"""
+"""Vehicles: functions of the longest side in pixels that return a sprite and its color."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nooch.scenes.colors import pick
-from nooch.scenes.sprite_pen import Color, Pen, Sprite, darker, mixed
+from nooch.scenes.sprite_pen import Color, ColoredSprite, Pen, Sprite, darker, mixed
 
 __all__ = ["airplane", "boat", "bus", "car"]
-
-Drawn = tuple[Sprite, str]
 
 _TYRE: Color = (30, 30, 34)
 _RIM: Color = (170, 172, 178)
 _GLASS: Color = (150, 186, 208)
 
 
-def car(long: int, random: np.random.Generator) -> Drawn:
+def car(long: int, random: np.random.Generator) -> ColoredSprite:
     """A car from the side, or from the front."""
-    name, paint = pick(
-        random, ("red", "blue", "white", "black", "silver", "yellow", "green", "gray")
-    )
+    names = ("red", "blue", "white", "black", "silver", "yellow", "green", "gray")
+    name, paint = pick(random, names)
     if random.random() < 0.25:
         return _car_front(long, random, paint), name
     pen = Pen(long, round(long * random.uniform(0.4, 0.48)))
@@ -30,9 +25,8 @@ def car(long: int, random: np.random.Generator) -> Drawn:
     cabin = ((0.2, hood), (0.32, roof), (0.66, roof), (0.84, hood))
     pen.polygon(cabin, darker(paint, 0.9))
     pen.polygon(((0.25, hood), (0.345, roof + 0.08), (0.47, roof + 0.08), (0.47, hood)), _GLASS)
-    pen.polygon(
-        ((0.51, hood), (0.51, roof + 0.08), (0.64, roof + 0.08), (0.77, hood)), darker(_GLASS, 0.9)
-    )
+    side = ((0.51, hood), (0.51, roof + 0.08), (0.64, roof + 0.08), (0.77, hood))
+    pen.polygon(side, darker(_GLASS, 0.9))
     pen.box(0.01, hood - 0.03, 0.99, 0.82, paint, 0.06)
     pen.box(0.01, 0.66, 0.99, 0.82, darker(paint, 0.72), 0.03)
     pen.box(0.93, hood + 0.08, 0.99, hood + 0.2, (250, 236, 170), 0.01)
@@ -58,7 +52,7 @@ def _car_front(long: int, random: np.random.Generator, paint: Color) -> Sprite:
     return pen.sprite(random)
 
 
-def bus(long: int, random: np.random.Generator) -> Drawn:
+def bus(long: int, random: np.random.Generator) -> ColoredSprite:
     """A bus from the side: a long box with a row of windows."""
     name, paint = pick(random, ("red", "yellow", "blue", "green", "white", "orange"))
     pen = Pen(long, round(long * random.uniform(0.44, 0.52)))
@@ -73,17 +67,15 @@ def bus(long: int, random: np.random.Generator) -> Drawn:
     return pen.sprite(random, flip=random.random() < 0.5), name
 
 
-def boat(long: int, random: np.random.Generator) -> Drawn:
+def boat(long: int, random: np.random.Generator) -> ColoredSprite:
     """A sailing boat, or a motor boat with a cabin."""
     name, hull = pick(random, ("white", "blue", "red", "brown", "black", "green"))
     flip = random.random() < 0.5
     if random.random() < 0.6:
         pen = Pen(round(long * 0.86), long)
-        sail = (
-            (246, 244, 236)
-            if random.random() < 0.7
-            else pick(random, ("red", "blue", "orange", "yellow"))[1]
-        )
+        sail: Color = (246, 244, 236)
+        if random.random() >= 0.7:
+            sail = pick(random, ("red", "blue", "orange", "yellow"))[1]
         pen.line(((0.5, 0.0), (0.5, 0.82)), (96, 72, 52), 0.035)
         pen.polygon(((0.53, 0.03), (0.53, 0.7), (0.97, 0.7)), sail)
         pen.polygon(((0.47, 0.1), (0.47, 0.7), (0.08, 0.7)), darker(sail, 0.88))
@@ -101,13 +93,11 @@ def boat(long: int, random: np.random.Generator) -> Drawn:
 def _hull(pen: Pen, paint: Color, top: float) -> None:
     middle = top + 0.3 * (1 - top)
     pen.polygon(((0.0, top), (1.0, top), (0.84, 1.0), (0.16, 1.0)), paint)
-    pen.polygon(
-        ((0.0, top), (1.0, top), (0.97, middle), (0.04, middle)),
-        mixed(paint, (255, 255, 255), 0.55),
-    )
+    band = ((0.0, top), (1.0, top), (0.97, middle), (0.04, middle))
+    pen.polygon(band, mixed(paint, (255, 255, 255), 0.55))
 
 
-def airplane(long: int, random: np.random.Generator) -> Drawn:
+def airplane(long: int, random: np.random.Generator) -> ColoredSprite:
     """An airliner from the side, climbing or sinking."""
     name, stripe = pick(random, ("red", "blue", "green", "orange", "purple"))
     body: Color = (236, 238, 242) if random.random() < 0.75 else (186, 192, 202)

@@ -1,5 +1,4 @@
-"""Random changes of training images: affine, crop, flip (paper, Appendix A), drawn for a whole
-epoch ahead.
+"""Random changes of training images, drawn for a whole epoch ahead (paper, Appendix A).
 
 What is drawn belongs to the order of rows, so that networks which share batches see the same
 images, and a network sees the same ones alone. Nothing is drawn from torch: a GPU gets the same

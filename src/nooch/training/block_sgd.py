@@ -1,5 +1,4 @@
-"""Many linear heads on frozen features in one pass: one read of the features and one matrix product
-for all of them.
+"""Many linear heads on frozen features in one pass: one read and one matrix product for all.
 
 Heads that share an order of rows train together by the very steps that each would take alone (SGD
 with momentum and weight decay, as PyTorch has it). Instead of updating the weights after each small
@@ -35,9 +34,7 @@ _GRAM_PARTS = 4
 """Steps whose products with earlier ones are computed together."""
 
 Gradient = Callable[["Tensor", slice], "tuple[Tensor, Tensor]"]
-"""(logits (m, H), where the batch's rows are in the block's tables) -> losses (H,), derivatives by
-the logits (m, H).
-"""
+"""(logits (m, H), rows of the batch in the block) -> losses (H,), derivatives (m, H)."""
 
 
 @dataclass(frozen=True)
@@ -141,19 +138,16 @@ def run_epoch(
     batch: int = 32,
     block: int = 16,
 ) -> Tensor:
-    """One epoch of all heads over the rows in ``order``; changes ``state`` and returns the mean
-    loss of each head, (H,).
+    """Train all heads for an epoch; changes ``state`` and returns mean losses, (H,).
 
     Args:
         state: weights and momenta of H heads.
         features: float (n, d), array or memory map; rows are read once, block by block.
         order: int (m,), rows in the order in which they are taken; the last batch may be smaller.
-        gradient: given the rows of a block, the function that gives losses and derivatives of its
-            batches.
+        gradient: rows of a block -> function giving its batches' losses and derivatives.
         descent: learning rate, momentum, weight decay.
         batch: rows in a step.
-        block: steps that are computed together. More make the products larger and the Gram matrix
-            costlier.
+        block: steps that are computed together; more cost a larger Gram matrix.
     """
     import torch
 
@@ -186,9 +180,7 @@ def run_epoch(
 
 
 def _gram(x: Tensor, lags: Tensor, rows: int) -> Tensor:
-    """Products of a block's rows with those before them, times what a step does by then; what comes
-    after is not computed.
-    """
+    """Products of each row with those before it, times what a step does by then."""
     gram = x.new_zeros(len(x), len(x))
     for start in range(0, len(x), rows):
         stop = min(start + rows, len(x))

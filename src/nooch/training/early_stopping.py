@@ -1,6 +1,4 @@
-"""The validation value that decides when to stop, for heads on frozen features and for whole
-networks.
-"""
+"""The validation value that decides when to stop, for heads and for whole networks."""
 
 from __future__ import annotations
 

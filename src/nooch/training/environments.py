@@ -1,6 +1,4 @@
-"""Environments: label x presence of the task's strongest context cue (paper, section 5), or label x
-an attribute.
-"""
+"""Environments: label x presence of the strongest cue (paper, section 5), or x an attribute."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ class Environments:
     """How training images are grouped.
 
     Attributes:
-        fitted: CE fitted on the training split, whose strongest cue is used for the sets of any
-            criterion; or None.
+        fitted: CE fitted on the training split; its strongest cue serves any criterion; or None.
         attribute: a column of the dataset with two values, used instead; or None.
     """
 
@@ -45,12 +42,10 @@ class Environments:
         )
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
-        """2 x label + presence, uint8 (n_images,), 0 to 3; test images where either is unknown
-        count as without it.
+        """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent.
 
         Raises:
-            UndefinedError: the task has no context cue, or it was not annotated in all images of
-                train and valid.
+            UndefinedError: no context cue, or one not annotated in all images of train and valid.
             InputError: the attribute is missing somewhere, or has other than two values.
         """
         if reason := self.undefined(task):

@@ -1,6 +1,4 @@
-"""Batches of an epoch for networks that train together: order, mixtures and random changes of
-images.
-"""
+"""Batches of an epoch for networks that train together: order, mixtures, changes of images."""
 
 from __future__ import annotations
 
@@ -36,13 +34,11 @@ class BatchHooks:
     Attributes:
         order: seed of the order of rows and of random changes of images, a stream of its own.
         rows: epoch from 0 -> positions of training images, int (m,), in the order in which they are
-            taken; they may repeat. By default all of them, shuffled as frozen features are in probe
-            mode.
+            taken; they may repeat. By default all of them, shuffled as in probe mode.
         mix: epoch -> (partners, shares), int (m,) and float (m,) for the m rows of the epoch:
             pixels and labels become share x own + (1 - share) x the partner's (mixup, LISA). None
             for no mixing.
-        augment: (settings, images, width over height, stream) -> changes of an epoch's images, and
-            then of their partners.
+        augment: (settings, images, aspect, stream) -> changes of images, then of their partners.
     """
 
     order: int = 0

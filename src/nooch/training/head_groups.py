@@ -1,6 +1,4 @@
-"""Heads of a pass by objective: one loss and one gradient for all heads of a batch, and their
-validation values.
-"""
+"""Heads of a pass by objective: one loss and gradient for a batch, and validation values."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import ERM, Objective, indicators, known_of, losses
+from nooch.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.block_sgd import Gradient
 from nooch.training.early_stopping import validation_value
 from nooch.training.jobs import Job, ProbeSettings
@@ -25,7 +23,7 @@ from nooch.training.training_data import Outputs, TrainingData, counts_of, expec
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HeadGroup", "HeadGroups", "batch_gradient", "order_of"]
+__all__ = ["HeadGroup", "HeadGroups", "order_of"]
 
 _Weights = Callable[[Job], NDArray[np.int64] | NDArray[np.float32] | None]
 
@@ -115,8 +113,7 @@ class HeadGroups:
     def _columns(self, jobs: Sequence[Job], weights: _Weights) -> Tensor | None:
         """A column for each job of a group; or None where their rows are taken once each.
 
-        Jobs that differ in their seed alone have the same weights, which are computed once; but not
-        after a first stage.
+        Jobs that differ in their seed alone share their weights, unless they have a first stage.
         """
         import torch
 
@@ -141,10 +138,48 @@ class HeadGroups:
                 partners = torch.from_numpy(mixture.partners[rows]).to(self.device)
                 others = self._tables["train", "labels"][partners].float()
                 labels = share * labels + (1 - share) * others
-            targets = labels, self._tables["train", "environments"][at].long()
-            return batch_gradient(self.groups, at, targets, self.data.n_environments, self._sizes)
+            environments = self._tables["train", "environments"][at].long()
+            return self._of_rows(at, labels, environments)
 
         return of_block
+
+    def _of_rows(self, at: Tensor, labels: Tensor, environments: Tensor) -> Gradient:
+        """For the rows of a block, positions int64 (b,): losses and derivatives of its batches.
+
+        Labels are float (b, H), environments int64 (b, H).
+        """
+        import torch
+
+        needed = any(group.objective.needs_environments for group in self.groups)
+        inside = indicators(environments, self.data.n_environments, labels) if needed else None
+        # heads whose rows have a fixed weight lie first, and differ in nothing else
+        fixed, others = [labels[:, :0]], []
+        for group in self.groups:
+            heads, objective = group.heads, group.objective
+            if not isinstance(objective, ERM):
+                others.append(group)
+            elif group.counts is None:
+                weights = objective.weights(labels[:, heads], environments[:, heads])
+                fixed.append(weights.expand(len(at), heads.stop - heads.start))
+            else:
+                fixed.append(group.counts[at])
+        table = torch.cat(fixed, dim=1)
+
+        def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
+            # of all heads at once: most of the time of a step is the overhead of small operations
+            part = None if inside is None else inside[:, place]
+            terms = BatchTerms.of(logits, labels[place], environments[place], part)
+            width, times = table.shape[1], table[place]
+            values = [(times * terms.losses[:, :width]).mean(dim=0)]
+            derivatives = [times * terms.residuals[:, :width] / len(logits)]
+            for group in others:
+                value, derivative = group.objective.derivative(terms.heads(group.heads))
+                values.append(value)
+                derivatives.append(derivative)
+            steps = torch.cat(derivatives, dim=1)
+            return torch.cat(values), steps if self._sizes is None else steps.div_(self._sizes)
+
+        return of_batch
 
     def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The value that decides when to stop, and the plain loss, of outputs (n_valid, H).
@@ -193,60 +228,6 @@ class HeadGroups:
             if f"q_{number}" in arrays:
                 weights = tensor_of(arrays[f"q_{number}"])
                 group.objective.q = weights.to(self.device)  # type: ignore[attr-defined]
-
-
-def batch_gradient(
-    groups: Sequence[HeadGroup],
-    at: Tensor,
-    targets: tuple[Tensor, Tensor],
-    n: int,
-    sizes: Tensor | None,
-) -> Gradient:
-    """For the rows of a block: losses and derivatives of its batches, group by group.
-
-    Args:
-        groups: of all H heads, in their order.
-        at: int64 (b,), the block's rows among the training images.
-        targets: labels float (b, H) and environments int64 (b, H) of these rows.
-        n: number of environments.
-        sizes: what derivatives are divided by, (H,), or None.
-    """
-    import torch
-
-    labels, environments = targets
-    needed = any(group.objective.needs_environments for group in groups)
-    inside = indicators(environments, n, labels) if needed else None
-    # heads whose rows have a fixed weight lie first, and differ in nothing else
-    first = [group for group in groups if isinstance(group.objective, ERM)]
-    others = groups[len(first) :]
-    weights = [
-        group.objective.weights(labels[:, group.heads], environments[:, group.heads])
-        if group.counts is None
-        else group.counts[at]
-        for group in first
-        if isinstance(group.objective, ERM)
-    ]
-    widths = [group.heads.stop - group.heads.start for group in first]
-    fixed = [w.expand(len(at), width) for w, width in zip(weights, widths, strict=True)]
-    table = torch.cat(fixed, dim=1) if fixed else labels[:, :0]
-
-    def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
-        # of all heads at once: most of the time of a step is the overhead of small operations
-        known = known_of(logits, labels[place], None if inside is None else inside[:, place])
-        width, times = table.shape[1], table[place]
-        values = [(times * known.losses[:, :width]).mean(dim=0)]
-        derivatives = [times * known.residuals[:, :width] / len(logits)]
-        for group in others:
-            heads = group.heads
-            targets_of = labels[place, heads], environments[place, heads]
-            outputs, shared = logits[:, heads], known.heads(heads)
-            value, derivative = group.objective.gradient(outputs, *targets_of, shared)
-            values.append(value)
-            derivatives.append(derivative)
-        steps = torch.cat(derivatives, dim=1)
-        return torch.cat(values), steps if sizes is None else steps.div_(sizes)
-
-    return of_batch
 
 
 def order_of(job: Job) -> tuple[Any, ...]:

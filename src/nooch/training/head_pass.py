@@ -88,8 +88,7 @@ class HeadPass(TrainingPass):
     def logits(self, split: str) -> list[NDArray[np.float32]]:
         """Outputs of every job's best epoch for a split's images, float32 (m,) each.
 
-        They are those of the heads that ``save`` writes, on features as they are, which are read
-        once.
+        The heads are those that ``save`` writes; features are read once, as they are.
         """
         heads = np.stack([self._head(n) for n in range(len(self.jobs))]).astype(np.float64)
         outputs = _outputs(heads, self.data.inputs.__getitem__, self.data.rows[split])

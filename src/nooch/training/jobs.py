@@ -88,7 +88,7 @@ class Job:
 
     @property
     def shares(self) -> tuple[Any, ...]:
-        """What the jobs of a pass have in common: the order of rows, and what rows are mixed with."""
+        """What the jobs of a pass share: the order of rows, and what rows are mixed with."""
         mixing = self.kind.mixing
         mixed = (
             ()

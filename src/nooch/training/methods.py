@@ -35,9 +35,7 @@ _ENVIRONMENTS = SIGHTS[1:]
 
 @dataclass(frozen=True)
 class Errors:
-    """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; the main training takes the images
-    that it gets wrong ``up`` times.
-    """
+    """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; its errors count ``up`` times."""
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"epochs": (1, 1000), "up": (1, 1e6)}
 
@@ -61,8 +59,7 @@ class Method:
     Attributes:
         name: of the method.
         objective: what it minimizes: a name out of ``OBJECTIVES``, or a custom class.
-        parameters: its hyperparameters with their usual values (the paper's Table 8 for the paper's
-            methods).
+        parameters: hyperparameters with their usual values (the paper's Table 8 for its methods).
         sampler: how often rows are taken in an epoch; every row once by default.
         mixing: what rows are mixed with, if anything.
         first: the stage before the main training, if any.

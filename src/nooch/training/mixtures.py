@@ -45,7 +45,7 @@ class Mixing(ABC):
         parameters: Mapping[str, float],
         random: np.random.Generator,
     ) -> Mixture:
-        """The mixture of an epoch, for training rows with these labels (n,) and environments (n,)."""
+        """The mixture of an epoch for training rows with labels (n,) and environments (n,)."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""Jobs that fine-tune whole networks on the same rows, as ``HeadPass`` trains heads on frozen
-features.
-"""
+"""Jobs that fine-tune whole networks on the same rows, as ``HeadPass`` trains heads."""
 
 from __future__ import annotations
 

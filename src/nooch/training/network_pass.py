@@ -1,6 +1,4 @@
-"""Networks that share an order of rows: each batch is prepared once, then each network takes a
-step.
-"""
+"""Networks that share an order of rows: a batch is prepared once, then each takes a step."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ __all__ = ["NetworkPass", "fastest_convolutions"]
 class NetworkPass(TrainingPass):
     """Trains networks that share an order of rows, see ``TrainingPass``.
 
-    A network's result is that of training it alone: to the bit on a CPU, for the same number of
-    threads.
+    A network's result is that of training it alone, to the bit on a CPU with equal threads.
 
     Args:
         backbones: seed -> backbone, see ``nooch.models.networks.backbones``.

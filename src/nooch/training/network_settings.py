@@ -51,8 +51,7 @@ class TuneSettings:
         crop: of ``crop``, least fraction of the area that is kept, above 0 up to 1.
         train: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift for each channel
             after each block, and the head.
-        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those that came with the
-            weights.
+        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by the weights' own.
         auxiliary: weight of the auxiliary outputs' mean loss, 0 and more; 0 for networks without.
         precision: ``fp32``, or ``bf16`` (autocast; weights stay float32).
         channels_last: whether images and weights lie in memory with the channels innermost.

@@ -1,6 +1,4 @@
-"""State of a network as arrays: tensors and back without loss, and a stream of random numbers of
-its own.
-"""
+"""State of a network as arrays and back, without loss, and its own random numbers."""
 
 from __future__ import annotations
 

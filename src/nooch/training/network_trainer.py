@@ -1,6 +1,4 @@
-"""One network in training: its steps, its validation value, its best epoch, and all of its state as
-arrays.
-"""
+"""One network in training: steps, validation value, best epoch, and its state as arrays."""
 
 from __future__ import annotations
 
@@ -234,8 +232,7 @@ class NetworkTrainer:
         for key, value in arrays.items():
             number, _, name = key.partition(".")
             found, like = tensor_of(value), learnt[int(number)]
-            # a fused optimiser walks through weights and momenta side by side: both need one order
-            # in memory
+            # a fused optimizer walks weights and momenta together: both need one order in memory
             state.setdefault(int(number), {})[name] = (
                 found
                 if found.shape != like.shape

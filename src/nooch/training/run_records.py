@@ -186,8 +186,7 @@ class RunsFolder:
             if isinstance(error, OutputError):
                 raise
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
-        # the composition of passes is decided once: a head's last bits depend on the other heads of
-        # its pass
+        # decided once: a head's last bits depend on the other heads of its pass
         replace_file(path / RUNS_MARKER, encode_header(header))
         return cls(path, header)
 
@@ -252,9 +251,7 @@ class RunsFolder:
             return None
 
     def progress_of(self, names: Sequence[str]) -> tuple[int, int] | None:
-        """Epochs of a pass and jobs in it that have stopped, or None where it has no state; nothing
-        else is read of that.
-        """
+        """Epochs and stopped jobs of a pass, or None without a state; nothing else is read."""
         try:
             with np.load(self._state(names), allow_pickle=False) as arrays:
                 return int(arrays["epoch"]), int(arrays["stopped"])
@@ -284,8 +281,7 @@ class RunsFolder:
 
     @contextlib.contextmanager
     def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
-        """Held by the one process that trains a pass; others wait for it, and then find its
-        checkpoint or its end.
+        """Held by the process that trains a pass; others wait, then find its checkpoint or end.
 
         So a job that a killed bench has left in a queue meets that of the bench that resumes.
 

@@ -68,8 +68,7 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class Redraw(Sampler):
-    """n draws with replacement, the chance of a row proportional to (1 / w)^alpha, w the frequency
-    of its group (Eq. 3).
+    """n draws with replacement, chances ~ (1 / w)^alpha, w the frequency of the group (Eq. 3).
 
     Attributes:
         by: ``labels`` or ``environments``.

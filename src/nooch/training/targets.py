@@ -1,6 +1,4 @@
-"""Targets of networks: labels, objective, weights of rows and outputs; checked before training
-starts.
-"""
+"""Targets of networks: labels, objective, weights; checked before training starts."""
 
 from __future__ import annotations
 
@@ -25,17 +23,14 @@ class Target:
     Attributes:
         name: how errors call it; different for all networks that train together.
         labels: 0 to 1, float32 (n_images, K), in the dataset's order.
-        objective: made for K heads on the device where it trains; copied, so that its state is the
-            network's own.
+        objective: made for K heads on the device; copied, as its state is the network's own.
         seed: of the head, of random weights, and of what the network draws itself (dropout).
         environments: uint8 (n_images, K), for objectives that need them.
-        weights: of the K outputs in the total loss, and in the value that decides when to stop; 1 /
-            K each by default.
+        weights: of the K outputs in the loss and in the value that stops; 1 / K by default.
         auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
             with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
             stop, and are no predictions (paper, Appendix A).
-        row_weights: float (n_images,), what rows' losses are multiplied with, for ERM and
-            objectives that derive from it.
+        row_weights: float (n_images,), factors on rows' losses; for ERM and its subclasses.
         valid_weights: float (n_valid,), likewise of the validation images in their order, for the
             value that decides when to stop; then that is the weighted mean loss, for any objective.
     """

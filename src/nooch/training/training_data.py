@@ -57,9 +57,7 @@ class TrainingData:
         )
 
     def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
-        """Labels or environments of a split's images, uint8 (m,); zeros where it is by nothing, or
-        by what the task does not have.
-        """
+        """Labels or environments of a split's images, uint8 (m,); zeros where there are none."""
         rows = self.rows[split]
         if by is None or (by == "environments" and task not in self.environments):
             return np.zeros(len(rows), dtype=np.uint8)
@@ -94,9 +92,7 @@ def counts_of(
 def expected_of(
     data: TrainingData, job: Job, first: Outputs | None = None
 ) -> NDArray[np.float32] | None:
-    """How often validation images would be taken on average, float32 (n_valid,) with the mean row
-    of training at 1, or None.
-    """
+    """Mean counts of validation images, float32 (n_valid,), the mean training row at 1; or None."""
     kind, parameters = job.kind, dict(job.parameters)
     if kind.first is not None:
         assert first is not None  # noqa: S101 - as above
@@ -112,9 +108,7 @@ def expected_of(
 
 
 def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
-    """With what the training rows are mixed in an epoch, if with anything: the same for all jobs
-    that share a pass.
-    """
+    """What training rows are mixed with in an epoch, the same for all jobs of a pass; or None."""
     mixing = job.kind.mixing
     if mixing is None:
         return None

@@ -1,6 +1,4 @@
-"""A pass: heads or networks that train together, with the best epoch of each, early stopping,
-history and state.
-"""
+"""A pass: models that train together, with best epochs, early stopping, history and state."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ class TrainingPass(ABC):
     Attributes:
         epoch: epochs that are done.
         active: the models that still train, int (n_active,).
-        best: ``value`` and ``epoch`` of each model's best epoch; infinity and 0 where no epoch had
-            a finite validation value.
+        best: ``value`` and ``epoch`` of each model's best epoch; infinity and 0 where it diverged.
         history: for each epoch ``train``, ``valid`` and ``nll`` of each model, float64 (count,),
             NaN where it has stopped. ``train`` is the mean over steps of its objective, ``valid``
             the value that decides when to stop, ``nll`` the plain validation loss.

@@ -1,6 +1,4 @@
-"""Birds cut out along their masks and put on other backgrounds: the images of Waterbirds, in
-several processes.
-"""
+"""Birds cut out along their masks and put on other backgrounds: the images of Waterbirds."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from nooch.shared_types import Map, StepProgress, no_progress
 __all__ = ["Montage", "compose", "compose_all"]
 
 _BATCH = 32
-"""Images that a process makes at a time."""
+"""Images per job."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Montage:
 
     Attributes:
         bird: photograph of the bird.
-        mask: of the bird's size; 0 is background, 255 the bird, what lies between is blended.
+        mask: of the bird's size; 0 is background, 255 the bird, values between are blended.
         background: photograph of a place, of any size.
         out: file to write, JPEG or PNG by its ending; its folder exists.
     """
@@ -49,17 +47,12 @@ def compose(bird: Image.Image, mask: Image.Image, background: Image.Image) -> Im
         InputError: a mask of another size, or one that is not on a scale from 0 to 255.
     """
     if mask.size != bird.size:
-        raise InputError(
-            f"the mask has {mask.width} x {mask.height} pixels, the image {bird.width} x"
-            f" {bird.height}",
-            allowed="a mask of the image's size",
-        )
+        sizes = f"{mask.width} x {mask.height} pixels, the image {bird.width} x {bird.height}"
+        raise InputError(f"the mask has {sizes}", allowed="a mask of the image's size")
     weights = mask.convert("L")
-    if weights.getextrema()[1] in {0, 1}:
-        raise InputError(
-            f"the largest value of the mask is {weights.getextrema()[1]}",
-            allowed="0 (background) to 255 (bird)",
-        )
+    if (largest := weights.getextrema()[1]) in {0, 1}:
+        problem = f"the largest value of the mask is {largest}"
+        raise InputError(problem, allowed="0 (background) to 255 (bird)")
     fitted = ImageOps.fit(background.convert("RGB"), bird.size, Image.Resampling.LANCZOS)
     return Image.composite(bird.convert("RGB"), fitted, weights)
 
@@ -76,14 +69,16 @@ def compose_all(
     Args:
         montages: what to make.
         quality: of JPEG files, 1 to 95.
-        map: where it is done, such as an engine's.
+        map: runs the jobs, such as an engine's.
         progress: called with (images done, images).
 
     Raises:
         InputError: files that cannot be read or do not fit together; several are named at once,
             after all others are written.
     """
-    batches = [_Batch(montages[i : i + _BATCH], quality) for i in range(0, len(montages), _BATCH)]
+    batches = [
+        _MontageBatch(montages[i : i + _BATCH], quality) for i in range(0, len(montages), _BATCH)
+    ]
     broken: list[str] = []
     done = 0
     progress(0, len(montages))
@@ -94,21 +89,19 @@ def compose_all(
     if broken:
         raise InputError(
             f"{len(broken)} of {len(montages)} images cannot be made: {some_of(broken)}",
-            allowed=(
-                "photographs that Pillow opens, and masks of their size with values from 0 to 255"
-            ),
-            remedy="mend these files, or unpack the archives again",
+            allowed="images that Pillow opens, and masks of their size with values from 0 to 255",
+            remedy="fix these files, or unpack the archives again",
         )
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _MontageBatch:
     montages: Sequence[Montage]
     quality: int
 
 
-def _compose_batch(batch: _Batch) -> list[str]:
-    """What could not be made, as ``path: reason``."""
+def _compose_batch(batch: _MontageBatch) -> list[str]:
+    """Images that could not be made, as ``path: reason``."""
     broken = []
     for montage in batch.montages:
         try:
@@ -117,12 +110,12 @@ def _compose_batch(batch: _Batch) -> list[str]:
                 opened_image(montage.mask) as mask,
                 opened_image(montage.background) as background,
             ):
-                made = compose(bird, mask, background)
+                image = compose(bird, mask, background)
         except InputError as error:
             broken.append(f"{montage.mask}: {error.problem}")
         except UNREADABLE as error:
             broken.append(f"{montage.bird}, {montage.mask} or {montage.background}: {error}")
         else:
-            # colours at full resolution: a bird's edge is sharp
-            made.save(montage.out, quality=batch.quality, subsampling=0)
+            # colors at full resolution: a bird's edge is sharp
+            image.save(montage.out, quality=batch.quality, subsampling=0)
     return broken

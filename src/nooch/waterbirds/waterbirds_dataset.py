@@ -1,12 +1,11 @@
-"""Waterbirds: its standard folder as a dataset with four environments, and its table of scores
-(paper, section 6 and Table 5).
-"""
+"""Waterbirds: its standard folder as a dataset, and its table of scores (paper, Table 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,7 +13,7 @@ from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
-from nooch.evaluation.prediction_files import Source
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
 from nooch.readers.table_reader import Columns, read_table_of_images
 
@@ -33,7 +32,7 @@ METADATA = "metadata.csv"
 TASK = "waterbird"
 """The task: 1 for a water bird, 0 for a land bird."""
 SPLIT_VALUES = {"0": "train", "1": "valid", "2": "test"}
-"""What the numbers in the column ``split`` mean."""
+"""Meaning of the numbers in the column ``split``."""
 
 _PLACES = ("land", "water")
 _BIRDS = ("landbird", "waterbird")
@@ -43,14 +42,15 @@ _KEYS = ("run", "method", "seed", "criterion", "split")
 
 
 def read_waterbirds(folder: str | Path) -> Dataset:
-    """The standard folder: ``metadata.csv`` (img_id, img_filename, y, split, place, place_filename)
-    and the images beside it.
+    """The standard folder: images and a ``metadata.csv`` that names them.
+
+    Its columns are ``img_id, img_filename, y, split, place, place_filename``.
 
     Returns:
         A dataset of one class, ``waterbird`` (y = 1), with splits, and attributes ``place`` (0
         land, 1 water), ``group`` (one of four, ``landbird on land`` to ``waterbird on water``) and
-        what else the table has. Areas are unknown. Images that are not there are counted in the
-        notes: the table alone is enough to find sets and to score predictions.
+        other columns. Areas are unknown. Missing images are counted in the notes: the table alone
+        suffices to find sets and to score predictions.
 
     Raises:
         InputError: no such file or columns, labels or places that are not 0 or 1, unknown splits,
@@ -58,42 +58,29 @@ def read_waterbirds(folder: str | Path) -> Dataset:
     """
     path = Path(folder) / METADATA
     if not path.is_file():
-        raise InputError(
-            "no such file",
-            where=path,
-            allowed=f"a folder with {METADATA} and the images that it names",
-        )
+        allowed = f"a folder with {METADATA} and the images that it names"
+        raise InputError("no such file", where=path, allowed=allowed)
     columns = Columns("img_id", "img_filename", "split", SPLIT_VALUES)
     data = read_table_of_images(path, columns, ["y"], images=folder)
     check_one_of("column", "place", data.attributes, owner=str(path))
     if data.classes != ("y",):
-        raise InputError(
-            f"y has the values {some_of(data.classes)}",
-            where=path,
-            allowed="0 (land bird) and 1 (water bird)",
-        )
+        problem = f"y has the values {some_of(data.classes)}"
+        raise InputError(problem, where=path, allowed="0 (land bird) and 1 (water bird)")
     places = data.images["place"]
     if not places.dtype.is_integer() or not places.is_in([0, 1]).fill_null(value=False).all():
-        raise InputError(
-            f"place has the values {some_of(places.unique().sort())}",
-            where=path,
-            allowed="0 (land) and 1 (water)",
-        )
-    birds = data.labels("y").astype(int).tolist()
-    names = [
-        f"{_BIRDS[bird]} on {_PLACES[place]}"
-        for bird, place in zip(birds, places.to_list(), strict=True)
-    ]
+        problem = f"place has the values {some_of(places.unique().sort())}"
+        raise InputError(problem, where=path, allowed="0 (land) and 1 (water)")
+    pairs = zip(data.labels("y").astype(int).tolist(), places.to_list(), strict=True)
+    names = [f"{_BIRDS[bird]} on {_PLACES[place]}" for bird, place in pairs]
     images = data.images.drop("img_filename").with_columns(pl.Series(_GROUP, names))
-    return replace(
-        data, images=images, classes=(TASK,), provenance={**data.provenance, "reader": "waterbirds"}
-    )
+    provenance = {**data.provenance, "reader": "waterbirds"}
+    return replace(data, images=images, classes=(TASK,), provenance=provenance)
 
 
 def group_shares(data: Dataset, split: str = "train", name: str | None = None) -> Distribution:
-    """Shares of the four groups in a split, as a distribution that averages are taken under.
+    """Shares of the four groups in a split, as a distribution for averages.
 
-    The training split's is the weighting that "average accuracy" on Waterbirds usually has.
+    The training split's is the usual weighting of "average accuracy" on Waterbirds.
     """
     counts = dict(data.select(split).images[_group_column(data)].value_counts().iter_rows())
     total = sum(counts.values())
@@ -105,14 +92,14 @@ def group_shares(data: Dataset, split: str = "train", name: str | None = None) -
 
 def score_waterbirds(
     suite: Suite,
-    predictions: Source,
+    predictions: PredictionSource,
     data: Dataset,
     *,
     split: str = "test",
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Scores:
-    """Scores with everything that ``waterbirds_table`` needs.
+    """Scores with all that ``waterbirds_table`` needs.
 
     Args:
         suite: found with the attribute criterion ``place != y`` in ``data``.
@@ -128,10 +115,9 @@ def score_waterbirds(
     """
     _group_column(data)
     averages: Sequence[str | Distribution] = (group_shares(data), "uniform")
-    return evaluate(
-        suite, predictions, split=split, tasks=[TASK], metrics=_METRICS, averages=averages, by=[_GROUP],
-        attributes=data.images, bootstrap=bootstrap, seed=seed,
-    )  # fmt: skip
+    grouped = {"averages": averages, "by": [_GROUP], "attributes": data.images}
+    fixed: dict[str, Any] = {"tasks": [TASK], "metrics": _METRICS, **grouped}
+    return evaluate(suite, predictions, split=split, bootstrap=bootstrap, seed=seed, **fixed)
 
 
 _FOUR = (pl.col("subset") == "all") & pl.col("group").str.starts_with(f"{_GROUP}=")
@@ -151,45 +137,38 @@ QUANTITIES: dict[str, tuple[str, pl.Expr, int]] = {
     "error_by_training_groups": ("error", _whole("avg:train"), 1),
     "error_mean_of_groups": ("error", _whole("avg:uniform"), 1),
 }
-"""Name -> (metric, rows of the scores, how many these are): the value is the largest of them.
+"""Name -> (metric, rows of the scores, number of rows): the value is the largest of them.
 
-Table 5's are ``worst_group_error`` and ``worst_group_nll``, the worse of the two hard groups, and
-``auc_hard``, over both. Its "worst group" is not the worst of all four, which has a name of its own
-here. Average accuracy is 1 - error, under the weighting in the name: every image the same; the
-groups' shares in training; every group the same.
+Table 5 has ``worst_group_error`` and ``worst_group_nll``, of the worse of the two hard groups, and
+``auc_hard`` over both; the worst of all four groups has another name. Average accuracy is 1 - error
+under the weighting in the name: images equal, groups as in training, groups equal.
 """
 
 
 def waterbirds_table(scores: Scores) -> pl.DataFrame:
-    """Table 5's quantities, and the averages by name: ``run, method, seed, criterion, split`` and a
-    column for each of ``QUANTITIES``.
+    """Table 5: ``run, method, seed, criterion, split`` and a column for each of ``QUANTITIES``.
 
-    A quantity is null where one of its values is undefined (a group without images).
+    A quantity is null if one of its values is undefined (a group without images).
 
     Raises:
-        ParameterError: scores without groups or averages; ``score_waterbirds`` makes them with
-            both.
+        ParameterError: scores without groups or averages; those of ``score_waterbirds`` have both.
     """
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{_GROUP}=").any():
-        raise ParameterError(
-            f"the scores of {TASK} have no groups",
-            remedy=f"evaluate with `by` {_GROUP}, `average` train and uniform",
-        )
+        remedy = f"evaluate with `by` {_GROUP}, `average` train and uniform"
+        raise ParameterError(f"the scores of {TASK} have no groups", remedy=remedy)
     table = with_worst_hard(table.select(pl.exclude("low", "high")))
-    made = table.select(_KEYS).unique(maintain_order=True)
+    result = table.select(_KEYS).unique(maintain_order=True)
     for name, (metric, rows, count) in QUANTITIES.items():
-        # a group that is empty has no row, or no value
+        # an empty group has no row, or no value
         worst = pl.when(pl.col("value").count() == count).then(pl.col("value").max())
-        found = table.filter(rows, metric=metric).group_by(_KEYS).agg(worst.alias(name))
-        made = made.join(found, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
-    return made
+        values = table.filter(rows, metric=metric).group_by(_KEYS).agg(worst.alias(name))
+        result = result.join(values, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+    return result
 
 
 def _group_column(data: Dataset) -> str:
     if _GROUP not in data.attributes or TASK not in data.classes:
-        raise ParameterError(
-            f"the dataset has no task {TASK} with an attribute {_GROUP}",
-            remedy="import it with nooch import waterbirds",
-        )
+        problem = f"the dataset has no task {TASK} with an attribute {_GROUP}"
+        raise ParameterError(problem, remedy="import it with nooch import waterbirds")
     return _GROUP

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import DatasetArgument, OverwriteOption, split_names
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import split_names
+from nooch.cli.terminal_output import Format, FormatOption, note, print_json, progress, say
 from nooch.files import DATASET_MARKER, Place, check_output
 
 if TYPE_CHECKING:
@@ -24,20 +26,16 @@ def register(app: typer.Typer) -> None:
 
 
 def add_attributes_command(
-    dataset: Place = DatasetArgument,
-    table: Path = typer.Argument(
+    dataset: Place = shared.DatasetArgument,
+    table: Path = Argument(
         ...,
         metavar="TABLE",
         help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts.",
     ),
-    out: Path = typer.Argument(
-        ..., metavar="OUT", help="Dataset folder to write; it must not exist."
-    ),
-    id: str = typer.Option("image_id", "--id", help="Column of image ids."),
-    columns: str = typer.Option(
-        None, "--columns", help="Columns to take, by commas; by default all others."
-    ),
-    overwrite: bool = OverwriteOption,
+    out: Path = Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
+    id: str = Option("image_id", help="Column of image ids."),
+    columns: str = Option(None, help="Columns to take, by commas; by default all others."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Add columns of a table to a dataset, for --criterion attribute and --criterion scores."""
@@ -77,11 +75,5 @@ def add_attributes_command(
     if listed < facts["images"]:
         note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
     if facts["rows_left_out"]:
-        note(
-            f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold; they"
-            " are left out"
-        )
-    console().print(
-        f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images",
-        markup=False,
-    )
+        note(f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold")
+    say(f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images")

@@ -1,4 +1,4 @@
-"""``nooch bench`` and ``collect``: a grid of trainings on frozen features, and what came of it."""
+"""``nooch bench`` and ``nooch collect``: train a grid of methods, score and select."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
+from nooch.cli import option_parsing as shared
 from nooch.cli.number_words import counted, duration, human_size
-from nooch.cli.option_parsing import (
-    DatasetArgument,
-    EngineOption,
-    OverwriteOption,
-    SettingsOption,
-    SuiteArgument,
-    split_names,
-)
+from nooch.cli.option_parsing import split_names
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
-    console,
+    hint,
     note,
     print_json,
+    print_table,
     progress,
-    table,
 )
 from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -46,47 +41,31 @@ def register(app: typer.Typer) -> None:
 
 
 def bench_command(
-    dataset: Place = DatasetArgument,
-    suite: Path = SuiteArgument,
-    out: Path = typer.Option(
-        ..., "--out", help="Folder of runs; one that was begun so is gone on with."
+    dataset: Place = shared.DatasetArgument,
+    suite: Path = shared.SuiteArgument,
+    out: Path = Option(..., help="Folder of runs; an interrupted bench resumes."),
+    features: Path = Option(None, help="Folder of nooch features: heads are trained on them."),
+    embedding: str = Option(None, help="An embedding of the dataset, instead of features."),
+    pixels: Path = Option(None, help="Folder of nooch pixels: whole networks are fine-tuned."),
+    backbone: str = Option(
+        None, help="With --pixels: hub id, folder, or config:NAME from scratch."
     ),
-    features: Path = typer.Option(
-        None, "--features", help="Folder of nooch features: heads are trained on them."
-    ),
-    embedding: str = typer.Option(
-        None, "--embedding", help="An embedding of the dataset, instead of features."
-    ),
-    pixels: Path = typer.Option(
-        None, "--pixels", help="Folder of nooch pixels: whole networks are fine-tuned."
-    ),
-    backbone: str = typer.Option(
-        None, "--backbone", help="With --pixels: hub id, folder, or config:NAME from scratch."
-    ),
-    config: Path = typer.Option(
-        None, "--config", help="YAML file: tasks, methods, seeds, lr, batch, ..."
-    ),
-    set_: list[str] = SettingsOption,
-    method: list[str] = typer.Option(
-        [], "--method", help="A method of your own, package.module:Name; repeat."
-    ),
-    device: str = typer.Option(
+    config: Path = Option(None, help="YAML file: tasks, methods, seeds, lr, batch, ..."),
+    set_: list[str] = shared.SettingsOption,
+    method: list[str] = Option([], help="A custom method, package.module:Name; repeat."),
+    device: str = Option(
         "auto",
-        help=(
-            "auto, cpu or cuda; with --engine, cuda is a GPU for each job, and auto takes those"
-            " that there are."
-        ),
+        help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, if there are any.",
     ),
-    engine: str = EngineOption,
-    dry_run: bool = typer.Option(
+    engine: str = shared.EngineOption,
+    dry_run: bool = Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train all methods of a grid: as heads on frozen features, many in one pass, or by fine-tuning
-    whole networks.
-    """
+    """Train all methods of a grid: as heads on frozen features, or by fine-tuning networks."""
     from nooch.benching.bench_run import bench, planned_for, status
+    from nooch.benching.plan_source import PlanSource, training_device
 
     if [features, embedding, pixels].count(None) != 2:
         raise ParameterError(
@@ -96,173 +75,50 @@ def bench_command(
         raise ParameterError(
             "--backbone is for fine-tuning", remedy="give --pixels, or leave it out"
         )
-    device = _device(device, engine)
+    device = training_device(device, engine)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
-    sources: dict[str, Any] = {
-        "features": features,
-        "embedding": embedding,
-        "pixels": pixels,
-        "backbone": backbone,
-    }
-    make = partial(
-        _plan_elsewhere, method, dataset.absolute(), _whole(suite), chosen, device, sources
+    source = PlanSource(
+        dataset, suite, chosen, tuple(method), features, embedding, pixels, backbone
     )
     # a login node has no GPU, nor needs one
     here = device if engine is None else "cpu"
-    plan = _plan(dataset, suite, chosen, here, **sources)
+    plan = source.plan(here)
     plan = plan if engine is None else planned_for(plan, chosen.settings, device)
     if dry_run:
         _print_plan(plan, chosen, device if device == here else None, format)
         return
     places: dict[str, Any] = {}
     if engine is not None:
-        made = _engine(engine, device, logs_of(out))
-        # a GPU's work does not depend on them, and its pixels come the faster
+        workers = engine_of(engine, logs_of(out), gpus=int(device == "cuda"))
+        # results on a GPU do not depend on threads, and pixels arrive faster without a limit
         places = {
-            "map": made.map,
-            "again": make,
-            "threads": made.threads if device == "cpu" else None,
+            "map": workers.map,
+            "again": partial(source.absolute().plan_in_worker, device),
+            "threads": workers.threads if device == "cpu" else None,
         }
     with progress() as update:
         runs = bench(plan, out, **places, progress=update)
     if format is Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
-    console().print(
-        f"{out}: {len(plan.jobs):,} jobs done; next: nooch collect {out} {suite} --out SCORES",
-        style="dim",
-        markup=False,
-    )
-
-
-def _device(device: str, engine: str | None) -> str:
-    """Where jobs are trained: a device of this machine or, with an engine, cpu or cuda, of which
-    each job has one.
-    """
-    from nooch.models.backbones import choose_device
-    from nooch.models.pretrained import require_packages
-
-    if engine is None:
-        return choose_device(device)
-    if device not in {"cpu", "cuda", "auto"}:
-        raise ParameterError(
-            f"--device {device} with --engine",
-            allowed="auto, cpu, or cuda: each job has a GPU to itself",
-        )
-    require_packages()
-    import torch
-
-    built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
-    if device == "auto":
-        # workers have the same packages; all jobs use the same kind of device: it is in their
-        # records
-        device = "cuda" if built and engine_of(engine).gpus_there() else "cpu"
-    _engine(engine, device)
-    return device
-
-
-def _engine(engine: str, device: str, logs: Path | None = None) -> Any:
-    return engine_of(engine, logs, gpus=int(device == "cuda"))
-
-
-def _whole(suite: Path) -> Path:
-    """Where workers in other folders find a suite; the name of one that comes with the package
-    stays as it is.
-    """
-    from nooch.challenge import is_shipped
-
-    return suite if is_shipped(suite) else suite.absolute()
-
-
-def _plan_elsewhere(
-    own: list[str],
-    dataset: Place,
-    suite: Path,
-    config: BenchConfig,
-    device: str,
-    sources: dict[str, Any],
-) -> Plan:
-    """The plan in a worker, where methods of one's own are not known yet, and the device must be
-    there.
-    """
-    from nooch.models.backbones import choose_device
-    from nooch.training.methods import add_method
-
-    for name in own:
-        add_method(name)
-    choose_device(device)
-    return _plan(dataset, suite, config, device, **_absolute(sources))
-
-
-def _absolute(sources: dict[str, Any]) -> dict[str, Any]:
-    """Paths as workers find them, whatever folder they run in."""
-    found = {
-        name: value.absolute() if isinstance(value, Path) else value
-        for name, value in sources.items()
-    }
-    if sources["backbone"] is not None:
-        # a hub id, a folder, or config: with a name, a folder or a file
-        kind, sign, name = str(sources["backbone"]).rpartition(":")
-        found["backbone"] = f"{kind}{sign}{Path(name).absolute() if Path(name).exists() else name}"
-    return found
-
-
-def _plan(
-    dataset: Place,
-    suite: Path,
-    config: BenchConfig,
-    device: str,
-    *,
-    features: Path | None,
-    embedding: str | None,
-    pixels: Path | None,
-    backbone: str | None,
-) -> Plan:
-    """What is asked for, of whichever kind."""
-    from nooch.benching.bench_plan import plan_bench, plan_finetune
-    from nooch.challenge import load_suite
-    from nooch.data import load_dataset
-    from nooch.models.model_sources import DEFAULT
-
-    data, found = load_dataset(dataset), load_suite(suite)
-    if pixels is not None:
-        from nooch.caches.pixels import PixelCache
-
-        cache = PixelCache.load(pixels, data)
-        return plan_finetune(data, found, cache, backbone or DEFAULT, config, device=device)
-    if features is not None:
-        from nooch.caches.features import load_features
-
-        return plan_bench(data, found, load_features(features, data), config, device=device)
-    values = data.embeddings[
-        check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")
-    ]
-    return plan_bench(
-        data, found, values, config, features_name=f"embedding {embedding}", device=device
-    )
+    hint(f"{out}: {len(plan.jobs):,} jobs done; next: nooch collect {out} {suite} --out SCORES")
 
 
 def collect_command(
-    runs: Path = typer.Argument(..., metavar="RUNS", help="Folder of runs."),
-    suite: Path = SuiteArgument,
-    out: Path = typer.Option(
-        ..., "--out", help="Folder to write: scores.parquet and selected.csv."
-    ),
-    rules: str = typer.Option(
+    runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
+    suite: Path = shared.SuiteArgument,
+    out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),
+    rules: str = Option(
         "worst-hard",
         help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle.",
     ),
-    bootstrap: int = typer.Option(0, min=0, help="Resamples for intervals of the scores."),
-    overwrite: bool = OverwriteOption,
+    bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score the jobs that are done, and choose each method's hyperparameters on the validation
-    split.
-    """
-    files = [
-        check_output_file(out / name, overwrite=overwrite)
-        for name in ("scores.parquet", "selected.csv")
-    ]
+    """Score finished jobs, and choose each method's hyperparameters on the validation split."""
+    names = ("scores.parquet", "selected.csv")
+    files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
     from nooch.files import replace_file
     from nooch.report import save_scores
@@ -283,24 +139,23 @@ def collect_command(
         )
     save_scores(scores, files[0], overwrite=overwrite)
     replace_file(files[1], selected.write_csv().encode())
-    for text in notes:
-        note(text)
+    note(*notes)
     if format is Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
         return
     for title, columns, rows in chosen_scores(scores, selected):
-        console().print(table(title, columns, rows))
-    console().print(f"{out}: scores.parquet, selected.csv", style="dim", markup=False)
+        print_table(title, columns, rows)
+    hint(f"{out}: scores.parquet, selected.csv")
 
 
-def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
+def content_of(file: Path | None, settings: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
     import yaml
 
     from nooch.yaml_files import read_yaml
 
     content = {} if file is None else read_yaml(file)
-    for text in given:
+    for text in settings:
         name, sign, value = text.partition("=")
         try:
             content[name.strip()] = yaml.safe_load(value)
@@ -313,14 +168,14 @@ def content_of(file: Path | None, given: list[str]) -> dict[str, Any]:
     return content
 
 
-def _config(file: Path | None, given: list[str], own: list[str], mode: str) -> BenchConfig:
-    """The configuration, with the user's own methods."""
+def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -> BenchConfig:
+    """The configuration, with custom methods."""
     from nooch.benching.bench_config import read_config
     from nooch.training.methods import PAPER_METHODS, add_method
 
     for name in own:
         add_method(name)
-    content = content_of(file, given)
+    content = content_of(file, settings)
     if own:
         # one that the file does not mention is tried with its usual values
         methods = content.get("methods", PAPER_METHODS)
@@ -364,15 +219,12 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: For
         *([] if cost is None else _times(cost, config)),
         ["disk", f"{human_size(plan.disk_bytes)} of predictions"],
     ]
-    console().print(table("What would be done", ["", ""], rows, left=2))
-    note(
-        "how long it takes cannot be estimated: the GPUs are not here"
-        if cost is None
-        else (
-            f"timed now on {device}: {cost.measured}; jobs stop early, so the last figure is the"
-            " most that it takes"
-        )
-    )
+    print_table("What would be done", ["", ""], rows, left=2)
+    if cost is None:
+        note("how long it takes cannot be estimated: the GPUs are not here")
+        return
+    most = "jobs stop early, so the last figure is the most that it takes"
+    note(f"timed now on {device}: {cost.measured}; {most}")
 
 
 def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:

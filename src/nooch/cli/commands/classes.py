@@ -7,23 +7,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import (
-    DatasetArgument,
-    DeviceOption,
-    OverwriteOption,
-    SettingsOption,
-    TaskSelectionOption,
-    parse_pairs,
-)
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import parse_pairs
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
-    console,
+    hint,
     note,
     print_json,
+    print_table,
     progress,
-    table,
 )
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
@@ -31,12 +26,11 @@ from nooch.plans import LOSS_SPLIT
 
 __all__ = ["register"]
 
-_SPLIT = typer.Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
-_METHOD = typer.Option(
-    "erm", help="Of a folder of runs: the method whose jobs count, over all seeds."
-)
-_SCALE = typer.Option(None, help="logit or probability: what a wide table of predictions holds.")
-_SOURCE = typer.Argument(
+_SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
+_SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
+_METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
+_SCALE = Option(None, help="logit or probability: what a wide table of predictions holds.")
+_SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
     help=(
@@ -55,25 +49,19 @@ def register(app: typer.Typer) -> None:
 
 
 def classes_command(
-    dataset: Place = DatasetArgument,
-    pixels: Path = typer.Option(..., "--pixels", help="Folder of nooch pixels."),
-    out: Path = typer.Option(..., "--out", help="Folder to write: predictions, network, metrics."),
-    backbone: str = typer.Option(
-        None, "--backbone", help="Hub id, folder, or config:NAME from scratch."
-    ),
-    tasks: str = TaskSelectionOption,
-    config: Path = typer.Option(
-        None, "--config", help="YAML file: optimiser, lr, batch, augment, ..."
-    ),
-    set_: list[str] = SettingsOption,
-    seed: int = typer.Option(0, min=0, help="Of initialisation and order."),
-    device: str = DeviceOption,
-    overwrite: bool = OverwriteOption,
+    dataset: Place = shared.DatasetArgument,
+    pixels: Path = Option(..., help="Folder of nooch pixels."),
+    out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
+    backbone: str = Option(None, help="Hub id, folder, or config:NAME from scratch."),
+    tasks: str = shared.TaskSelectionOption,
+    config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
+    set_: list[str] = shared.SettingsOption,
+    seed: int = Option(0, min=0, help="Of initialization and order."),
+    device: str = shared.DeviceOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Train one network with an output for each class (by default as the paper: Adam, 1e-3, batch
-    16).
-    """
+    """Train one network with an output for each class; by default as the paper does."""
     from nooch.benching.bench_config import read_settings
     from nooch.benching.class_network import CLASSES_MARKER, train_classes
     from nooch.caches.pixels import PixelCache
@@ -102,35 +90,25 @@ def classes_command(
         )
     if format is Format.json:
         print_json({"out": str(out)})
-        return
-    console().print(
-        f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet",
-        style="dim",
-        markup=False,
-    )
+    else:
+        hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
 
 
 def losses_command(
-    suite: Path = typer.Argument(
-        ..., metavar="SUITE", help="Suite folder, with sets of all classes."
-    ),
+    suite: Path = _SUITE,
     predictions: Path = _SOURCE,
-    out: Path = typer.Option(
-        None, "--out", help="Folder to write: losses.csv and losses.svg (the paper's Fig. 3)."
+    out: Path = Option(
+        None, help="Folder to write: losses.csv and losses.svg (the paper's Fig. 3)."
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Mean loss of each class on all images, positives, negatives, and the hard ones of each."""
     names = ("losses.csv", "losses.svg")
-    files = (
-        []
-        if out is None
-        else [check_output_file(out / name, overwrite=overwrite) for name in names]
-    )
+    files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
     from nooch.files import replace_file
     from nooch.report.loss_figures import losses_figure
@@ -141,33 +119,16 @@ def losses_command(
     )
     if files:
         out.mkdir(parents=True, exist_ok=True)
-        for file, content in zip(
-            files, (losses.write_csv().encode(), losses_figure(losses)), strict=True
-        ):
+        figure = losses_figure(losses)
+        for file, content in zip(files, (losses.write_csv().encode(), figure), strict=True):
             replace_file(file, content)
     if format is Format.json:
         print_json({"split": split, "losses": losses.to_dicts()})
         return
-    for (criterion,), part in losses.partition_by(
-        ["criterion"], as_dict=True, maintain_order=True
-    ).items():
-        columns = [
-            "task",
-            "all",
-            "positive",
-            "hard_positive",
-            "negative",
-            "hard_negative",
-            "positives",
-            "hard_positives",
-        ]
-        console().print(
-            table(
-                f"Mean loss by class, {criterion} ({split})",
-                columns,
-                [list(row) for row in part.select(columns).rows()],
-            )
-        )
+    sides = [f"{hard}{side}" for side in ("positive", "negative") for hard in ("", "hard_")]
+    columns = ["task", "all", *sides, "positives", "hard_positives"]
+    for (criterion,), part in losses.group_by("criterion", maintain_order=True):
+        print_table(f"Mean loss by class, {criterion} ({split})", columns, part[columns].rows())
         for side in ("positive", "negative"):
             both = part.drop_nulls([side, f"hard_{side}"])
             above = int((both[f"hard_{side}"] > both[side]).sum())
@@ -178,40 +139,31 @@ def losses_command(
 
 
 def select_command(
-    suite: Path = typer.Argument(
-        ..., metavar="SUITE", help="Suite folder, with sets of all classes."
-    ),
+    suite: Path = _SUITE,
     predictions: Path = _SOURCE,
-    out: Path = typer.Option(..., "--out", help="Suite folder to write, of the chosen tasks."),
-    criterion: str = typer.Option("ce", help="Criterion whose hard images count."),
-    n: int = typer.Option(12, "--n", min=1, help="Tasks to choose."),
-    min_hard: int = typer.Option(
-        50, "--min-hard", min=0, help="Least hard positives, and hard negatives, of the split."
+    out: Path = Option(..., help="Suite folder to write, of the chosen tasks."),
+    criterion: str = Option("ce", help="Criterion whose hard images count."),
+    n: int = Option(12, min=1, help="Tasks to choose."),
+    min_hard: int = Option(
+        50, min=0, help="Least hard positives, and hard negatives, of the split."
     ),
-    similar: str = typer.Option(
-        None,
-        help=(
-            f"Groups of which only the first in rank is taken, such as {_PAIRS}; nooch for the"
-            " paper's groups."
-        ),
+    similar: str = Option(
+        None, help=f"Groups with one task each, such as {_PAIRS}; nooch for the paper's groups."
     ),
-    overlap: float = typer.Option(
+    overlap: float = Option(
         None,
         min=0,
         max=1,
         help="Largest overlap of context cues with a task that is taken; of ce alone.",
     ),
-    like: str = typer.Option(
+    like: str = Option(
         None,
-        help=(
-            "paper: its rule, which is --split test --criterion ce --n 12 --min-hard 50 --similar"
-            " nooch; no other values."
-        ),
+        help="paper: its rule, --split test --criterion ce --n 12 --min-hard 50 --similar nooch.",
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
     scale: str = _SCALE,
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Choose the tasks where hard images are hardest: the largest NLL(hard) - NLL(all)."""
@@ -221,14 +173,8 @@ def select_command(
 
     if like is not None:
         check_one_of("rule", like, [_PAPER])
-        given = {
-            "criterion": criterion,
-            "n": n,
-            "min-hard": min_hard,
-            "split": split,
-            "overlap": overlap,
-        }
-        _check_like_paper(given | {"similar": similar or _PAPERS})
+        rule = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split}
+        _check_like_paper({**rule, "overlap": overlap, "similar": similar or _PAPERS})
         similar = _PAPERS
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
@@ -245,29 +191,22 @@ def select_command(
         return
     columns = ["task", "difference", "hard", "all", "hard_positives", "hard_negatives", "reason"]
     title = f"Tasks by NLL(hard) - NLL(all), {criterion} ({split}); {len(chosen.tasks)} chosen"
-    console().print(table(title, columns, [list(row) for row in ranking.select(columns).rows()]))
-    console().print(f"{out}: {', '.join(chosen.tasks)}", style="dim", markup=False)
+    print_table(title, columns, ranking[columns].rows())
+    hint(f"{out}: {', '.join(chosen.tasks)}")
 
 
 def _check_like_paper(given: dict[str, object]) -> None:
-    """Refuse options that say something else than the paper's rule."""
+    """Refuse values that differ from the paper's rule."""
     from nooch.selection import paper_rule
 
     rule = paper_rule([])
-    own = {
-        "criterion": rule["criterion"],
-        "n": rule["n"],
-        "min-hard": rule["min_hard"],
-        "split": LOSS_SPLIT,
-    }
-    own |= {"overlap": None, "similar": _PAPERS}
+    own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}
+    own |= {"split": LOSS_SPLIT, "overlap": None, "similar": _PAPERS}
     if other := [f"--{name} {value}" for name, value in given.items() if value != own[name]]:
         raise ParameterError(
             f"{', '.join(other)} is not the paper's rule",
             where="--like paper",
-            allowed=", ".join(
-                f"--{name} {value}" for name, value in own.items() if value is not None
-            ),
+            allowed=", ".join(f"--{n} {value}" for n, value in own.items() if value is not None),
             remedy="leave --like out",
         )
 

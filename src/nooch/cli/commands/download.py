@@ -1,4 +1,4 @@
-"""``nooch download ...``: real data, checked and carried on where it stopped."""
+"""``nooch download ...``: real data, checked and resumable."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, progress, say
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Download real data; run again, it carries on where it stopped.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Download real data; run again, it resumes.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Root: Any = typer.Argument(
-    ..., metavar="ROOT", help="Folder of downloads; made where it is missing."
-)
-From: Any = typer.Option(
+Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
+From: Any = Option(
     None,
     "--from",
     metavar="FOLDER",
@@ -32,11 +29,11 @@ From: Any = typer.Option(
 @app.command("coco-stuff")
 def coco_stuff(
     root: Path = Root,
-    images: bool = typer.Option(
+    images: bool = Option(
         False, "--images", help="The images too: 20 GB, and as much again unpacked."
     ),
     source: Path = From,
-    keep_zips: bool = typer.Option(
+    keep_zips: bool = Option(
         True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."
     ),
     format: Format = FormatOption,
@@ -65,15 +62,13 @@ def _download(name: str, root: Path, format: Format, **options: Any) -> None:
                 update(f"{what} (MB)", done // 10**6, max(total, done) // 10**6)
 
         result = download(name, root, progress=in_megabytes, **options)
-    for text in result.notes:
-        note(text)
+    note(*result.notes)
     if format is Format.json:
         print_json(msgspec.to_builtins(result))
         return
-    ways = ", ".join(
-        f"{count:,} {how}" for how, count in Counter(file.how for file in result.files).items()
-    )
-    console().print(f"{root}: {len(result.files):,} files ({ways})", markup=False)
-    for licence in result.licences:
-        console().print(f"licence: {licence}", markup=False)
-    console().print(f"next: {result.next}", style="dim", markup=False)
+    ways = Counter(file.how for file in result.files)
+    counts = ", ".join(f"{count:,} {how}" for how, count in ways.items())
+    say(f"{root}: {len(result.files):,} files ({counts})")
+    for license_text in result.licences:
+        say(f"licence: {license_text}")
+    hint(f"next: {result.next}")

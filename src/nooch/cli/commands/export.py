@@ -6,17 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import (
-    CriterionOption,
-    DatasetOption,
-    OverwriteOption,
-    SplitsOption,
-    SuiteArgument,
-    TasksOption,
-    split_names,
-)
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import split_names
+from nooch.cli.terminal_output import Format, FormatOption, note, print_result
 from nooch.files import Place
 
 __all__ = ["register"]
@@ -28,69 +22,42 @@ def register(app: typer.Typer) -> None:
 
 
 def export_command(
-    suite: Path = SuiteArgument,
-    out: str = typer.Argument(
-        ..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset to write to."
+    suite: Path = shared.SuiteArgument,
+    out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
+    to: str = Option(..., help="ids, npy, coco, csv, hf, table, fiftyone, or package.module:name."),
+    dataset: Place = shared.DatasetOption,
+    criterion: list[str] = shared.CriterionOption,
+    tasks: str = shared.TasksOption,
+    splits: str = shared.SplitsOption,
+    licence: list[str] = Option(
+        [], help="A licence of the data that the annotations do not record. Repeatable."
     ),
-    to: str = typer.Option(
-        ...,
-        "--to",
-        help="ids, npy, coco, csv, hf, table, fiftyone, or your own package.module:function.",
+    annotations: list[Path] = Option(
+        [], help="coco: an annotation file that the dataset was imported from. Repeatable."
     ),
-    dataset: Place = DatasetOption,
-    criterion: list[str] = CriterionOption,
-    tasks: str = TasksOption,
-    splits: str = SplitsOption,
-    licence: list[str] = typer.Option(
-        [],
-        "--licence",
-        help="A licence of the data that the annotations do not record. Repeatable.",
+    no_annotations: bool = Option(
+        False, "--no-annotations", help="coco: images and categories, without annotation files."
     ),
-    annotations: list[Path] = typer.Option(
-        [],
-        "--annotations",
-        help="coco: an annotation file that the dataset was imported from. Repeatable.",
+    subsets: str = Option(
+        None, help="coco, fiftyone: subsets such as hard_positive,easy; by default the hard ones."
     ),
-    no_annotations: bool = typer.Option(
-        False,
-        "--no-annotations",
-        help="coco: images and categories alone, without annotation files.",
-    ),
-    subsets: str = typer.Option(
+    id_field: str = Option(
         None,
-        help=(
-            "coco, fiftyone: of hard_positive,hard_negative,easy,easy_positive,easy_negative; by"
-            " default the hard ones."
-        ),
+        help="fiftyone: field of image ids; by default image_id or coco_id, else files' paths.",
     ),
-    id_field: str = typer.Option(
-        None,
-        help=(
-            "fiftyone: field of image ids; by default image_id or coco_id, else files are found by"
-            " their path."
-        ),
+    predictions: list[Path] = Option(
+        [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    predictions: list[Path] = typer.Option(
-        [],
-        "--predictions",
-        help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable.",
-    ),
-    scale: str = typer.Option(
-        None, help="table: logit or probability, what a wide table of predictions holds."
-    ),
-    images: Path = typer.Option(
-        None, "--images", help="table: folder that is put before the image paths."
-    ),
-    overwrite: bool = OverwriteOption,
+    scale: str = shared.ScaleOption,
+    images: Path = Option(None, help="table: folder that is put before the image paths."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Write challenge sets in another tool's format, with the licences of the data."""
-    from nooch.challenge import load_suite
-    from nooch.data import load_dataset
     from nooch.exports.export_suite import export
-    from nooch.finding.suite_summary import recorded_dataset
+    from nooch.finding.suite_summary import suite_with_dataset
 
-    found = load_suite(suite)
+    exported, data = suite_with_dataset(suite, dataset)
     options = {
         "annotations": annotations,
         "no_annotations": no_annotations,
@@ -101,10 +68,10 @@ def export_command(
         "images": images,
     }
     done = export(
-        found,
+        exported,
         to,
         out,
-        data=load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite),
+        data=data,
         criteria=criterion,
         tasks=split_names(tasks),
         splits=split_names(splits),
@@ -113,16 +80,8 @@ def export_command(
         # what was not given is left to the format; what was given and is not its own is refused
         **{name: value for name, value in options.items() if value},
     )
-    for text in done.notes:
-        note(text)
-    if format is Format.json:
-        print_json(asdict(done))
-        return
+    note(*done.notes)
     files = f", {len(done.files)} files" if len(done.files) > 1 else ""
-    names = (
-        ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
-        or "not recorded"
-    )
-    console().print(
-        f"{out}: {done.sets} challenge sets as {to}{files}; licences: {names}", markup=False
-    )
+    names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
+    contents = f"{done.sets} challenge sets as {to}{files}; licences: {names or 'not recorded'}"
+    print_result(format, asdict(done), f"{out}: {contents}")

@@ -1,40 +1,28 @@
-"""``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets as SVG, PDF and PNG,
-and their data as CSV.
-"""
+"""``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets, with their data."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import (
-    AnnotationsOption,
-    BootstrapOption,
-    DatasetOption,
-    DpiOption,
-    ImagesOption,
-    MethodsOption,
-    OverwriteOption,
-    ResamplesSeedOption,
-    RuleOption,
-    ScaleOption,
-    SuiteArgument,
-    dataset_place,
-    parse_grid,
-    parse_pairs,
-    split_names,
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import parse_grids, parse_pairs, split_names
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    hint,
+    note,
+    print_json,
+    print_result,
+    progress,
+    say,
 )
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
-
-if TYPE_CHECKING:
-    from nooch.challenge import Suite
-    from nooch.data import Dataset
 
 __all__ = ["register"]
 
@@ -46,106 +34,60 @@ def register(app: typer.Typer) -> None:
 
 
 def figure_command(
-    names: list[str] = typer.Argument(
-        ..., metavar="NAME...", help="fig1 to fig26, or all that can be drawn from what is given."
-    ),
-    out: Path = typer.Option(
-        ..., "--out", help="Folder to write to: NAME.svg, .pdf, .png and .csv."
-    ),
-    suite: Path = typer.Option(None, "--suite", help="Suite folder: fig1 to fig9, fig15 to fig26."),
-    dataset: Place = typer.Option(
-        None,
-        "--dataset",
-        metavar="DATASET",
-        help=(
-            "Dataset folder or address, for fig10 to fig14, and for images where it is no longer"
-            " where it was."
-        ),
-        parser=dataset_place,
-    ),
-    predictions: list[Path] = typer.Option(
-        [],
-        "--predictions",
-        help="Predictions, as for nooch evaluate: all but fig10 to fig12. Repeatable.",
-    ),
-    runs: Path = typer.Option(
-        None,
-        "--runs",
-        help=(
-            "Folder of nooch bench (fig1 to fig9, fig15 to fig26) or nooch collect (fig4 to fig7)."
-        ),
-    ),
-    sweep: Path = typer.Option(
-        None, "--sweep", help="Folder of nooch sweep-thresholds: fig10 to fig12."
-    ),
-    paper: bool = typer.Option(
-        False,
-        "--paper",
-        help="fig4 to fig7: the paper's own numbers, beside yours if there are any.",
-    ),
-    split: str = typer.Option(LOSS_SPLIT, help="Split whose images are taken."),
-    tasks: str = typer.Option(
-        None, help="Tasks, separated by commas; by default all, or the paper's (images)."
-    ),
-    strict: bool = typer.Option(
-        False,
-        "--strict",
-        help=(
-            "fig4 to fig7: no average of a value that is undefined for a task; else such tasks are"
-            " left out."
-        ),
-    ),
-    methods: str = MethodsOption,
-    images: Path = ImagesOption,
-    annotations: list[Path] = AnnotationsOption,
-    rule: str = RuleOption,
-    method: str = typer.Option(
-        "erm", help="fig3, of a folder of runs: the method whose losses are shown."
-    ),
-    criteria: str = typer.Option(
-        None, "--criteria", help="KIND=NAME,...: which criterion stands for ce or gist in results."
-    ),
-    alpha: str = typer.Option(
-        None, help="fig10, fig12, fig13: thresholds, as for nooch sweep-thresholds."
-    ),
-    beta: str = typer.Option(None, help="fig12, fig13: likewise."),
-    tau: str = typer.Option(None, help="fig11, fig14: likewise."),
-    embedding: str = typer.Option(
-        None, help="fig11, fig14: embedding of the dataset; the only one by default."
-    ),
-    scale: str = ScaleOption,
-    bootstrap: int = BootstrapOption,
-    seed: int = ResamplesSeedOption,
-    formats: str = typer.Option("svg,pdf,png", help="Formats, separated by commas."),
-    dpi: int = DpiOption,
-    overwrite: bool = OverwriteOption,
+    names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
+    out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
+    suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
+    dataset: Place = shared.DatasetOption,
+    predictions: list[Path] = Option([], help="Predictions: all but fig10 to fig12. Repeatable."),
+    runs: Path = Option(None, help="Folder of nooch bench, or of nooch collect (fig4 to fig7)."),
+    sweep: Path = Option(None, help="Folder of nooch sweep-thresholds: fig10 to fig12."),
+    paper: bool = Option(False, "--paper", help="fig4 to fig7: the paper's numbers, too."),
+    split: str = Option(LOSS_SPLIT, help="Split whose images are taken."),
+    tasks: str = Option(None, help="Tasks, by commas; by default all, or the paper's (images)."),
+    strict: bool = shared.StrictOption,
+    methods: str = shared.MethodsOption,
+    images: Path = shared.ImagesOption,
+    annotations: list[Path] = shared.AnnotationsOption,
+    rule: str = shared.RuleOption,
+    method: str = Option("erm", help="fig3, of runs: the method whose losses are shown."),
+    criteria: str = Option(None, help="KIND=NAME,...: the criterion that stands for ce or gist."),
+    alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep-thresholds."),
+    beta: str = Option(None, help="fig12, fig13: likewise."),
+    tau: str = Option(None, help="fig11, fig14: likewise."),
+    embedding: str = Option(None, help="fig11, fig14: embedding; the only one by default."),
+    scale: str = shared.ScaleOption,
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = shared.ResamplesSeedOption,
+    formats: str = Option("svg,pdf,png", help="Formats, separated by commas."),
+    dpi: int = shared.DpiOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep, and write
-    their data.
-    """
-    grids = {
-        name: parse_grid(text, f"--{name}")
-        for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))
-    }
-    roles = parse_pairs(criteria, "--criteria", "ce=mine")
+    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep."""
+    written = split_names(formats)
+    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.challenge import load_suite
-    from nooch.figures.paper_figures import ALL_FIGURES, Sources, save_figures
+    from nooch.data import load_dataset
+    from nooch.figures.paper_figures import Sources, save_figures
     from nooch.figures.sheet_presets import SHEETS
+    from nooch.finding.suite_summary import recorded_dataset
     from nooch.report.sweep_files import load_sweep
 
     with progress() as update:
-        found = None if suite is None else load_suite(suite)
+        sets = None if suite is None else load_suite(suite)
+        data = None if dataset is None else load_dataset(dataset)
+        if sets is not None and data is None and SHEETS.keys() & set(names):
+            data = recorded_dataset(sets, suite)
         sources = Sources(
-            suite=found,
-            data=_dataset(dataset, found if SHEETS.keys() & set(names) else None, suite),
+            suite=sets,
+            data=data,
             predictions=predictions or None,
             runs=runs,
             paper=paper,
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
             rule=rule,
-            roles=roles,
+            roles=parse_pairs(criteria, "--criteria", "ce=mine"),
             tasks=split_names(tasks) or None,
             strict=strict,
             method=method,
@@ -159,76 +101,64 @@ def figure_command(
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )
-        files = save_figures(
-            names, sources, out, formats=split_names(formats), dpi=dpi, overwrite=overwrite
-        )
+        files = save_figures(names, sources, out, formats=written, dpi=dpi, overwrite=overwrite)
+    _print_figures(files, names, out, format)
+
+
+def _print_figures(files: list[Path], names: list[str], out: Path, format: Format) -> None:
+    from nooch.figures.paper_figures import ALL_FIGURES
+
     drawn = list(dict.fromkeys(file.stem for file in files))
+    shows = {name: ALL_FIGURES[name].shows for name in drawn}
     if format is Format.json:
-        print_json(
-            {
-                "out": str(out),
-                "figures": {n: ALL_FIGURES[n].shows for n in drawn},
-                "files": [f.name for f in files],
-            }
-        )
+        print_json({"out": str(out), "figures": shows, "files": [file.name for file in files]})
         return
     if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
-        note(f"left out, for what they need is not given: {', '.join(left)}")
-    for name in drawn:
-        console().print(f"{name}: {ALL_FIGURES[name].shows}", markup=False)
-    console().print(f"{out}: {', '.join(file.name for file in files)}", style="dim", markup=False)
-
-
-def _dataset(place: Place, suite: Suite | None, folder: Path | None) -> Dataset | None:
-    """The dataset that is given, else the one that the suite records, if there is a suite."""
-    from nooch.data import load_dataset
-    from nooch.finding.suite_summary import recorded_dataset
-
-    if place is not None:
-        return load_dataset(place)
-    return None if suite is None or folder is None else recorded_dataset(suite, folder)
+        note(f"left out because their input is not given: {', '.join(left)}")
+    for name, text in shows.items():
+        say(f"{name}: {text}")
+    hint(f"{out}: {', '.join(file.name for file in files)}")
 
 
 def gallery_command(
-    suite: Path = SuiteArgument,
-    task: list[str] = typer.Option(..., "--task", help="Task to show; repeat for several."),
-    dataset: Place = DatasetOption,
-    split: str = typer.Option("test", help="Split whose images are shown."),
-    criterion: str = typer.Option(
+    suite: Path = shared.SuiteArgument,
+    task: list[str] = Option(..., help="Task to show; repeat for several."),
+    dataset: Place = shared.DatasetOption,
+    split: str = Option("test", help="Split whose images are shown."),
+    criterion: str = Option(
         None, help="Criterion whose sets are shown; the suite's first by default."
     ),
-    n: int = typer.Option(4, "--n", min=1, help="Images of each side."),
-    runs: Path = typer.Option(
-        None, "--runs", help="Folder of nooch bench: the highest losses are shown."
-    ),
-    predictions: list[Path] = typer.Option(
-        [], "--predictions", help="Predictions of any model, likewise. Repeatable."
-    ),
-    methods: str = MethodsOption,
-    images: Path = ImagesOption,
-    annotations: list[Path] = AnnotationsOption,
-    out: Path = typer.Option(
-        None, "--out", help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."
-    ),
-    dpi: int = DpiOption,
-    overwrite: bool = OverwriteOption,
+    n: int = Option(4, min=1, help="Images of each side."),
+    runs: Path = Option(None, help="Folder of nooch bench: the highest losses are shown."),
+    predictions: list[Path] = Option([], help="Predictions of any model, likewise. Repeatable."),
+    methods: str = shared.MethodsOption,
+    images: Path = shared.ImagesOption,
+    annotations: list[Path] = shared.AnnotationsOption,
+    out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
+    dpi: int = shared.DpiOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """One picture of a task's hard positives and hard negatives, with their cues shaded."""
-    from nooch.challenge import load_suite
     from nooch.figures.figure_sources import Sources
     from nooch.figures.image_galleries import save_gallery
+    from nooch.finding.suite_summary import suite_with_dataset
 
-    found = load_suite(suite)
-    data = _dataset(dataset, found, suite)
+    sets, data = suite_with_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
             "the dataset is not where it was", where=str(suite), remedy="give --dataset DATASET"
         )
     sources = Sources(
-        suite=found, data=data, runs=runs, predictions=predictions or None, split=split,
-        methods=split_names(methods) or None, images=images, annotations=annotations,
-    )  # fmt: skip
+        suite=sets,
+        data=data,
+        runs=runs,
+        predictions=predictions or None,
+        split=split,
+        methods=split_names(methods) or None,
+        images=images,
+        annotations=annotations,
+    )
     # names of tasks come from files: nothing of them leads out of this folder
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
     made = save_gallery(
@@ -240,9 +170,5 @@ def gallery_command(
         dpi=dpi,
         overwrite=overwrite,
     )
-    for text in made.notes:
-        note(text)
-    if format is Format.json:
-        print_json({"out": str(made.path), "images": made.table.to_dicts()})
-    else:
-        console().print(str(made.path), markup=False)
+    note(*made.notes)
+    print_result(format, {"out": str(made.path), "images": made.table.to_dicts()}, str(made.path))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import builtins
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Option
 
-from nooch.cli.option_parsing import (
-    AllowUnannotatedOption,
-    DatasetArgument,
-    EngineOption,
-    OverwriteOption,
-    Precision,
-    PrecisionOption,
-    TaskSelectionOption,
-    recorded_path,
-    split_names,
-)
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import Precision, recorded_path, split_names
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.shared_types import Progress
 
@@ -39,69 +32,32 @@ def register(app: typer.Typer) -> None:
 
 
 def find_command(
-    dataset: Place = DatasetArgument,
-    out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
-    criterion: list[str] = typer.Option(
+    dataset: Place = shared.DatasetArgument,
+    out: Path = Option(..., help="Suite folder to write; it must not exist."),
+    criterion: list[str] = Option(
         ["ce"],
-        "--criterion",
-        help=(
-            "ce, gist, attribute, scores, a combination such as 'ce & gist', or your own"
-            " package.module:Name."
-        ),
+        help="ce, gist, attribute, scores, a combination ('ce & gist'), or package.module:Name.",
     ),
-    alpha: float = typer.Option(
-        0.05, help="ce: a cue's mean area beyond the class's own, a fraction of the image."
+    alpha: float = Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction."),
+    beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
+    cues: str = Option(None, help="ce: given cues, such as car=road,cup=person+dining_table."),
+    encoder: str = shared.EncoderOption,
+    precision: Precision = shared.PrecisionOption,
+    tau: str = shared.TauOption,
+    match: str = Option(None, help="Criterion whose counts of hard images the others match."),
+    phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
+    phi_preset: str = Option(
+        None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds."
     ),
-    beta: float = typer.Option(
-        0.1, help="ce: the area of cues that tells present from absent context."
-    ),
-    cues: str = typer.Option(
-        None, help="ce: cues given by hand, such as car=road,cup=person+dining_table."
-    ),
-    encoder: str = typer.Option(
-        None,
-        help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings.",
-    ),
-    precision: Precision = PrecisionOption,
-    tau: str = typer.Option(
-        None,
-        metavar="TAU",
-        help=(
-            "gist: threshold on the cosine; scores: on the value; instead of --match. A number; or"
-            " a table with task, positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT],"
-            " as recorded there (default: valid)."
-        ),
-    ),
-    match: str = typer.Option(None, help="Criterion whose counts of hard images the others match."),
-    phi: str = typer.Option(
-        None, help="attribute: expression that is true out of context, such as 'place != y'."
-    ),
-    phi_preset: str = typer.Option(
-        None,
-        "--preset",
-        help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds (the paper's Table 1).",
-    ),
-    columns: str = typer.Option(
-        None, help="attribute: columns of the preset, where yours have other names."
-    ),
-    values: Path = typer.Option(
-        None, help="attribute: file of values for the preset, one in each line."
-    ),
-    scores: str = typer.Option(
-        None,
-        help=(
-            "scores: attribute column of supports, larger = a more usual context; {task} in it is"
-            " the task's name."
-        ),
-    ),
-    tasks: str = TaskSelectionOption,
-    splits: str = typer.Option(None, help="Splits to find in; by default valid and test, or all."),
-    fitted: Path = typer.Option(
-        None, help="Suite whose fitted criteria are used instead of fitting anew."
-    ),
-    allow_unannotated: bool = AllowUnannotatedOption,
-    engine: str = EngineOption,
-    overwrite: bool = OverwriteOption,
+    columns: str = Option(None, help="attribute: columns of the preset, if named differently."),
+    values: Path = Option(None, help="attribute: file of values for the preset, one per line."),
+    scores: str = Option(None, help="scores: column of supports; {task} is the task's name."),
+    tasks: str = shared.TaskSelectionOption,
+    splits: str = Option(None, help="Splits to find in; by default valid and test, or all."),
+    fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
+    allow_unannotated: bool = shared.AllowUnannotatedOption,
+    engine: str = shared.EngineOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Find the challenge sets of a dataset."""
@@ -110,21 +66,13 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import find, resolve_tasks
+    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    options = Options(
-        alpha,
-        beta,
-        cues,
-        thresholds,
-        phi or preset_text(phi_preset, columns, values),
-        scores,
-        fitted,
-    )
-    for text in getattr(thresholds, "notes", ()):
-        note(text)
+    expression = phi or preset_text(phi_preset, columns, values)
+    options = Options(alpha, beta, cues, thresholds, expression, scores, fitted)
+    note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())
     options.check_tau(resolve_tasks(data, tasks), data.classes)
@@ -135,23 +83,26 @@ def find_command(
             data, options.embedding = embedded(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
+        criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
         suite = find(
             data,
-            {n: options.make(n) for n in base} | {text: Combination(text) for text in combined},
-            tasks=tasks,
-            match=match,
-            splits=split_names(splits) or None,
-            path=recorded_path(dataset, out),
-            allow_unannotated=allow_unannotated,
+            criteria,
+            options=FindOptions(
+                tasks,
+                match,
+                split_names(splits) or None,
+                recorded_path(dataset, out),
+                allow_unannotated,
+            ),
             out=out,
             overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update,
         )
-    _tell(suite, out, format)
+    _print_suite(suite, out, format)
 
 
-def _tell(suite: Suite, out: Path, format: Format) -> None:
+def _print_suite(suite: Suite, out: Path, format: Format) -> None:
     from nooch.cli.terminal_tables import print_counts
     from nooch.finding.suite_summary import summary
 
@@ -159,17 +110,15 @@ def _tell(suite: Suite, out: Path, format: Format) -> None:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    following = (
-        f"{out}: {len(suite.header.sets)} challenge sets; next: nooch show {shlex.quote(str(out))}"
-    )
-    console().print(following, style="dim", markup=False)
+    counted = f"{len(suite.header.sets)} challenge sets"
+    hint(f"{out}: {counted}; next: nooch show {shlex.quote(str(out))}")
 
 
 def embed_command(
-    dataset: Place = DatasetArgument,
-    encoder: str = typer.Option(..., help="Encoder name or folder, or a file of embeddings."),
-    precision: Precision = PrecisionOption,
-    engine: str = EngineOption,
+    dataset: Place = shared.DatasetArgument,
+    encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
+    precision: Precision = shared.PrecisionOption,
+    engine: str = shared.EngineOption,
 ) -> None:
     """Embed a dataset's captions and keep the embedding in its folder."""
     from nooch.data import open_dataset
@@ -178,7 +127,7 @@ def embed_command(
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
         _, name = embedded(data, encoder, precision, update, engine, logs)
-    console().print(f"{dataset}: embedding {name}", markup=False)
+    say(f"{dataset}: embedding {name}")
 
 
 def embedded(
@@ -191,8 +140,7 @@ def embedded(
     *,
     optional: bool = False,
 ) -> tuple[Dataset, str]:
-    """The dataset with the embedding that was asked for, kept in its folder, and the embedding's
-    name.
+    """The dataset with the embedding asked for, kept in its folder, and the embedding's name.
 
     Args:
         data: of ``open_dataset``.
@@ -210,13 +158,13 @@ def embedded(
     asked = asked_embedding(encoder, data.embedding_names, precision)
     if engine is not None and not isinstance(asked, str | Path):
         # a GPU serves one job at a time
-        made = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
-        places = {"map": made.map, "threads": made.threads}
+        workers = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
+        places = {"map": workers.map, "threads": workers.threads}
     return embed(
         data,
         encoder,
         precision=precision,
         **places,
-        progress=lambda done, total: update("embedding captions", done, total),
+        progress=partial(update, "embedding captions"),
         note=note if optional else None,
     )

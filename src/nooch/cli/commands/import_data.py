@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
 from nooch.cli.import_options import (
     ImportOptions,
@@ -32,15 +33,11 @@ app = typer.Typer(
 def coco(
     options: ImportOptions,
     out: Path = Out,
-    things: list[Path] = typer.Option([], "--things", help="instances_*.json; repeat for several."),
-    stuff: list[Path] = typer.Option([], "--stuff", help="stuff_*.json; repeat for several."),
-    captions: list[Path] = typer.Option(
-        [], "--captions", help="captions_*.json; repeat for several."
-    ),
-    stuff_maps: Path = typer.Option(
-        None, "--stuff-maps", help="Folder of pixel maps to count the stuff in."
-    ),
-    stuff_map_values: str = typer.Option(
+    things: list[Path] = Option([], help="instances_*.json; repeat for several."),
+    stuff: list[Path] = Option([], help="stuff_*.json; repeat for several."),
+    captions: list[Path] = Option([], help="captions_*.json; repeat for several."),
+    stuff_maps: Path = Option(None, help="Folder of pixel maps to count the stuff in."),
+    stuff_map_values: str = Option(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
 ) -> None:
@@ -54,7 +51,7 @@ def coco(
 @with_import_options
 def coco_stuff(
     options: ImportOptions,
-    root: Path = typer.Argument(
+    root: Path = Argument(
         ..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."
     ),
     out: Path = Out,
@@ -77,20 +74,14 @@ def coco_stuff(
 @with_import_options
 def label_maps(
     options: ImportOptions,
-    maps: Path = typer.Argument(
-        ..., metavar="DIR", help="Folder of label maps, one for each image."
-    ),
+    maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
-    classes: str = typer.Option(
-        ...,
-        "--classes",
-        help="Class list ('value name' or a name in each line), cocostuff or pixelmaps.",
+    classes: str = Option(
+        ..., help="Class list ('value name' or a name per line), cocostuff or pixelmaps."
     ),
-    void: list[int] = typer.Option(
-        [], "--void", help="Value that is no class; repeat for several."
-    ),
-    suffix: str = typer.Option(
-        "", "--suffix", help="What names of maps carry beyond the image's, such as _labelIds."
+    void: list[int] = Option([], help="Value that is no class; repeat for several."),
+    suffix: str = Option(
+        "", help="What names of maps carry beyond the image's, such as _labelIds."
     ),
 ) -> None:
     """Label maps: exact areas by counting pixels."""
@@ -103,19 +94,18 @@ def label_maps(
 @with_import_options
 def boxes(
     options: ImportOptions,
-    source: Path = typer.Argument(
+    source: Path = Argument(
         ...,
         metavar="SOURCE",
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    format: str = typer.Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
-    classes: Path = typer.Option(
+    format: str = Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
+    classes: Path = Option(
         None,
-        "--classes",
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    json: bool = typer.Option(
+    json: bool = Option(
         False, "--json", help="Print JSON (--format names the format of the boxes here)."
     ),
 ) -> None:
@@ -133,27 +123,25 @@ def boxes(
 @with_import_options
 def table(
     options: ImportOptions,
-    file: Path = typer.Argument(
+    file: Path = Argument(
         ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
     ),
     out: Path = Out,
-    id: str = typer.Option(..., "--id", help="Column of image ids."),
-    label: list[str] = typer.Option(
-        [], "--label", help="Label columns, by commas or repeated. The name is the task's."
+    id: str = Option(..., help="Column of image ids."),
+    label: list[str] = Option(
+        [], help="Label columns, by commas or repeated. The name is the task's."
     ),
-    class_column: str = typer.Option(None, "--class", help="Long table: column of class names."),
-    area_column: str = typer.Option(
+    class_column: str = Option(None, "--class", help="Long table: column of class names."),
+    area_column: str = Option(
         None,
         "--area",
         help="Long table: column of areas as fractions of the image; unknown where not annotated.",
     ),
-    attributes: list[str] = typer.Option(
-        [],
-        "--attributes",
-        help="Columns to keep as attributes, by commas or repeated; by default all others.",
+    attributes: list[str] = Option(
+        [], help="Columns to keep as attributes, by commas or repeated; by default all others."
     ),
-    file_name: str = typer.Option(None, "--file-name", help="Column of image paths."),
-    split_column: str = typer.Option(None, "--split-column", help="Column of split names."),
+    file_name: str = Option(None, help="Column of image paths."),
+    split_column: str = Option(None, help="Column of split names."),
 ) -> None:
     """A table of labels and attributes for each image, or a long table of image, class and area."""
     if (class_column is None) == (not label):
@@ -183,7 +171,7 @@ def table(
 
 @app.command("waterbirds")
 def waterbirds(
-    folder: Path = typer.Argument(
+    folder: Path = Argument(
         ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."
     ),
     out: Path = Out,

@@ -1,13 +1,14 @@
-"""``nooch import-suite``: challenge sets that others made -> a suite folder."""
+"""``nooch import-suite``: published challenge sets -> a suite folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import OverwriteOption
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json
+from nooch.cli import option_parsing as shared
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -24,19 +25,18 @@ def _group() -> None:
 
 @app.command("published")
 def published(
-    folder: Path = typer.Argument(
+    folder: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
     ),
-    labels: list[Path] = typer.Option(
+    labels: list[Path] = Option(
         [],
-        "--labels",
         help=(
             "Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json,"
             " as often as there are files. Without labels the suite holds hard images alone."
         ),
     ),
-    out: Path = typer.Option(..., "--out", help="Suite folder to write; it must not exist."),
-    overwrite: bool = OverwriteOption,
+    out: Path = Option(..., help="Suite folder to write; it must not exist."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as
@@ -63,8 +63,5 @@ def published(
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    console().print(
-        f"{out}: {len(suite.header.sets)} challenge sets; next: nooch evaluate {out} PREDICTIONS",
-        style="dim",
-        markup=False,
-    )
+    counted = f"{len(suite.header.sets)} challenge sets"
+    hint(f"{out}: {counted}; next: nooch evaluate {out} PREDICTIONS")

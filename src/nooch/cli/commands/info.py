@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import DatasetArgument, DatasetOption, SuiteArgument
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, table
+from nooch.cli import option_parsing as shared
+from nooch.cli.terminal_output import Format, FormatOption, note, print_json, print_table, say
 from nooch.files import Place
-
-if TYPE_CHECKING:
-    from nooch.published import SetAgreement
 
 __all__ = ["register"]
 
@@ -26,7 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("verify")(verify_command)
 
 
-def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption) -> None:
+def info_command(dataset: Place = shared.DatasetArgument, format: Format = FormatOption) -> None:
     """What a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
     from nooch.finding.suite_summary import annotation_facts
@@ -58,91 +56,67 @@ def info_command(dataset: Place = DatasetArgument, format: Format = FormatOption
         ["area", str(data.provenance.get("area"))],
         ["reader", str(data.provenance.get("reader"))],
     ]
-    console().print(table(str(dataset), ["", ""], rows, left=2))
+    print_table(str(dataset), ["", ""], rows, left=2)
     most = sorted(counts.items(), key=lambda item: -item[1])[:15]
-    console().print(
-        table(
-            f"Classes: {len(counts)}, the most frequent",
-            ["class", "images"],
-            [list(m) for m in most],
-        )
-    )
+    print_table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], most)
 
 
 def _annotated(facts: dict[str, Any], n_images: int) -> str:
     """What was annotated, in words."""
     texts = [f"{kind} in {n} of {n_images} images" for kind, n in facts["images"].items()]
     if facts["unknown_pairs"]:
-        texts.append(
-            f"{facts['unknown_pairs']} (image, class) pairs unknown, {facts['verified_pairs']}"
-            " verified"
-        )
-    return (
-        "; ".join(texts)
-        or "every class counts as annotated in every image: nothing else is recorded"
-    )
+        verified = f"{facts['verified_pairs']} verified"
+        texts.append(f"{facts['unknown_pairs']} (image, class) pairs unknown, {verified}")
+    everything = "every class counts as annotated in every image: nothing else is recorded"
+    return "; ".join(texts) or everything
 
 
-def show_command(
-    suite: Path = SuiteArgument,
-    format: Format = FormatOption,
-) -> None:
+def show_command(suite: Path = shared.SuiteArgument, format: Format = FormatOption) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
     from nooch.challenge import load_suite
-    from nooch.cli.terminal_tables import (
-        print_counts,
-        print_cues,
-        print_left_out,
-        print_overlap,
-        print_thresholds,
-    )
+    from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
-    found = load_suite(suite)
+    shown = load_suite(suite)
     if format is Format.json:
-        print_json(summary(found))
+        print_json(summary(shown))
         return
-    print_counts(found)
-    print_cues(found)
-    print_left_out(found)
-    print_thresholds(found)
-    print_overlap(overlaps(found))
+    terminal_tables.print_counts(shown)
+    terminal_tables.print_cues(shown)
+    terminal_tables.print_left_out(shown)
+    terminal_tables.print_thresholds(shown)
+    terminal_tables.print_overlap(overlaps(shown))
 
 
 def explain_command(
-    suite: Path = SuiteArgument,
-    task: str = typer.Option(..., "--task", help="Task."),
-    image: str = typer.Option(..., "--image", help="Image id."),
-    dataset: Place = DatasetOption,
+    suite: Path = shared.SuiteArgument,
+    task: str = Option(..., help="Task."),
+    image: str = Option(..., help="Image id."),
+    dataset: Place = shared.DatasetOption,
     format: Format = FormatOption,
 ) -> None:
     """Why an image is hard for a task, or is not."""
-    from nooch.challenge import load_suite
-    from nooch.data import load_dataset
-    from nooch.finding.suite_summary import explain, recorded_dataset
+    from nooch.finding.suite_summary import explain, suite_with_dataset
 
-    found = load_suite(suite)
-    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    explained, data = suite_with_dataset(suite, dataset)
     if data is None:
-        lost = "is not where it was" if found.header.dataset.path else "is not named by the suite"
-        note(
-            f"the dataset {lost} (give --dataset): only subsets and supports are told, not the cues"
-            " behind them"
-        )
-    facts = explain(found, task, image, data)
+        path = explained.header.dataset.path
+        lost = "is not where it was" if path else "is not named by the suite"
+        note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
+    facts = explain(explained, task, image, data)
     if format is Format.json:
         print_json(facts)
         return
     label = {True: "present", False: "absent", None: "unknown"}[facts["label"]]
     where = f" ({facts['split']})" if facts["split"] else ""
-    console().print(f"image {facts['image_id']}{where}: {task} is {label}", markup=False)
+    say(f"image {facts['image_id']}{where}: {task} is {label}")
     for verdict in facts["verdicts"]:
-        console().print(f"  {verdict['criterion']}: {verdict['text']}", markup=False)
+        say(f"  {verdict['criterion']}: {verdict['text']}")
 
 
 def verify_command(
-    suite: Path = SuiteArgument,
-    published: Path = typer.Argument(
+    suite: Path = shared.SuiteArgument,
+    published: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
     ),
     format: Format = FormatOption,
@@ -151,42 +125,18 @@ def verify_command(
     from nooch.challenge import load_suite
     from nooch.published import read_published, verify
 
-    found = load_suite(suite)
-    verdicts = verify(found, read_published(published))
+    verdicts = verify(load_suite(suite), read_published(published))
     if format is Format.json:
         print_json([asdict(verdict) for verdict in verdicts])
         return
-    columns = [
-        "criterion",
-        "task",
-        "split",
-        "side",
-        "published",
-        "covered",
-        "found",
-        "both",
-        "Jaccard",
-        "only published",
-        "only found",
+    sides = ["criterion", "task", "split", "side"]
+    counts = ["published", "covered", "found", "both", "jaccard"]
+    only = ["only published", "only found"]
+    rows = [
+        [*(getattr(v, name) for name in sides + counts), len(v.only_published), len(v.only_found)]
+        for v in verdicts
     ]
-    console().print(
-        table("Against the published sets", columns, [_row(v) for v in verdicts], left=4)
-    )
-    if any(v.mislabelled for v in verdicts):
-        wrong = sum(v.mislabelled for v in verdicts)
-        note(
-            f"{wrong} published ids have the other label in this dataset (--format json says where)"
-        )
-
-
-def _row(v: SetAgreement) -> list[Any]:
-    counts = [
-        v.published,
-        v.covered,
-        v.found,
-        v.both,
-        v.jaccard,
-        len(v.only_published),
-        len(v.only_found),
-    ]
-    return [v.criterion, v.task, v.split, v.side, *counts]
+    columns = [*sides, *counts[:-1], "Jaccard", *only]
+    print_table("Against the published sets", columns, rows, left=4)
+    if wrong := sum(v.mislabelled for v in verdicts):
+        note(f"{wrong} published ids have the other label in this dataset (see --format json)")

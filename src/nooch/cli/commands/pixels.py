@@ -1,24 +1,23 @@
-"""``nooch pixels`` and ``nooch features``: what is made once for all training."""
+"""``nooch pixels`` and ``nooch features``: arrays made once for all training."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
-from nooch.cli.option_parsing import (
-    BatchOption,
-    CodecOption,
-    DatasetArgument,
-    DeviceOption,
-    ImagesOption,
-    OverwriteOption,
-    ProcessesOption,
-)
-from nooch.cli.terminal_output import Format, FormatOption, console, print_json, progress
+from nooch.cli import option_parsing as shared
+from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
 from nooch.engines import LocalEngine
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
+
+if TYPE_CHECKING:
+    from nooch.caches.pixels import PixelCache
+    from nooch.data import Dataset
 
 __all__ = ["register"]
 
@@ -30,20 +29,16 @@ def register(app: typer.Typer) -> None:
 
 
 def pixels_command(
-    dataset: Place = DatasetArgument,
-    out: Path = typer.Option(
-        ..., "--out", metavar="PIXELS", help="Folder to write; it must not exist."
-    ),
-    size: int = typer.Option(
-        321, min=1, help="Height and width in pixels; the aspect is not kept."
-    ),
-    images: Path = ImagesOption,
-    codec: str = CodecOption,
-    processes: int = ProcessesOption,
-    overwrite: bool = OverwriteOption,
+    dataset: Place = shared.DatasetArgument,
+    out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
+    size: int = Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
+    images: Path = shared.ImagesOption,
+    codec: str = shared.CodecOption,
+    processes: int = shared.ProcessesOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Decode and resize every image once; run again, it goes on where it was stopped."""
+    """Decode and resize every image once; run again, it resumes."""
     from nooch.caches.pixels import PIXELS, build_pixels
     from nooch.models.image_decoding import CODECS, choose_codec
 
@@ -65,7 +60,7 @@ def pixels_command(
             codec=codec,
             map=LocalEngine(processes).map,
             overwrite=overwrite,
-            progress=lambda done, total: update("decoding images", done, total),
+            progress=partial(update, "decoding images"),
         )
     facts = {
         "pixels": str(out),
@@ -75,51 +70,38 @@ def pixels_command(
         "codec": cache.header.made["codec"],
         "identity": cache.identity,
     }
-    if format is Format.json:
-        print_json(facts)
-        return
-    text = (
-        f"{out}: {len(cache):,} images of {size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB,"
-        f" codec {facts['codec']}"
+    size_text = f"{size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    following = "--backbone microsoft/resnet-50 --out FEATURES"
+    print_result(
+        format,
+        facts,
+        f"{out}: {len(cache):,} images of {size_text}",
+        f"nooch features {dataset} --pixels {out} {following}",
     )
-    console().print(text, markup=False)
-    following = (
-        f"nooch features {dataset} --pixels {out} --backbone microsoft/resnet-50 --out FEATURES"
-    )
-    console().print(f"next: {following}", style="dim", markup=False)
 
 
 def features_command(
-    dataset: Place = DatasetArgument,
-    backbone: str = typer.Option(
+    dataset: Place = shared.DatasetArgument,
+    backbone: str = Option(
         "microsoft/resnet-50",
         help="Hub id, folder with weights as safetensors, or config:NAME for random weights.",
     ),
-    out: Path = typer.Option(
-        ..., "--out", metavar="FEATURES", help="Folder to write; it must not exist."
-    ),
-    pixels: Path = typer.Option(
-        None, help="Pixel cache of the dataset; otherwise images are decoded for this pass alone."
-    ),
-    images: Path = ImagesOption,
-    size: int = typer.Option(
-        None,
-        min=1,
-        help="Height and width in pixels; by default those of --pixels, else the backbone's own.",
-    ),
-    batch: int = BatchOption,
-    device: str = DeviceOption,
-    half: bool = typer.Option(False, "--half", help="Keep float16 numbers, half the size."),
-    bf16: bool = typer.Option(False, "--bf16", help="Compute in bfloat16."),
-    seed: int = typer.Option(0, help="Seed of random weights (config:NAME)."),
-    codec: str = CodecOption,
-    processes: int = ProcessesOption,
-    overwrite: bool = OverwriteOption,
+    out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
+    pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),
+    images: Path = shared.ImagesOption,
+    size: int = Option(None, min=1, help="Height and width; those of --pixels or the backbone."),
+    batch: int = shared.BatchOption,
+    device: str = shared.DeviceOption,
+    half: bool = Option(False, "--half", help="Keep float16 numbers, half the size."),
+    bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
+    seed: int = Option(0, help="Seed of random weights (config:NAME)."),
+    codec: str = shared.CodecOption,
+    processes: int = shared.ProcessesOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Features of every image from a frozen backbone; run again, it goes on where it was stopped."""
+    """Features of every image from a frozen backbone; run again, it resumes."""
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features
-    from nooch.caches.pixels import PixelCache
 
     if pixels is not None and images is not None:
         raise ParameterError(
@@ -131,20 +113,15 @@ def features_command(
     from nooch.models.backbones import load_backbone
 
     data = load_dataset(dataset)
-    cache = PixelCache.load(pixels, data) if pixels is not None else None
-    if cache is not None and size is not None and cache.size != (size, size):
-        raise ParameterError(
-            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
-            where=pixels,
-            remedy=(
-                f"leave --size out, or make another cache: nooch pixels {dataset} --size {size}"
-                " --out PIXELS"
-            ),
-        )
-    asked = cache.size if cache else size
-    # channels innermost: the order that processors and GPUs convolve fastest in
+    cache = None if pixels is None else _cache_of_size(pixels, data, size)
+    # channels innermost: the order that CPUs and GPUs convolve fastest in
     loaded = load_backbone(
-        backbone, seed=seed, size=asked, device=device, bf16=bf16, channels_last=True
+        backbone,
+        seed=seed,
+        size=cache.size if cache else size,
+        device=device,
+        bf16=bf16,
+        channels_last=True,
     )
     with progress() as update:
         made = extract_features(
@@ -155,7 +132,7 @@ def features_command(
             pixels=cache,
             images=images,
             overwrite=overwrite,
-            progress=lambda done, total: update("extracting features", done, total),
+            progress=partial(update, "extracting features"),
         )
     facts = {
         "features": str(out),
@@ -165,15 +142,20 @@ def features_command(
         "backbone": made.header.made["backbone"],
         "identity": made.identity,
     }
-    if format is Format.json:
-        print_json(facts)
-        return
     height, width = loaded.size
-    console().print(
-        f"{out}: {len(made):,} images x {made.n_features:,} features of {loaded.name} at {height} x"
-        f" {width}",
-        markup=False,
-    )
-    console().print(
-        f"next: nooch bench {dataset} SUITE --features {out} --out RUNS", style="dim", markup=False
-    )
+    contents = f"{len(made):,} images x {made.n_features:,} features of {loaded.name}"
+    following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"
+    print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
+
+
+def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
+    from nooch.caches.pixels import PixelCache
+
+    cache = PixelCache.load(pixels, data)
+    if size is not None and cache.size != (size, size):
+        raise ParameterError(
+            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
+            where=pixels,
+            remedy=f"leave --size out, or run nooch pixels DATASET --size {size} --out PIXELS",
+        )
+    return cache

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import typer
+from typer import Option
 
-from nooch.cli.option_parsing import (
-    BatchOption,
-    CodecOption,
-    DatasetOption,
-    DeviceOption,
-    OverwriteOption,
-    ProcessesOption,
-    SplitsOption,
-    SuiteArgument,
-    TasksOption,
-    split_names,
-)
-from nooch.cli.terminal_output import Format, FormatOption, console, print_json, progress
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import split_names
+from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
@@ -31,38 +23,24 @@ def register(app: typer.Typer) -> None:
 
 
 def predict_command(
-    suite: Path = SuiteArgument,
-    model: str = typer.Option(
+    suite: Path = shared.SuiteArgument,
+    model: str = Option(
         ...,
-        "--model",
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
-    out: Path = typer.Option(
-        ..., "--out", metavar="PREDICTIONS", help="File to write: .parquet or .csv."
-    ),
-    images: Path = typer.Option(
-        None, "--images", help="Folder of images, where the dataset does not record it."
-    ),
-    task_map: str = typer.Option(
-        None,
-        "--map",
-        help=(
-            "YAML file: labels or prompts for each task; imagenet: COCO's classes as ImageNet's. By"
-            " default tasks' names."
-        ),
-    ),
-    dataset: Place = DatasetOption,
-    tasks: str = TasksOption,
-    splits: str = SplitsOption,
-    size: int = typer.Option(
-        None, min=1, help="Height and width in pixels; by default the model's own."
-    ),
-    batch: int = BatchOption,
-    device: str = DeviceOption,
-    run: str = typer.Option(None, "--run", help="Name of the run; by default the model's."),
-    codec: str = CodecOption,
-    processes: int = ProcessesOption,
-    overwrite: bool = OverwriteOption,
+    out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
+    images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
+    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    dataset: Place = shared.DatasetOption,
+    tasks: str = shared.TasksOption,
+    splits: str = shared.SplitsOption,
+    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    batch: int = shared.BatchOption,
+    device: str = shared.DeviceOption,
+    run: str = Option(None, help="Name of the run; by default the model's."),
+    codec: str = shared.CodecOption,
+    processes: int = shared.ProcessesOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier, for nooch evaluate."""
@@ -75,17 +53,14 @@ def predict_command(
     )
 
     check_output_file(check_ending(out), overwrite=overwrite)
-    from nooch.challenge import load_suite
-    from nooch.data import load_dataset
-    from nooch.finding.suite_summary import recorded_dataset
+    from nooch.finding.suite_summary import suite_with_dataset
     from nooch.models.image_decoding import CODECS
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
 
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)
-    found = load_suite(suite)
-    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    found, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(found, split_names(tasks) or None)
     ids, paths = find_images(
         found, names, splits=split_names(splits) or None, data=data, images=images
@@ -100,28 +75,19 @@ def predict_command(
             codec=codec,
             readers=processes,
             run=run,
-            progress=lambda done, total: update("predicting", done, total),
+            progress=partial(update, "predicting"),
         )
     save_predictions(made, out, overwrite=overwrite)
+    model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),
         "run": made.run,
         "images": len(ids),
         "tasks": {task: loaded.meaning[task] for task in names},
-        "model": {
-            "name": loaded.name,
-            "kind": loaded.kind,
-            "sha256": loaded.identity,
-            "size": list(loaded.size),
-        },
+        "model": {**model_facts, "size": list(loaded.size)},
     }
-    if format is Format.json:
-        print_json(facts)
-        return
     height, width = loaded.size
-    console().print(
-        f"{out}: {len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind}) at"
-        f" {height} x {width}",
-        markup=False,
+    contents = f"{len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind})"
+    print_result(
+        format, facts, f"{out}: {contents} at {height} x {width}", f"nooch evaluate {suite} {out}"
     )
-    console().print(f"next: nooch evaluate {suite} {out}", style="dim", markup=False)

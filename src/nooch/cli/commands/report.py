@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from typer import Option
 
-from nooch.cli.option_parsing import (
-    AnnotationsOption,
-    BootstrapOption,
-    DatasetOption,
-    ImagesOption,
-    MethodsOption,
-    OverwriteOption,
-    RuleOption,
-    SuiteArgument,
-    split_names,
-)
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import split_names
+from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 
@@ -30,45 +22,38 @@ def register(app: typer.Typer) -> None:
 
 
 def report_command(
-    suite: Path = SuiteArgument,
-    out: Path = typer.Option(
-        ..., "--out", metavar="SITE", help="Folder to write; it must not exist."
-    ),
-    dataset: Place = DatasetOption,
-    no_dataset: bool = typer.Option(
+    suite: Path = shared.SuiteArgument,
+    out: Path = Option(..., metavar="SITE", help="Folder to write; it must not exist."),
+    dataset: Place = shared.DatasetOption,
+    no_dataset: bool = Option(
         False, "--no-dataset", help="Leave the dataset out: no areas, captions or pictures."
     ),
-    runs: list[Path] = typer.Option(
-        [], "--runs", help="Folder of nooch bench or of nooch collect; repeat for several."
+    runs: list[Path] = Option(
+        [], help="Folder of nooch bench or of nooch collect; repeat for several."
     ),
-    predictions: list[Path] = typer.Option(
-        [],
-        "--predictions",
-        help="File of predictions of any model, for scores and losses; repeat for several.",
+    predictions: list[Path] = Option(
+        [], help="File of predictions of any model, for scores and losses; repeat for several."
     ),
-    methods: str = MethodsOption,
-    images: Path = ImagesOption,
-    annotations: list[Path] = AnnotationsOption,
-    rule: str = RuleOption,
-    split: str = typer.Option(None, help="Split of results and examples; test by default."),
-    bootstrap: int = BootstrapOption,
-    thumbnails: int = typer.Option(
-        200, min=0, help="Pictures for each task and split, beside those of the examples."
+    methods: str = shared.MethodsOption,
+    images: Path = shared.ImagesOption,
+    annotations: list[Path] = shared.AnnotationsOption,
+    rule: str = shared.RuleOption,
+    split: str = Option(None, help="Split of results and examples; test by default."),
+    bootstrap: int = shared.BootstrapOption,
+    thumbnails: int = Option(
+        200, min=0, help="Pictures for each task and split, in addition to the examples."
     ),
-    all_thumbnails: bool = typer.Option(
+    all_thumbnails: bool = Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
     ),
-    examples: int = typer.Option(8, min=1, help="Images in each group of examples."),
-    overwrite: bool = OverwriteOption,
+    examples: int = Option(8, min=1, help="Images in each group of examples."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk and
-    asks no other host.
-    """
+    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk."""
     from nooch.challenge import load_suite
-    from nooch.data import load_dataset
     from nooch.evaluation import read_predictions
-    from nooch.finding.suite_summary import recorded_dataset
+    from nooch.finding.suite_summary import suite_with_dataset
     from nooch.site.report_site import write_report
 
     if no_dataset and (dataset is not None or images is not None):
@@ -76,24 +61,17 @@ def report_command(
             "with --no-dataset there is no dataset and there are no images",
             allowed="one of the two",
         )
-    found = load_suite(suite)
-    data = (
-        None
-        if no_dataset
-        else load_dataset(dataset)
-        if dataset is not None
-        else recorded_dataset(found, suite)
-    )
+    shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
     with progress() as update:
         made = write_report(
-            found,
+            shown,
             out,
             data=data,
             runs=runs,
             predictions=[
                 run
                 for file in predictions
-                for run in read_predictions(file, None, found.tasks, None)
+                for run in read_predictions(file, None, shown.tasks, None)
             ],
             methods=None if methods is None else split_names(methods),
             images=images,
@@ -106,9 +84,6 @@ def report_command(
             overwrite=overwrite,
             progress=update,
         )
-    for text in made.notes:
-        note(text)
-    if format is Format.json:
-        print_json({"site": str(made.path), "notes": list(made.notes)})
-    else:
-        console().print(f"{made.path}: open {made.path / 'index.html'}", markup=False)
+    note(*made.notes)
+    facts = {"site": str(made.path), "notes": list(made.notes)}
+    print_result(format, facts, f"{made.path}: open {made.path / 'index.html'}")

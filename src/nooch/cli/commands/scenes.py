@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from typer import Argument, Option
 
-from nooch.cli.option_parsing import CriterionOption, OverwriteOption, TasksOption, split_names
+from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
-    console,
+    hint,
     note,
     print_json,
+    print_result,
+    print_table,
+    print_text,
     progress,
-    table,
 )
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
@@ -29,32 +33,26 @@ def register(app: typer.Typer) -> None:
 
 
 def scenes_command(
-    out: Path = typer.Argument(None, metavar="OUT", help="Folder to write; it must not exist."),
-    images: int = typer.Option(6000, help="How many images."),
-    size: int = typer.Option(128, help="Side of an image in pixels."),
-    seed: int = typer.Option(
-        0, help="Another seed gives other images, the same one the same bytes."
-    ),
-    context_strength: float = typer.Option(
+    out: Path = Argument(None, metavar="OUT", help="Folder to write; it must not exist."),
+    images: int = Option(6000, help="How many images."),
+    size: int = Option(128, help="Side of an image in pixels."),
+    seed: int = Option(0, help="Another seed gives other images, the same one the same bytes."),
+    context_strength: float = Option(
         0.9, help="0: objects regardless of scenes, 1: only where scenes hold them."
     ),
-    config: Path = typer.Option(
+    config: Path = Option(
         None, help="YAML file of another world; --print-config prints the default one."
     ),
-    print_config: bool = typer.Option(
-        False, "--print-config", help="Print the default world and stop."
-    ),
-    workers: int = typer.Option(
-        None, "--workers", min=1, help="Parallel processes; all processors by default."
-    ),
-    overwrite: bool = OverwriteOption,
+    print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
+    workers: int = Option(None, min=1, help="Parallel processes; all CPUs by default."),
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
     """Draw scenes whose context is known, as COCO-format annotations and JPEGs."""
     from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
 
     if print_config:
-        print(default_text(), end="")  # noqa: T201 - what was asked for goes to standard output
+        print_text(default_text())
         return
     if out is None:
         raise ParameterError(
@@ -67,19 +65,13 @@ def scenes_command(
     LocalEngine.warm("nooch.scenes")
     with progress() as update:
         generate(plan, out, overwrite=overwrite, map=LocalEngine(workers).map, progress=update)
-    if format is Format.json:
-        print_json({"scenes": str(out), **plan.settings()})
-        return
-    found = (
-        f"{images:,} images of {size} x {size}, {len(plan.world.tasks)} tasks, context strength"
-        f" {context_strength:g}"
-    )
-    console().print(f"{out}: {found}", markup=False)
+    tasks = f"{len(plan.world.tasks)} tasks, context strength {context_strength:g}"
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
-    console().print(
-        f"next: nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
-        style="dim",
-        markup=False,
+    print_result(
+        format,
+        {"scenes": str(out), **plan.settings()},
+        f"{out}: {images:,} images of {size} x {size}, {tasks}",
+        f"nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
     )
 
 
@@ -87,26 +79,21 @@ _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
 
 
 def find_score_command(
-    suite: Path = typer.Argument(
-        ..., metavar="SUITE", help="Suite folder found in generated scenes."
-    ),
-    truth: Path = typer.Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
-    criterion: list[str] = CriterionOption,
-    tasks: str = TasksOption,
-    split: str = typer.Option(
+    suite: Path = Argument(..., metavar="SUITE", help="Suite folder found in generated scenes."),
+    truth: Path = Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
+    criterion: list[str] = shared.CriterionOption,
+    tasks: str = shared.TasksOption,
+    split: str = Option(
         None, help="Splits to score, separated by commas; all of the suite by default."
     ),
-    out: Path = typer.Option(
+    out: Path = Option(
         None,
-        "--out",
         help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds.",
     ),
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score challenge sets against the truth of generated scenes: precision, recall and AUC of each
-    criterion.
-    """
+    """Score challenge sets against the truth of generated scenes: precision, recall and AUC."""
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite
@@ -126,17 +113,14 @@ def find_score_command(
         tasks=split_names(tasks) or None,
         splits=split_names(split) or None,
     )
-    for text in scores.notes:
-        note(text)
+    note(*scores.notes)
     if out is not None:
         save_truth_scores(scores, out, overwrite=overwrite)
     if format is Format.json:
         print_json(scores.as_json())
         return
     for (name, part), rows in scores.table.group_by("criterion", "split", maintain_order=True):
-        shown = [list(row) for row in rows.drop("criterion", "split", "reason").rows()]
-        console().print(
-            table(f"Against the truth: {name} ({part})", list(rows.columns[2:-1]), shown, left=2)
-        )
+        shown = rows.drop("criterion", "split", "reason").rows()
+        print_table(f"Against the truth: {name} ({part})", rows.columns[2:-1], shown, left=2)
     if out is not None:
-        console().print(f"{out}: {scores.table.height:,} rows", style="dim", markup=False)
+        hint(f"{out}: {scores.table.height:,} rows")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 import typer
+from typer import Argument
 
 from nooch.cli.progress_log import Status, logs_of, read_status
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, table
+from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, print_table, say
 
 __all__ = ["register"]
 
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status_command(
-    folder: Path = typer.Argument(
+    folder: Path = Argument(
         ...,
         metavar="FOLDER",
         help="Folder of runs, or one that import, embed or find writes with --engine.",
@@ -30,37 +31,33 @@ def status_command(
     from nooch.benching.bench_run import status
     from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-    told = None if (folder / RUNS_MARKER).is_file() else read_status(logs_of(folder))
-    if told is not None:
-        _print_status(told, format)
+    recorded = None if (folder / RUNS_MARKER).is_file() else read_status(logs_of(folder))
+    if recorded is not None:
+        _print_status(recorded, format)
         return
     facts = status(RunsFolder.open(folder))
     if format is Format.json:
         print_json(facts)
         return
     rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
-    console().print(
-        table(f"{facts['done']:,} of {facts['jobs']:,} jobs done", ["method", "done", "jobs"], rows)
-    )
+    done = f"{facts['done']:,} of {facts['jobs']:,} jobs done"
+    print_table(done, ["method", "done", "jobs"], rows)
     listed = [
         [number, p["jobs"], p["done"], p["epochs"], p["stopped"]]
         for number, p in enumerate(facts["passes"], 1)
     ]
-    console().print(table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed))
+    print_table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed)
 
 
-def _print_status(told: Status, format: Format) -> None:
-    state = told.now()
+def _print_status(status: Status, format: Format) -> None:
+    state = status.now()
     if format is Format.json:
-        print_json({**msgspec.structs.asdict(told), "state": state})
+        print_json({**msgspec.structs.asdict(status), "state": state})
         return
-    seconds = round(told.updated - told.began)
-    console().print(
-        f"{state} on {told.host}, {seconds:,} s after it began: {told.command}", markup=False
-    )
-    rows = [[what, done, total] for what, (done, total) in told.steps.items()]
-    console().print(table("Steps", ["", "done", "of"], rows))
-    if told.error is not None:
-        note(told.error)
+    seconds = round(status.updated - status.began)
+    say(f"{state} on {status.host}, {seconds:,} s after it began: {status.command}")
+    print_table("Steps", ["", "done", "of"], [[what, *n] for what, n in status.steps.items()])
+    if status.error is not None:
+        note(status.error)
     if state not in {"running", "done"}:
-        console().print("the same command goes on where it was", style="dim")
+        hint("the same command resumes")

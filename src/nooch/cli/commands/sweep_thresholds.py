@@ -5,26 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from typer import Option
 
+from nooch.cli import option_parsing as shared
 from nooch.cli.commands.find import embedded
-from nooch.cli.option_parsing import (
-    AllowUnannotatedOption,
-    DatasetArgument,
-    OverwriteOption,
-    Precision,
-    PrecisionOption,
-    TaskSelectionOption,
-    parse_grid,
-    split_names,
-)
+from nooch.cli.option_parsing import Precision, parse_grids, split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
-    console,
+    hint,
     note,
     print_json,
+    print_table,
     progress,
-    table,
 )
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
@@ -40,32 +33,24 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep_command(
-    dataset: Place = DatasetArgument,
-    out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    alpha: str = typer.Option(
+    dataset: Place = shared.DatasetArgument,
+    out: Path = Option(..., help="Folder to write; it must not exist."),
+    alpha: str = Option(
         None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."
     ),
-    beta: str = typer.Option(None, help="ce: likewise, such as 0.01:0.5:20."),
-    tau: str = typer.Option(None, help="gist: likewise, such as 0:1:50."),
-    encoder: str = typer.Option(
-        None,
-        help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings.",
-    ),
-    precision: Precision = PrecisionOption,
-    tasks: str = TaskSelectionOption,
-    splits: str = typer.Option(None, help="Splits to count in; by default valid and test, or all."),
-    allow_unannotated: bool = AllowUnannotatedOption,
-    overwrite: bool = OverwriteOption,
+    beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
+    tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
+    encoder: str = shared.EncoderOption,
+    precision: Precision = shared.PrecisionOption,
+    tasks: str = shared.TaskSelectionOption,
+    splits: str = Option(None, help="Splits to count in; by default valid and test, or all."),
+    allow_unannotated: bool = shared.AllowUnannotatedOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Count cues and hard images over alpha, beta and tau, and find where both sides have the same
-    share.
-    """
+    """Count cues and hard images over alpha, beta and tau; find equal shares of both sides."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = {
-        name: parse_grid(text, f"--{name}")
-        for name, text in (("alpha", alpha), ("beta", beta), ("tau", tau))
-    }
+    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
     if encoder is not None and not grids["tau"]:
         raise ParameterError(
             "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
@@ -74,7 +59,7 @@ def sweep_command(
 
     from nooch.challenge import POOLED
     from nooch.data import open_dataset
-    from nooch.finding.threshold_sweep import grid_of, sweep_thresholds
+    from nooch.finding.threshold_sweep import SweepOptions, grid_of, sweep_thresholds
     from nooch.report import save_sweep
 
     for name, values in grids.items():
@@ -88,36 +73,31 @@ def sweep_command(
             data, embedding = embedded(data, encoder, precision, update, optional=True)
         sweep = sweep_thresholds(
             data.in_memory(),
-            **grids,
-            embedding=embedding,
-            tasks=tasks,
+            options=SweepOptions(
+                **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
+            ),
             splits=split_names(splits) or None,
-            allow_unannotated=allow_unannotated,
             progress=update,
         )
-    counted = (
-        pl.concat([sweep.grid["split"], sweep.tau["split"]]).unique(maintain_order=True).to_list()
-    )
+    splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"]])
     settings = {
         "dataset": data.fingerprint,
         **grids,
         "embedding": embedding,
         "tasks": tasks,
-        "splits": counted,
+        "splits": splits_counted.unique(maintain_order=True).to_list(),
     }
     save_sweep(sweep, out, settings, overwrite=overwrite)
     if format is Format.json:
         print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
         return
-    rows = [list(row) for row in sweep.equal.rows()]
+    rows = sweep.equal.rows()
     if len(rows) > _MOST_ROWS:
         rows = [row for row in rows if row[0] == POOLED]
-        console().print(f"each task on its own: {out}/equal.parquet", style="dim", markup=False)
+        hint(f"each task on its own: {out}/equal.parquet")
     if rows:
         columns = ["task", "split", "alpha", "beta", "P(hard | 1)", "P(hard | 0)", "imbalance"]
-        console().print(table("Where both sides are hard equally often", columns, rows, left=2))
+        print_table("Where both sides are hard equally often", columns, rows, left=2)
     elif grids["alpha"]:
         note("no point of the grid has hard images on both sides")
-    console().print(
-        f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}", style="dim", markup=False
-    )
+    hint(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}")
