@@ -86,14 +86,14 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     Args:
         cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
             there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings,
-            settings``.
+            settings, n_worse``.
         strict: averages are over all tasks, and null where a value is undefined for one of them.
 
     Returns:
         The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is
         sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is
         null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
-        images the sum, of the others the smallest.
+        images and ``n_worse`` the sum, of the others the smallest.
     """
     # a task that a method has no row of is missing as well
     methods = cells.select("criterion", "method").unique(maintain_order=True)
@@ -106,6 +106,7 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     missing = pl.col("task").filter(pl.col("mean").is_null())
     whole = pl.col("mean").null_count() == 0
     counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
+    worse = pl.when(pl.col("n_worse").count() > 0).then(pl.col("n_worse").sum())
     means = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
         pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
         pl.when(whole & (pl.col("std").null_count() == 0))
@@ -113,6 +114,7 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
         .alias("std"),
         pl.col("n", "n_positive").sum(),
         *counts,
+        worse,
         n_tasks=pl.len().cast(pl.Int64),
         averaged_tasks=pl.col("task").str.join(", "),
         reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),

@@ -71,8 +71,8 @@ class ImageLosses:
         self._predictions = predictions
         self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
         self._jobs: dict[tuple[Path, str, str, str], list[str]] = {}
-        sets = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
-        names = {role: name for name, role in roles_of(sets, [suite], {}).items()}
+        listed = [key[0] for key in suite.keys]
+        names = {role: name for name, role in roles_of(listed, [suite], {}).items()}
         keys = ["criterion", "task", "method", "setting"]
         for folder, results in runs:
             for name in folder.done():

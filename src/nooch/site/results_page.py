@@ -196,8 +196,8 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
         return cells.with_columns(low=mean - std, high=mean + std).drop("averaged_tasks")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by
     # its name
-    sets = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
-    role = pl.col("criterion").replace(roles_of(sets, [suite], {}))
+    listed = [key[0] for key in suite.keys]
+    role = pl.col("criterion").replace(roles_of(listed, [suite], {}))
     bounds = pl.concat(scores.table.select(role, *on[1:], "low", "high") for scores in pairs)
     bounded = cells.join(
         bounds.unique(on), on=on, how="left", nulls_equal=True, maintain_order="left"
