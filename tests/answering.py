@@ -41,7 +41,8 @@ def save_classifier(
 
     torch.manual_seed(seed)
     made = ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", id2label=dict(enumerate(labels)),
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic",
+        id2label=dict(enumerate(labels)),
         label2id={label: number for number, label in enumerate(labels)}, **config,
     )  # fmt: skip
     return save_model(ResNetForImageClassification(made), folder)

@@ -28,7 +28,7 @@ def ray_cluster(nodes=3, **more):
 
 @contextlib.contextmanager
 def slurm_everywhere(patch, **more):
-    """Let ``engine("slurm")`` in this process be the real one if there is one, else the stand-in."""
+    """Let ``engine("slurm")`` in this process be the real one, if any, else the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
     from nooch.engines.slurm_engine import SlurmEngine
 

@@ -63,7 +63,7 @@ IDS = st.integers(0, 10**6) | st.integers(-9, 2**62)
 
 @st.composite
 def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """One or two things files and up to two stuff files, which cover some of the images and others."""
+    """One or two things files and up to two stuff files, of some of the images and others."""
     sizes = {
         i: (draw(st.integers(4, 700)), draw(st.integers(4, 700)))
         for i in draw(st.sets(IDS, min_size=1, max_size=8))

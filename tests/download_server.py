@@ -26,7 +26,7 @@ Act = Callable[["Handler", "File"], None]
 
 @dataclass
 class File:
-    """What is served under a path; ``acts`` are for the first requests, ``always`` for later ones."""
+    """Responses of a path: ``acts`` to the first requests, ``always`` to later ones."""
 
     body: bytes
     etag: str | None = '"v1"'

@@ -24,75 +24,95 @@ from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 SIZES = ((640, 480), (480, 640), (640, 427))
 BUCKETS = np.geomspace(0.002, 0.6, 12)  # areas of segments, fractions of the image
-POOL = (
-    40  # shapes for each size, bucket and kind; drawing each annotation its own would take an hour
-)
+POOL = 40
+"""Shapes per size, bucket and kind; drawing one for each annotation would take an hour."""
 
 # a scene: its words in captions, then its stuff and its things, each with probability and area
-SCENES: dict[str, tuple[list[str], dict[str, tuple[float, float]], dict[str, tuple[float, float]]]] = {
+Words = dict[str, tuple[float, float]]
+SCENES: dict[str, tuple[list[str], Words, Words]] = {
     "street": (
         ["a busy city street", "a road in town", "an intersection downtown"],
-        {"road": (0.93, 0.3), "pavement": (0.8, 0.12), "building-other": (0.85, 0.2), "sky-other": (0.6, 0.12), "tree": (0.5, 0.08)},
-        {"car": (0.75, 0.03), "person": (0.6, 0.02), "traffic_light": (0.3, 0.005), "bus": (0.15, 0.1), "truck": (0.15, 0.08),
-         "bicycle": (0.12, 0.03), "motorcycle": (0.1, 0.05), "fire_hydrant": (0.12, 0.03), "stop_sign": (0.08, 0.03)},
+        {"road": (0.93, 0.3), "pavement": (0.8, 0.12), "building-other": (0.85, 0.2),
+         "sky-other": (0.6, 0.12), "tree": (0.5, 0.08)},
+        {"car": (0.75, 0.03), "person": (0.6, 0.02), "traffic_light": (0.3, 0.005),
+         "bus": (0.15, 0.1), "truck": (0.15, 0.08),
+         "bicycle": (0.12, 0.03), "motorcycle": (0.1, 0.05), "fire_hydrant": (0.12, 0.03),
+         "stop_sign": (0.08, 0.03)},
     ),
     "beach": (
         ["a sandy beach", "the sea shore", "waves in the ocean"],
         {"sea": (0.95, 0.4), "sand": (0.7, 0.2), "sky-other": (0.8, 0.25), "clouds": (0.3, 0.1)},
-        {"person": (0.7, 0.03), "surfboard": (0.45, 0.03), "boat": (0.2, 0.04), "kite": (0.15, 0.01), "umbrella": (0.1, 0.04), "dog": (0.06, 0.03)},
+        {"person": (0.7, 0.03), "surfboard": (0.45, 0.03), "boat": (0.2, 0.04),
+         "kite": (0.15, 0.01), "umbrella": (0.1, 0.04), "dog": (0.06, 0.03)},
     ),
     "harbour": (
         ["boats in a harbour", "a pier by the water", "a quiet marina"],
-        {"sea": (0.75, 0.35), "river": (0.3, 0.25), "sky-other": (0.85, 0.3), "building-other": (0.4, 0.08)},
+        {"sea": (0.75, 0.35), "river": (0.3, 0.25), "sky-other": (0.85, 0.3),
+         "building-other": (0.4, 0.08)},
         {"boat": (0.9, 0.05), "person": (0.3, 0.01), "bird": (0.2, 0.01)},
     ),
     "pasture": (
         ["a green pasture", "a field on a farm", "a grassy hill"],
         {"grass": (0.95, 0.45), "tree": (0.7, 0.15), "sky-other": (0.6, 0.2), "fence": (0.4, 0.04)},
-        {"cow": (0.4, 0.06), "sheep": (0.35, 0.04), "horse": (0.3, 0.07), "bird": (0.08, 0.01), "person": (0.15, 0.02)},
+        {"cow": (0.4, 0.06), "sheep": (0.35, 0.04), "horse": (0.3, 0.07), "bird": (0.08, 0.01),
+         "person": (0.15, 0.02)},
     ),
     "airfield": (
         ["an airport runway", "planes on the tarmac", "the sky above an airfield"],
-        {"sky-other": (0.93, 0.5), "pavement": (0.4, 0.15), "grass": (0.35, 0.1), "clouds": (0.3, 0.15)},
+        {"sky-other": (0.93, 0.5), "pavement": (0.4, 0.15), "grass": (0.35, 0.1),
+         "clouds": (0.3, 0.15)},
         {"airplane": (0.9, 0.12), "truck": (0.15, 0.02), "person": (0.15, 0.01)},
     ),
     "park": (
         ["a park on a sunny day", "an open field", "a lawn with trees"],
         {"grass": (0.9, 0.4), "tree": (0.8, 0.2), "sky-other": (0.7, 0.3)},
-        {"person": (0.75, 0.03), "kite": (0.25, 0.01), "frisbee": (0.2, 0.005), "dog": (0.2, 0.04), "bench": (0.2, 0.04),
+        {"person": (0.75, 0.03), "kite": (0.25, 0.01), "frisbee": (0.2, 0.005),
+         "dog": (0.2, 0.04), "bench": (0.2, 0.04),
          "bicycle": (0.1, 0.03), "backpack": (0.1, 0.01)},
     ),
     "stadium": (
         ["a ball game", "players on a field", "a match in a stadium"],
         {"playingfield": (0.95, 0.5), "fence": (0.4, 0.08), "grass": (0.3, 0.15)},
-        {"person": (0.95, 0.08), "sports_ball": (0.5, 0.002), "tennis_racket": (0.3, 0.01), "baseball_bat": (0.25, 0.005), "baseball_glove": (0.25, 0.005)},
+        {"person": (0.95, 0.08), "sports_ball": (0.5, 0.002), "tennis_racket": (0.3, 0.01),
+         "baseball_bat": (0.25, 0.005), "baseball_glove": (0.25, 0.005)},
     ),
     "kitchen": (
         ["a kitchen", "a cook at the stove", "a counter full of dishes"],
-        {"wall-other": (0.7, 0.2), "cabinet": (0.8, 0.2), "counter": (0.6, 0.12), "floor-tile": (0.4, 0.1)},
-        {"oven": (0.5, 0.1), "sink": (0.45, 0.04), "refrigerator": (0.4, 0.12), "bowl": (0.3, 0.015), "cup": (0.25, 0.008),
-         "bottle": (0.35, 0.006), "microwave": (0.25, 0.03), "person": (0.3, 0.12), "knife": (0.15, 0.004), "spoon": (0.12, 0.003)},
+        {"wall-other": (0.7, 0.2), "cabinet": (0.8, 0.2), "counter": (0.6, 0.12),
+         "floor-tile": (0.4, 0.1)},
+        {"oven": (0.5, 0.1), "sink": (0.45, 0.04), "refrigerator": (0.4, 0.12),
+         "bowl": (0.3, 0.015), "cup": (0.25, 0.008),
+         "bottle": (0.35, 0.006), "microwave": (0.25, 0.03), "person": (0.3, 0.12),
+         "knife": (0.15, 0.004), "spoon": (0.12, 0.003)},
     ),
     "meal": (
         ["a meal on a table", "plates of food", "breakfast at a restaurant"],
-        {"food-other": (0.6, 0.15), "wall-other": (0.35, 0.15), "table": (0.2, 0.2), "napkin": (0.2, 0.03)},
-        {"dining_table": (0.9, 0.45), "bowl": (0.5, 0.05), "cup": (0.5, 0.02), "fork": (0.35, 0.008), "knife": (0.3, 0.008),
-         "spoon": (0.25, 0.005), "pizza": (0.25, 0.15), "cake": (0.12, 0.1), "wine_glass": (0.2, 0.015), "bottle": (0.3, 0.01), "person": (0.4, 0.15)},
+        {"food-other": (0.6, 0.15), "wall-other": (0.35, 0.15), "table": (0.2, 0.2),
+         "napkin": (0.2, 0.03)},
+        {"dining_table": (0.9, 0.45), "bowl": (0.5, 0.05), "cup": (0.5, 0.02),
+         "fork": (0.35, 0.008), "knife": (0.3, 0.008),
+         "spoon": (0.25, 0.005), "pizza": (0.25, 0.15), "cake": (0.12, 0.1),
+         "wine_glass": (0.2, 0.015), "bottle": (0.3, 0.01), "person": (0.4, 0.15)},
     ),
     "office": (
         ["people in an office", "a meeting of colleagues", "a man dressed for work"],
         {"wall-other": (0.85, 0.35), "window-other": (0.4, 0.1), "ceiling-other": (0.3, 0.08)},
-        {"person": (0.95, 0.3), "tie": (0.45, 0.01), "laptop": (0.35, 0.03), "chair": (0.5, 0.05), "cell_phone": (0.15, 0.003), "backpack": (0.1, 0.02)},
+        {"person": (0.95, 0.3), "tie": (0.45, 0.01), "laptop": (0.35, 0.03), "chair": (0.5, 0.05),
+         "cell_phone": (0.15, 0.003), "backpack": (0.1, 0.02)},
     ),
     "living_room": (
         ["a living room", "a cosy room with a sofa", "a room in a house"],
-        {"wall-other": (0.9, 0.3), "carpet": (0.4, 0.15), "floor-wood": (0.35, 0.15), "window-other": (0.5, 0.08)},
-        {"couch": (0.6, 0.15), "tv": (0.5, 0.05), "chair": (0.5, 0.06), "book": (0.35, 0.004), "cat": (0.2, 0.08), "dog": (0.15, 0.07), "person": (0.35, 0.1)},
+        {"wall-other": (0.9, 0.3), "carpet": (0.4, 0.15), "floor-wood": (0.35, 0.15),
+         "window-other": (0.5, 0.08)},
+        {"couch": (0.6, 0.15), "tv": (0.5, 0.05), "chair": (0.5, 0.06), "book": (0.35, 0.004),
+         "cat": (0.2, 0.08), "dog": (0.15, 0.07), "person": (0.35, 0.1)},
     ),
     "mountain": (
         ["a snowy mountain", "a ski slope", "people in the snow"],
-        {"snow": (0.95, 0.55), "sky-other": (0.6, 0.2), "tree": (0.5, 0.12), "mountain": (0.4, 0.1)},
-        {"person": (0.9, 0.03), "skis": (0.6, 0.008), "snowboard": (0.3, 0.01), "backpack": (0.25, 0.008)},
+        {"snow": (0.95, 0.55), "sky-other": (0.6, 0.2), "tree": (0.5, 0.12),
+         "mountain": (0.4, 0.1)},
+        {"person": (0.9, 0.03), "skis": (0.6, 0.008), "snowboard": (0.3, 0.01),
+         "backpack": (0.25, 0.008)},
     ),
 }  # fmt: skip
 

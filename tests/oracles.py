@@ -61,7 +61,7 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
 
 @dataclass(frozen=True)
 class Coverage:
-    """Annotated ``kinds`` per image, and pairs stated singly: class -> whether it is known there."""
+    """Annotated ``kinds`` per image, and single pairs: class -> whether it is known there."""
 
     kinds: Mapping[str, str]
     annotated: Sequence[AbstractSet[str]]

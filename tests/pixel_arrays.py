@@ -47,7 +47,8 @@ def tiny_vit(folder: Path, dropout=0.2, seed=0):
 
     torch.manual_seed(seed)
     config = ViTConfig(
-        hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8,
+        hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        image_size=32, patch_size=8,
         hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
     )  # fmt: skip
     return save_model(ViTModel(config), folder)

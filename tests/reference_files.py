@@ -1,4 +1,4 @@
-"""Small annotations in every format, made by integer arithmetic: the same bytes on every machine."""
+"""Small annotations in every format, by integer arithmetic: the same bytes on any machine."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def site_data(
     embedding[::17] = np.nan
     return Dataset.build(
         frame, plain.classes, plain.areas, listed if captions else None,
-        embeddings={"words": embedding}, image_root=str(folder) if pictures else None, provenance={"area": "segments", "reader": "made up"},
+        embeddings={"words": embedding}, image_root=str(folder) if pictures else None,
+        provenance={"area": "segments", "reader": "made up"},
     )  # fmt: skip
 
 

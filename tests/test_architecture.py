@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from nooch.cli.main import app
-from nooch.cli.terminal_output import _commands_of
+from nooch.cli.terminal_output import commands_of
 from nooch.criteria import FITTED
 from nooch.encoders import ENCODERS
 from nooch.exports import EXPORTS
@@ -192,7 +192,7 @@ def _texts(path: Path) -> list[str]:
 
 FLAGS = {
     flag
-    for command in _commands_of(typer.main.get_command(app))
+    for command in commands_of(typer.main.get_command(app))
     for one in command.params
     for flag in one.opts
 }

@@ -33,7 +33,7 @@ EXPORTS = ("ids", "npy", "csv", "hf")
 
 
 def commands(parts: str) -> dict[str, list[str]]:
-    """What is run for datasets of so many parts: name of the output -> words of the command line."""
+    """Commands for datasets of so many parts: name of the output -> words."""
     found = {}
     for name, words in IMPORTS.items():
         if parts == "1" or name not in ("maps", "boxes"):

@@ -15,7 +15,7 @@ HANGS = 300.0
 def until(
     happened: Callable[[], object], while_: Callable[[], object] = lambda: True, every: float = 0.01
 ) -> None:
-    """Wait until something has happened, or ``while_`` no longer holds. Fails where neither comes."""
+    """Wait until something has happened or ``while_`` no longer holds; fail if neither comes."""
     deadline = time.monotonic() + HANGS
     while not happened() and while_():
         assert time.monotonic() < deadline, "what was waited for never happened"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 __all__ = [
+    "LARGE",
     "ImportOptions",
     "Out",
     "Overwrite",
@@ -181,14 +182,14 @@ def run_import(
     print_imported(out, made, options.format)
 
 
-_MANY = 4_000_000_000
+LARGE = 4_000_000_000
 """Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
 
 
 def _note_size(reading: Reading) -> None:
     """Note that large files can be imported in parts."""
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
-    if size >= _MANY:
+    if size >= LARGE:
         much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
         note(f"{much}; --part-size 125000 merges them in parts")
 
