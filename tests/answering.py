@@ -5,31 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from image_folders import save_model
+from image_folders import SMALL_RESNET, save_model
 
-LABELS = (
-    "sports car, sport car",
-    "Cardigan, Cardigan corgi",
-    "cardigan",
-    "street",
-    "water bird",
-    "car",
-)
-WORDS = (
-    "[pad]",
-    "[bos]",
-    "[unk]",
-    "a",
-    "an",
-    "photo",
-    "of",
-    "car",
-    "water",
-    "bird",
-    "street",
-    "empty",
-    "[eos]",
-)
+CARDIGANS = ("Cardigan, Cardigan corgi", "cardigan")
+LABELS = ("sports car, sport car", *CARDIGANS, "street", "water bird", "car")
+WORDS = ("[pad]", "[bos]", "[unk]", "a", "an", "photo", "of", "car", "water", "bird", "street")
+WORDS += ("empty", "[eos]")
 
 
 def save_classifier(
@@ -40,12 +21,9 @@ def save_classifier(
     from transformers import ResNetConfig, ResNetForImageClassification
 
     torch.manual_seed(seed)
-    made = ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic",
-        id2label=dict(enumerate(labels)),
-        label2id={label: number for number, label in enumerate(labels)}, **config,
-    )  # fmt: skip
-    return save_model(ResNetForImageClassification(made), folder)
+    names = dict(enumerate(labels))
+    config |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
+    return save_model(ResNetForImageClassification(ResNetConfig(**SMALL_RESNET, **config)), folder)
 
 
 def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
@@ -55,18 +33,10 @@ def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     torch.manual_seed(seed)
-    size = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
+    size = {"hidden_size": 16, "intermediate_size": 16}
+    size |= {"num_hidden_layers": 1, "num_attention_heads": 2}
     number = {word: i for i, word in enumerate(WORDS)}
-    special = {
-        "bos_token_id": number["[bos]"],
-        "eos_token_id": number["[eos]"],
-        "pad_token_id": number["[pad]"],
-    }
+    special = {f"{name}_token_id": number[f"[{name}]"] for name in ("bos", "eos", "pad")}
     text = {**size, **special, "vocab_size": len(WORDS), "max_position_embeddings": 12}
     more = {"projection_dim": 8} if kind == "CLIP" else {}
     if kind == "Siglip":
@@ -81,11 +51,7 @@ def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[bos] $A [eos]", special_tokens=ends
     )
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[pad]",
-        bos_token="[bos]",
-        eos_token="[eos]",
-        unk_token="[unk]",
-    ).save_pretrained(folder)
+    tokens = {f"{name}_token": f"[{name}]" for name in ("pad", "bos", "eos", "unk")}
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens)
+    fast.save_pretrained(folder)
     return folder

@@ -21,7 +21,7 @@ BIRD = (250, 40, 40)
 
 
 def mask_of(number: int) -> np.ndarray:
-    """Where the bird of an image is: a rectangle, 255 inside, its lower edge 102."""
+    """Mask of an image's bird: a rectangle of 255, its lower edge 102."""
     mask = np.zeros((SIZE[1], SIZE[0]), np.uint8)
     left = 5 + number % 20
     mask[10:30, left : left + 20] = 255

@@ -16,43 +16,43 @@ def ray_cluster(nodes=3, **more):
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2", **more}
-    made = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     for _ in range(nodes - 1):
-        made.add_node(**small)
+        cluster.add_node(**small)
     try:
-        yield made
+        yield cluster
     finally:
         ray.shutdown()
-        made.shutdown()
+        cluster.shutdown()
 
 
 @contextlib.contextmanager
 def slurm_everywhere(patch, **more):
-    """Let ``engine("slurm")`` in this process be the real one, if any, else the stand-in."""
+    """Let ``engine("slurm")`` in this process be the real one, or without any the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
     from nooch.engines.slurm_engine import SlurmEngine
 
+    started = []
     if REAL_SLURM:
         more = {"partition": "main", **more}
-    started = []
-    if not REAL_SLURM:
+    else:
         from submitit.local import local
 
         start = local.start_controller
 
-        def kept(*arguments, **named):
+        def start_and_note(*arguments, **named):
             started.append(start(*arguments, **named))
             return started[-1]
 
-        patch.setattr(local, "start_controller", kept)
+        patch.setattr(local, "start_controller", start_and_note)
         more = {"cluster": "local", "array": 3, **more}
 
     def of(_argument, logs=None, *, gpus=0):
-        made = SlurmEngine(logs=logs, gpus=gpus, **more)
+        engine = SlurmEngine(logs=logs, gpus=gpus, **more)
         with contextlib.suppress(OSError):
             # the stand-in makes it before there is any job
-            made._folder.rmdir()
-        return made
+            engine._folder.rmdir()
+        return engine
 
     patch.setattr(SlurmEngine, "of", of)
     yield

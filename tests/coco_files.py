@@ -19,24 +19,16 @@ AREAS = st.integers(0, 4000).map(lambda quarters: quarters / 4)
 def write(path: Path, content: Any) -> Path:
     """Write JSON, text or bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        path.write_text(
-            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
-        )
+    if not isinstance(content, bytes | str):
+        content = json.dumps(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
 def image(number: int, width: int = 4, height: int = 4, **more: Any) -> dict[str, Any]:
     """An entry of a file's list of images."""
-    return {
-        "id": number,
-        "width": width,
-        "height": height,
-        "file_name": f"{number:012d}.jpg",
-        **more,
-    }
+    size = {"width": width, "height": height}
+    return {"id": number, **size, "file_name": f"{number:012d}.jpg", **more}
 
 
 def document(
@@ -50,9 +42,7 @@ def document(
         "info": {"description": "made up"},
         "licenses": [{"id": 1, "name": "CC BY", "url": "https://example.org/by"}],
         "images": list(images),
-        "annotations": [
-            {"id": number, **annotation} for number, annotation in enumerate(annotations, 1)
-        ],
+        "annotations": [{"id": i, **annotation} for i, annotation in enumerate(annotations, 1)],
         "categories": [{"id": i, "name": name, "supercategory": "x"} for i, name in named.items()],
     }
 
@@ -63,32 +53,21 @@ IDS = st.integers(0, 10**6) | st.integers(-9, 2**62)
 
 @st.composite
 def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """One or two things files and up to two stuff files, of some of the images and others."""
-    sizes = {
-        i: (draw(st.integers(4, 700)), draw(st.integers(4, 700)))
-        for i in draw(st.sets(IDS, min_size=1, max_size=8))
-    }
+    """One or two things files and up to two stuff files, which cover part of the images."""
+    pixels = st.tuples(st.integers(4, 700), st.integers(4, 700))
+    sizes = {i: draw(pixels) for i in draw(st.sets(IDS, min_size=1, max_size=8))}
     result = {}
     for role, categories in (("things", THINGS), ("stuff", STUFF)):
         mine = [i for i in sizes if draw(st.integers(0, 4))] if role == "stuff" else list(sizes)
-        parts = (
-            [[i for i in mine if i % 2], [i for i in mine if not i % 2]]
-            if draw(st.booleans())
-            else [mine]
-        )
-        result[role] = [
-            document(
-                [image(i, *sizes[i]) for i in part],
-                [
-                    draw(_annotation(i, categories))
-                    for i in part
-                    for _ in range(draw(st.integers(0, 4)))
-                ],
-                categories,
-            )
-            for part in parts
-            if part
-        ]
+        parts = [mine]
+        if draw(st.booleans()):
+            parts = [[i for i in mine if i % 2], [i for i in mine if not i % 2]]
+        result[role] = []
+        for part in filter(None, parts):
+            lists = [st.lists(_annotation(i, categories), max_size=4) for i in part]
+            annotations = [entry for entries in lists for entry in draw(entries)]
+            images = [image(i, *sizes[i]) for i in part]
+            result[role].append(document(images, annotations, categories))
     return result
 
 
@@ -111,19 +90,17 @@ def naive_areas(documents: Sequence[dict[str, Any]]) -> dict[int, dict[str, floa
         names = {c["id"]: c["name"].replace(" ", "_") for c in content["categories"]}
         for entry in content["images"]:
             size[entry["id"]] = entry["width"] * entry["height"]
-        for annotation in content["annotations"]:
-            if annotation["category_id"] != 183:
-                total[annotation["image_id"]][names[annotation["category_id"]]] += annotation[
-                    "area"
-                ]
+        for entry in content["annotations"]:
+            if entry["category_id"] != 183:
+                total[entry["image_id"]][names[entry["category_id"]]] += entry["area"]
     return {i: {name: area / size[i] for name, area in total[i].items()} for i in size}
 
 
 def areas_of(data: Any) -> dict[int | str, dict[str, float]]:
     """The same from a Dataset: every entry of the matrix that is stored."""
-    found: dict[int | str, dict[str, float]] = {i: {} for i in data.images["image_id"]}
-    triples = data.areas.tocoo()
     ids = data.images["image_id"].to_list()
+    areas: dict[int | str, dict[str, float]] = {i: {} for i in ids}
+    triples = data.areas.tocoo()
     for row, column, area in zip(triples.row, triples.col, triples.data, strict=True):
-        found[ids[row]][data.classes[column]] = float(area)
-    return found
+        areas[ids[row]][data.classes[column]] = float(area)
+    return areas

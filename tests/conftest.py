@@ -22,7 +22,7 @@ from nooch.cli import main
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-# what make test-fast takes: fewer examples
+# for make test-fast: fewer examples
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
 
@@ -34,7 +34,7 @@ SLOW = (Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow: a whole folder or file, or a test with all its parameters."""
+    """Mark slow tests: a whole folder or file, or a test with all its parameters."""
     for item in items:
         name = item.nodeid.partition("[")[0].removeprefix("tests/")
         if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
@@ -55,7 +55,7 @@ def shared_data() -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

@@ -26,7 +26,7 @@ Act = Callable[["Handler", "File"], None]
 
 @dataclass
 class File:
-    """Responses of a path: ``acts`` to the first requests, ``always`` to later ones."""
+    """A served file; ``acts`` are for the first requests, ``always`` is for later ones."""
 
     body: bytes
     etag: str | None = '"v1"'
@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def offset(self, file: File) -> int:
-        """Where the client wants to go on; 0 where it names another version."""
+        """Where the client wants to resume; 0 if it names another version."""
         wanted = self.headers.get("Range")
         condition = self.headers.get("If-Range")
         if not wanted or (condition and condition not in {file.etag, file.modified}):
@@ -121,22 +121,12 @@ def good(handler: Handler, file: File) -> None:
     handler.send(handler.begin(file))
 
 
-def cut(after: int) -> Act:
-    """Announce everything, send a part."""
+def cut(after: int, wait: float = 0) -> Act:
+    """Announce everything, send a part, wait."""
 
     def act(handler: Handler, file: File) -> None:
         handler.send(handler.begin(file)[:after])
-        handler.hang_up()
-
-    return act
-
-
-def stall(after: int) -> Act:
-    """Send a part, then nothing for ever."""
-
-    def act(handler: Handler, file: File) -> None:
-        handler.send(handler.begin(file)[:after])
-        handler.server.over.wait(20)
+        handler.server.over.wait(wait)
         handler.hang_up()
 
     return act
@@ -223,12 +213,8 @@ def serving() -> Iterator[Server]:
 
 def remote(*urls: str, body: bytes = BODY, **more: Any) -> Remote:
     """A file whose size and hash are known, unless ``more`` says otherwise."""
-    facts: dict[str, Any] = {
-        "name": "file.bin",
-        "size": len(body),
-        "sha256": hashlib.sha256(body).hexdigest(),
-    } | more
-    return Remote(urls=urls, **facts)
+    facts: dict[str, Any] = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return Remote(urls=urls, **({"name": "file.bin"} | facts | more))
 
 
 def left(folder: Path) -> list[str]:
@@ -238,8 +224,8 @@ def left(folder: Path) -> list[str]:
 
 def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     """A zip of these files."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", compression) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return made.getvalue()
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", compression) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()

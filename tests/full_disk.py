@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def full_disk(at: int) -> Iterator[None]:
-    """No file of this process or its children can have more than ``at`` bytes meanwhile."""
+    """Limit files of this process, and of those that it starts, to ``at`` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (at, hard))
     try:

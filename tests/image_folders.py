@@ -23,6 +23,12 @@ PREPROCESSOR = {
 }
 
 
+SMALL_RESNET = {
+    "layer_type": "basic", "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1],
+}  # fmt: skip
+"""Configuration of a ResNet of two stages."""
+
+
 def smooth(seed: int, width: int, height: int) -> Image.Image:
     """A picture with soft shapes, as photographs have them."""
     coarse = np.random.default_rng(seed).integers(0, 255, (6, 8, 3), dtype=np.uint8)
@@ -37,12 +43,8 @@ def image_dataset(
     names = [f"{i:03d}.jpg" for i in range(count)]
     for i, name in enumerate(names):
         smooth(i, *size).save(folder / "images" / name, quality=92)
-    frame = pl.DataFrame(
-        {
-            "image_id": [f"im-{i:03d}" for i in range(count)] if text_ids else range(count),
-            "file_name": names,
-        }
-    )
+    ids = [f"im-{i:03d}" for i in range(count)] if text_ids else range(count)
+    frame = pl.DataFrame({"image_id": ids, "file_name": names})
     return Dataset.build(frame, ["car"], csr_array((count, 1)), image_root=str(folder / "images"))
 
 
@@ -60,5 +62,4 @@ def tiny_resnet(folder: Path, seed: int = 0) -> Path:
     from transformers import ResNetConfig, ResNetModel
 
     torch.manual_seed(seed)
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
-    return save_model(ResNetModel(config), folder)
+    return save_model(ResNetModel(ResNetConfig(**SMALL_RESNET)), folder)

@@ -27,21 +27,12 @@ def dataset_of(
 ) -> Dataset:
     """A Dataset from plain dictionaries."""
     ids = list(range(1, len(images) + 1)) if ids is None else ids
-    triples = [
-        (row, classes.index(name), area)
-        for row, image in enumerate(images)
-        for name, area in image.items()
-    ]
-    rows, columns, areas = (
-        (list(part) for part in zip(*triples, strict=True)) if triples else ([], [], [])
-    )
-    frame = pl.DataFrame(
-        {"image_id": ids, "split": list(splits) if splits else ["all"] * len(images)}
-    )
-    matrix = coo_array(
-        (np.array(areas, float), (rows, columns)), shape=(len(images), len(classes))
-    ).tocsr()
-    return Dataset.build(frame, classes, matrix)
+    frame = pl.DataFrame({"image_id": ids, "split": list(splits or ["all"] * len(images))})
+    entries = [(row, *pair) for row, image in enumerate(images) for pair in image.items()]
+    rows, columns = [row for row, _, _ in entries], [classes.index(name) for _, name, _ in entries]
+    areas = np.array([area for _, _, area in entries], float)
+    matrix = coo_array((areas, (rows, columns)), shape=(len(images), len(classes)))
+    return Dataset.build(frame, classes, matrix.tocsr())
 
 
 @st.composite
@@ -49,14 +40,10 @@ def collections(draw, max_images: int = 14, max_classes: int = 5, splits: bool =
     """Random (images, classes, splits): classes Y, A, B, ..., any area, some images empty."""
     classes = ["Y", "A", "B", "C", "D"][: draw(st.integers(2, max_classes))]
     n = draw(st.integers(1, max_images))
-    images = [
-        draw(st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes)))
-        for _ in range(n)
-    ]
-    names = (
-        [draw(st.sampled_from(["train", "valid", "test"])) for _ in range(n)] if splits else None
-    )
-    return images, classes, names
+    image = st.dictionaries(st.sampled_from(classes), AREAS, max_size=len(classes))
+    images = [draw(image) for _ in range(n)]
+    split = st.sampled_from(["train", "valid", "test"])
+    return images, classes, [draw(split) for _ in range(n)] if splits else None
 
 
 @dataclass(frozen=True)
@@ -79,20 +66,11 @@ class Coverage:
             annotated_things=pl.Series(["thing" in kinds for kinds in self.annotated]),
             annotated_stuff=pl.Series(["stuff" in kinds for kinds in self.annotated]),
         )
-        stated = {
-            known: np.array(
-                [[pairs.get(name) is known for name in classes] for pairs in self.stated]
-            )
-            for known in (True, False)
-        }
-        return Dataset.build(
-            frame,
-            classes,
-            data.areas,
-            kinds=self.kinds,
-            unknown=stated[False],
-            verified=stated[True],
-        )
+        stated = [[pairs.get(name) for name in classes] for pairs in self.stated]
+        unknown = np.array([[known is False for known in row] for row in stated])
+        verified = np.array([[known is True for known in row] for row in stated])
+        more = {"kinds": self.kinds, "unknown": unknown, "verified": verified}
+        return Dataset.build(frame, classes, data.areas, **more)
 
 
 @st.composite
@@ -100,9 +78,8 @@ def coverages(draw, classes: Sequence[str], n: int):
     """Random coverage of n images."""
     kinds = draw(st.dictionaries(st.sampled_from(classes), st.sampled_from(["thing", "stuff"])))
     annotated = [draw(st.sets(st.sampled_from(["thing", "stuff"]))) for _ in range(n)]
-    stated = [
-        draw(st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)) for _ in range(n)
-    ]
+    pairs = st.dictionaries(st.sampled_from(classes), st.booleans(), max_size=2)
+    stated = [draw(pairs) for _ in range(n)]
     return Coverage(kinds, annotated, stated)
 
 
@@ -120,11 +97,9 @@ def naive_known_subset(
     """Where not all is annotated: ``unlabeled`` without a label, ``excluded`` for unknown cues."""
     if task in unknown and task not in image:
         return "unlabeled"
-    return (
-        "excluded"
-        if any(cue in unknown for cue in cues)
-        else naive_ce_subset(image, cues, task, beta)
-    )
+    if any(cue in unknown for cue in cues):
+        return "excluded"
+    return naive_ce_subset(image, cues, task, beta)
 
 
 def naive_A(images: Iterable[Image], cue: str, task: str) -> float:

@@ -13,11 +13,11 @@ LINES = "NOOCH_TEST_LINES"
 
 class FittedCounted(FittedCE):
     def supports(self, data, tasks):
-        found = super().supports(data, tasks)
+        supports = super().supports(data, tasks)
         time.sleep(0.03)
         with Path(os.environ[LINES]).open("a") as file:
             file.write(f"{data.images['image_id'].min()}\n")
-        return found
+        return supports
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class Counted(CE):
     alpha: float = 0.001
 
     def finish(self, state, classes, tasks=()):
-        found = super().finish(state, classes, tasks)
-        return FittedCounted(found.criterion, found.classes, found.state)
+        fitted = super().finish(state, classes, tasks)
+        return FittedCounted(fitted.criterion, fitted.classes, fitted.state)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import polars as pl
+from image_folders import SMALL_RESNET
 from PIL import Image
 from pixel_arrays import Pictures
 from scipy.sparse import csr_array
@@ -9,13 +10,7 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset
 from nooch.training.training_data import TrainingData
 
-CONFIG = {
-    "model_type": "resnet",
-    "layer_type": "basic",
-    "embedding_size": 8,
-    "hidden_sizes": [8, 16],
-    "depths": [1, 1],
-}
+CONFIG = {"model_type": "resnet", **SMALL_RESNET}
 """A small ResNet, for ``config:FILE.json``."""
 
 
@@ -32,15 +27,10 @@ def pictures(n_train=160, n_other=80, size=16, seed=0, agrees=0.95, strength=80,
     for row in np.flatnonzero(y):
         top, left = random.integers(0, size - quarter, 2)
         array[row, top : top + quarter, left : left + quarter, 0] += strength
-    rows = {
-        "train": np.arange(n_train),
-        "valid": np.arange(n_train, n_train + n_other),
-        "test": np.arange(n_train + n_other, n),
-    }
-    environments = {"car": (2 * y + cue).astype(np.uint8)}
-    return TrainingData(
-        Pictures(array.clip(0, 255).astype(np.uint8)), rows, {"car": y}, environments
-    )
+    splits = np.split(np.arange(n), [n_train, n_train + n_other])
+    rows = dict(zip(("train", "valid", "test"), splits, strict=True))
+    inputs = Pictures(array.clip(0, 255).astype(np.uint8))
+    return TrainingData(inputs, rows, {"car": y}, {"car": (2 * y + cue).astype(np.uint8)})
 
 
 def picture_dataset(folder, **options):
@@ -54,8 +44,7 @@ def picture_dataset(folder, **options):
     splits = np.empty(len(names), dtype=object)
     for split, rows in data.rows.items():
         splits[rows] = split
-    frame = pl.DataFrame(
-        {"image_id": range(len(names)), "file_name": names, "split": splits.tolist()}
-    )
+    columns = {"image_id": range(len(names)), "file_name": names, "split": splits.tolist()}
+    frame = pl.DataFrame(columns)
     areas = csr_array(np.stack([0.1 * y, 0.9 * cue], axis=1))
     return Dataset.build(frame, ["car", "road"], areas, image_root=str(folder / "images"))

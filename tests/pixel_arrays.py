@@ -48,15 +48,15 @@ def tiny_vit(folder: Path, dropout=0.2, seed=0):
     torch.manual_seed(seed)
     config = ViTConfig(
         hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
-        image_size=32, patch_size=8,
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        image_size=32, patch_size=8, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
     )  # fmt: skip
     return save_model(ViTModel(config), folder)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Tiny operations are faster so, and where other work takes the processors, much faster."""
+    """Tiny operations are faster on one thread, much faster on busy CPUs."""
     import torch
 
     before = torch.get_num_threads()
@@ -73,21 +73,16 @@ def objective(name, labels, environments=None, variant="paper", **parameters):
     import torch
 
     labels = np.asarray(labels).reshape(len(labels), -1)
-    environments = (
-        np.zeros_like(labels)
-        if environments is None
-        else np.asarray(environments).reshape(labels.shape)
-    )
-    columns = range(labels.shape[1])
-    counts = TrainingCounts(
-        torch.tensor(
-            np.array([np.bincount(labels[:, k].astype(int), minlength=2) for k in columns]).T
-        ).float(),
-        torch.tensor(
-            np.array([np.bincount(environments[:, k].astype(int), minlength=4) for k in columns]).T
-        ).float(),
-    )
-    return OBJECTIVES[name](counts, variant=variant, **parameters)
+    if environments is None:
+        environments = np.zeros_like(labels)
+
+    def counts(values, kinds):
+        columns = np.asarray(values).reshape(labels.shape).astype(int).T
+        per_column = np.array([np.bincount(column, minlength=kinds) for column in columns])
+        return torch.tensor(per_column.T).float()
+
+    sizes = TrainingCounts(counts(labels, 2), counts(environments, 4))
+    return OBJECTIVES[name](sizes, variant=variant, **parameters)
 
 
 def fit(*args):

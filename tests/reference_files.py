@@ -1,4 +1,4 @@
-"""Small annotations in every format, by integer arithmetic: the same bytes on any machine."""
+"""Small annotations in every format, by integer arithmetic: the same bytes everywhere."""
 
 from __future__ import annotations
 
@@ -28,13 +28,8 @@ def _coco(folder: Path) -> None:
     for i, one in enumerate(images):
         for step, category in enumerate((1, 3, 11)):
             if (i * (step + 2)) % 5 < 2:
-                things.append(
-                    {
-                        "image_id": one["id"],
-                        "category_id": category,
-                        "area": (i * 37 + step * 101) % 400 / 4,
-                    }
-                )
+                area = (i * 37 + step * 101) % 400 / 4
+                things.append({"image_id": one["id"], "category_id": category, "area": area})
         if i % 9 == 4:
             # no area: the mask is counted
             square = [[2, 2, 12, 2, 12, 12, 2, 12]]
@@ -52,16 +47,12 @@ def _coco(folder: Path) -> None:
 
 
 def _tables(folder: Path) -> None:
+    classes = (("boat", 1024), ("bird", 512), ("sand", 64))
+    pairs = [(i, k) for i in range(IMAGES) for k in range(3) if (i + k) % 4]
+    areas = [(i * 31 + k * 17) % 64 / classes[k][1] for i, k in pairs]
     rows = [
-        [
-            f"im{i:04d}",
-            name,
-            (i * 31 + k * 17) % 64 / (1024, 512, 64)[k],
-            "sea" if i % 3 else "land",
-        ]
-        for i in range(IMAGES)
-        for k, name in enumerate(("boat", "bird", "sand"))
-        if (i + k) % 4
+        [f"im{i:04d}", classes[k][0], area, "sea" if i % 3 else "land"]
+        for (i, k), area in zip(pairs, areas, strict=True)
     ]
     _csv(folder / "long.csv", ["id", "class", "area", "place"], rows)
     labels = [[i * 5, i % 2, ("a", "b", "c")[i % 3], i * 19 % 23] for i in range(IMAGES)]

@@ -1,4 +1,4 @@
-"""How a test says that something is refused, and with which words."""
+"""Assert that something is refused, and with which message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from nooch.errors import InputError
 
 
 def fails(act, *parts, kind=InputError, helps=True):
-    """``act()`` raises ``kind`` with all ``parts`` in its message, which tells what is allowed or
-    how to mend it.
+    """``act()`` raises ``kind`` with all ``parts``, and what is allowed or a remedy, as message.
 
-    The error also survives the way from a worker process. Returns the message.
+    The error can be pickled, as worker processes do. Returns the message.
     """
     with pytest.raises(kind) as caught:
         act()

@@ -1,4 +1,4 @@
-"""Whether importing in parts gives what importing in one piece and dividing gives."""
+"""Whether an import with several parts gives what an import and a division give."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def in_parts_of(whole: Dataset, part_size: int, folder: Path) -> Path:
 
 
 def told(act: Callable[[], _T]) -> tuple[_T | None, NoochError | None]:
-    """What came of it, or the error that it was refused with."""
+    """The result, or the error that it was refused with."""
     try:
         return act(), None
     except NoochError as error:

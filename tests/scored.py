@@ -1,9 +1,10 @@
-"""A small suite made by hand, predictions for it, and the ways in which people keep predictions."""
+"""A small suite made by hand, predictions for it, and formats of prediction files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +62,12 @@ def logits(
     """Random outputs as a long table ``image_id, task, logit`` with ties, and constant columns."""
     random = np.random.default_rng(seed)
     frames = []
-    for name in [split] if isinstance(split, str) else split:
-        for task in tasks:
-            challenge = suite.set("ce", task, name)
-            values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
-            frames.append(
-                pl.DataFrame({"image_id": challenge.image_ids, "task": task, "logit": values})
-            )
-    return pl.concat(frames).with_columns(
-        **{name: pl.lit(value) for name, value in columns.items()}
-    )
+    for name, task in product([split] if isinstance(split, str) else split, tasks):
+        challenge = suite.set("ce", task, name)
+        values = np.round(random.normal(size=len(challenge)) + challenge.labels, 1)
+        of_set = {"image_id": challenge.image_ids, "task": task, "logit": values}
+        frames.append(pl.DataFrame(of_set))
+    return pl.concat(frames).with_columns(**{name: pl.lit(columns[name]) for name in columns})
 
 
 def wide(frame: pl.DataFrame) -> pl.DataFrame:
@@ -92,7 +89,7 @@ def _npz(frame: pl.DataFrame, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """A way to keep predictions: how it is written, and with which ending."""
+    """A format of predictions: how it is written, and with which ending."""
 
     ending: str
     write: Callable[[pl.DataFrame, Path], object]

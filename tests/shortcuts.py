@@ -13,11 +13,8 @@ def shortcut(n_train=600, n_other=300, d=12, seed=0):
     """Two tasks: y moves one feature a little, a cue that goes with y in training another a lot."""
     random = np.random.default_rng(seed)
     n = n_train + 2 * n_other
-    rows = {
-        "train": np.arange(n_train),
-        "valid": np.arange(n_train, n_train + n_other),
-        "test": np.arange(n_train + n_other, n),
-    }
+    splits = np.split(np.arange(n), [n_train, n_train + n_other])
+    rows = dict(zip(("train", "valid", "test"), splits, strict=True))
     features = random.normal(size=(n, d)).astype(np.float32)
     labels, environments = {}, {}
     for number, task in enumerate(("car", "bowl")):
@@ -51,8 +48,8 @@ def hard_auc(trained, data, method, task="car"):
     rows = data.rows["test"]
     y, c = data.labels[task][rows], data.environments[task][rows]
     hard = (c == 1) | (c == 2)
-    outputs, found = np.array(trained.logits("test"), dtype=float), {}
+    outputs, values = np.array(trained.logits("test"), dtype=float), {}
     for number, job in enumerate(trained.jobs):
         if job.method == method and job.task == task:
-            found.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))
-    return max(float(np.mean(values)) for values in found.values())
+            values.setdefault(job.setting, []).append(auc(y[hard], outputs[number, hard]))
+    return max(float(np.mean(aucs)) for aucs in values.values())

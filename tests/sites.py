@@ -1,4 +1,4 @@
-"""A small collection with everything that the report shows, and what a site's data files hold."""
+"""A small collection with all that the report shows, and readers of a site's files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from nooch.data import Dataset
 from nooch.finding.suite_builder import find
 from nooch.site.report_site import write_report
 
-HOSTILE = (
-    "<script>window.hacked = 1</script>\"'&</script><img src=x"
-    " onerror=hacked=1>\u2028\u202eright-to-left \u05d0\u05d1"
-)
+HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028"
+HOSTILE += "\u202eright-to-left \u05d0\u05d1"
 LONG = "word " * 2000
 CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
 TASKS = ["car", "cow", "lamp"]
@@ -29,21 +27,12 @@ _DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
 
 def site_data(
-    folder: Path,
-    *,
-    n=240,
-    ids=None,
-    classes=CLASSES,
-    captions=True,
-    pictures=True,
-    seed=0,
-    fire_hydrant=False,
+    folder: Path, *, n=240, ids=None, classes=CLASSES, captions=True, pictures=True, seed=0
 ) -> Dataset:
-    """Cars on roads among persons, cows on grass, lamps without any context; areas on a grid, so
-    that many are equal to thresholds.
+    """Cars on roads with persons, cows on grass, lamps without context.
 
-    The first test image is large, the second is no image, the third is missing, the fourth has a
-    hostile file name.
+    Areas are on a grid, so that many are equal to thresholds. The first test image is large, the
+    second is no image, the third is missing, the fourth has a hostile file name.
     """
     random = np.random.default_rng(seed)
     car, cow, lamp, road, person, grass, tree = classes
@@ -76,22 +65,17 @@ def site_data(
             Image.fromarray(pixels).save(folder / name)
         (folder / files[test[1]]).write_bytes(b"no image")
         (folder / files[test[2]]).unlink()
-    frame = plain.images.with_columns(
-        file_name=pl.Series(files), width=pl.lit(24), height=pl.lit(18)
-    )
+    size = {"width": pl.lit(24), "height": pl.lit(18)}
+    frame = plain.images.with_columns(file_name=pl.Series(files), **size)
     texts = [HOSTILE, LONG, "a plain caption", " spaced "]
-    listed = pl.DataFrame(
-        {
-            "image_id": [i for i in frame["image_id"] for _ in range(2)],
-            "caption": [texts[k % 4] for k in range(2 * n)],
-        }
-    )
+    image_ids = [i for i in frame["image_id"] for _ in range(2)]
+    captioned = {"image_id": image_ids, "caption": [texts[k % 4] for k in range(2 * n)]}
     # a few directions only, so that supports tie; some images have no embedding
     directions = random.normal(size=(30, 5))
     embedding = directions[random.integers(0, 30, n)]
     embedding[::17] = np.nan
     return Dataset.build(
-        frame, plain.classes, plain.areas, listed if captions else None,
+        frame, plain.classes, plain.areas, pl.DataFrame(captioned) if captions else None,
         embeddings={"words": embedding}, image_root=str(folder) if pictures else None,
         provenance={"area": "segments", "reader": "made up"},
     )  # fmt: skip
@@ -110,11 +94,9 @@ def made_site(folder: Path, *, runs=True, **options):
     pictures.mkdir()
     data = site_data(pictures)
     suite = site_suite(data)
-    made = made_runs(folder / "runs", suite, tasks=("car", "cow")) if runs else None
-    made_report = write_report(
-        suite, folder / "site", data=data, runs=[made.path] if made else (), bootstrap=20, **options
-    )
-    return made_report, suite, data, made
+    trained = made_runs(folder / "runs", suite, tasks=("car", "cow")) if runs else None
+    options |= {"data": data, "runs": [trained.path] if trained else (), "bootstrap": 20}
+    return write_report(suite, folder / "site", **options), suite, data, trained
 
 
 def read_script(path: Path):
@@ -131,7 +113,7 @@ def numbers(packed):
     return np.frombuffer(base64.b64decode(text), dtype=_DTYPES[kind])
 
 
-class _Text(HTMLParser):
+class _TableParser(HTMLParser):
     """Rows of the tables of a page by caption or label."""
 
     def __init__(self):
@@ -161,7 +143,7 @@ class _Text(HTMLParser):
 
 def tables_of_page(path: Path) -> dict:
     """Tables of a page by caption or label, each a list of rows of texts."""
-    parser = _Text()
+    parser = _TableParser()
     parser.feed(path.read_text(encoding="utf-8"))
-    # the first of a name: tables beside the paper come later
+    # the first of a name: tables next to the paper come later
     return dict(reversed(parser.tables))

@@ -9,16 +9,16 @@ from collections.abc import Callable
 __all__ = ["HANGS", "has_ended", "until"]
 
 HANGS = 300.0
-"""Seconds after which a test gives up: no measure of speed, only so that what hangs ends."""
+"""Seconds after which a test gives up; no measure of speed."""
 
 
 def until(
     happened: Callable[[], object], while_: Callable[[], object] = lambda: True, every: float = 0.01
 ) -> None:
-    """Wait until something has happened or ``while_`` no longer holds; fail if neither comes."""
+    """Wait until something has happened, or ``while_`` no longer holds; fails after HANGS."""
     deadline = time.monotonic() + HANGS
     while not happened() and while_():
-        assert time.monotonic() < deadline, "what was waited for never happened"
+        assert time.monotonic() < deadline, "this never happened"
         time.sleep(every)
 
 

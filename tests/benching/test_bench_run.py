@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from conftest import SLOW
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", SLOW)

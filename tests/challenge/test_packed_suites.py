@@ -1,6 +1,4 @@
-"""Suites in one small file: read back as they were, checked, and refused where they would lose
-something.
-"""
+"""Suites in one small file: read back unchanged, checked, refused where content would go."""
 
 from pathlib import Path
 

@@ -79,7 +79,7 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
 
 
 def test_a_suite_without_the_column_by_cue_is_read(tmp_path):
-    """Suites of before there were scores by cue."""
+    """Such suites are older than scores by cue."""
     suite, _ = _suite()
     folder = save_suite(suite, tmp_path / "suite")
     file = pq.ParquetFile(folder / "challenge_sets.parquet")

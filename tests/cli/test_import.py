@@ -361,7 +361,7 @@ def wait(*_):
 
 if {where!r} == "reading":
     import nooch.readers.coco.coco_rows
-    nooch.readers.coco.coco_rows.Slice.make = wait
+    nooch.readers.coco.coco_rows.SliceJob.write = wait
 else:
     import polars
 

@@ -1,6 +1,4 @@
-"""The attribute criterion: names, types, missing values, what it learns, its JSON, its words, and
-Table 1.
-"""
+"""The attribute criterion: names, types, missing values, what it learns, its JSON, Table 1."""
 
 import json
 import math
@@ -10,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
@@ -29,10 +28,8 @@ def dataset(presence=None, **columns):
         presence = np.zeros((n, len(CLASSES)))
         presence[: n // 2, 0] = 0.2
         presence[0, 1] = 0.5
-    classes = CLASSES[: presence.shape[1]]
-    return Dataset.build(
-        pl.DataFrame({"image_id": range(n), **columns}), classes, csr_array(presence)
-    )
+    images = pl.DataFrame({"image_id": range(n), **columns})
+    return Dataset.build(images, CLASSES[: presence.shape[1]], csr_array(presence))
 
 
 def times(*texts):
@@ -187,10 +184,11 @@ def test_unknown_task():
         Attribute("place = 1").fit(data).phi(data, "brid")
 
 
+OTHER_VALUES = [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
+
+
 @pytest.mark.parametrize("name", ["y", "label", "bird"])
-@pytest.mark.parametrize(
-    "values", [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
-)
+@pytest.mark.parametrize("values", OTHER_VALUES)
 def test_a_column_called_as_the_label_is_ambiguous(name, values):
     data = dataset(**{name: values})
     with pytest.raises(ParameterError, match=rf"name {name} is ambiguous.*a column[\s\S]*rename"):
@@ -202,9 +200,8 @@ def test_a_column_called_as_the_label_is_ambiguous(name, values):
 
 @pytest.mark.parametrize("values", [[1, 1, 0, 0], [1.0, 1.0, 0.0, 0.0], [True, True, False, False]])
 def test_a_column_that_is_the_label_is_not_ambiguous(values):
-    assert marked(
-        "y = 1 AND label = 1 AND bird = 1", dataset(y=values, label=values, bird=values)
-    ) == [0, 1]
+    data = dataset(y=values, label=values, bird=values)
+    assert marked("y = 1 AND label = 1 AND bird = 1", data) == [0, 1]
 
 
 def test_a_class_called_y_is_ambiguous():
@@ -231,13 +228,10 @@ def test_a_column_goes_before_a_class():
         ("NOT year", "condition where year"),
         (
             "camera = 3",
-            "camera \\(String\\) is text and cannot be compared with 3[\\s\\S]*quotes: '3'",
+            "camera \\(String\\) is text and cannot be comp.* with 3[\\s\\S]*quotes: '3'",
         ),
         ("3 = camera", "camera \\(String\\) is text"),
-        (
-            "place = 'x'",
-            "place \\(Int64\\) is a number and cannot be compared with 'x'[\\s\\S]*without quotes",
-        ),
+        ("place = 'x'", "place \\(Int64\\) is a number.*compared with 'x'[\\s\\S]*without quotes"),
         ("place IN (1, 'x')", "place \\(Int64\\) is a number"),
         ("place BETWEEN 0 AND 'x'", "place \\(Int64\\) is a number"),
         ("place = camera", "place \\(Int64\\) is a number.*camera \\(String\\)[\\s\\S]*one type"),
@@ -305,11 +299,8 @@ HOLES = {
 
 def test_a_missing_attribute_is_an_error_that_says_where():
     data = dataset(**HOLES)
-    with pytest.raises(InputError) as caught:
-        marked("place != y", data)
-    text = str(caught.value)
-    assert "no value for 2 of 4 images, such as 1, 3: place is null" in text
-    assert "place IS NOT NULL AND (place != y)" in text
+    words = "no value for 2 of 4 images, such as 1, 3: place is null", "NOT NULL AND (place != y)"
+    fails(lambda: marked("place != y", data), *words)
     assert marked("place IS NOT NULL AND (place != y)", data) == [0, 2]
 
 
@@ -358,10 +349,8 @@ def test_logic_has_three_values(phi, expected):
     ],
 )
 def test_what_is_no_number_is_an_error(phi, count, ids):
-    with pytest.raises(
-        InputError, match=rf"{count} of 4 images, such as {ids}: 0/0, x % 0 or ln[\s\S]*guard it"
-    ):
-        marked(phi, dataset(**HOLES))
+    words = f"{count} of 4 images, such as {ids}: 0/0, x % 0 or ln", "guard it"
+    fails(lambda: marked(phi, dataset(**HOLES)), *words)
 
 
 # What is learned
@@ -423,11 +412,8 @@ def test_unseen_needs_one_type():
 
 def test_several_unseen():
     data = dataset(**FOUR)
-    train = data.select(rows=np.array([0, 1]))
-    assert marked("unseen(camera) AND NOT UNSEEN(kind) OR unseen(width)", data, train=train) == [
-        2,
-        3,
-    ]
+    phi = "unseen(camera) AND NOT UNSEEN(kind) OR unseen(width)"
+    assert marked(phi, data, train=data.select(rows=np.array([0, 1]))) == [2, 3]
 
 
 # As JSON, and in words
@@ -480,28 +466,21 @@ def test_json_that_does_not_fit(content):
 @pytest.mark.parametrize(
     ("phi", "row", "words"),
     [
-        ("place != y", 0, "place = 0 and y = 1, so place != y holds: out of context"),
-        ("place != y", 1, "place = 1 and y = 1, so place != y does not hold: in context"),
-        (
-            "day > '2013-01-01'",
-            0,
-            "day = 2012-12-31, so day > '2013-01-01' does not hold: in context",
-        ),
+        ("place != y", 0, "place = 0 and y = 1, so {} holds: out of context"),
+        ("place != y", 1, "place = 1 and y = 1, so {} does not hold: in context"),
+        ("day > '2013-01-01'", 0, "day = 2012-12-31, so {} does not hold: in context"),
         (
             "camera = 'x' OR f > 1 OR night",
             2,
-            (
-                "camera = 'it's', f = -2.0 and night = TRUE, so camera = 'x' OR f > 1 OR night"
-                " holds: out of context"
-            ),
+            "camera = 'it's', f = -2.0 and night = TRUE, so {} holds: out of context",
         ),
-        ("unseen(kind)", 3, "kind = 'z', so unseen(kind) holds: out of context"),
+        ("unseen(kind)", 3, "kind = 'z', so {} holds: out of context"),
     ],
 )
 def test_explain(phi, row, words):
     data = dataset(**FOUR)
     fitted = Attribute(phi).fit(data.select(rows=np.array([0, 1])), ["bird"])
-    assert fitted.explain(data.select(rows=np.array([row])), "bird") == words
+    assert fitted.explain(data.select(rows=np.array([row])), "bird") == words.format(phi)
 
 
 def test_explain_a_missing_value():
@@ -587,9 +566,8 @@ def test_waterbirds():
     table = pl.read_csv(WATERBIRDS)
     split = pl.col("split").replace_strict({0: "train", 1: "valid", 2: "test"})
     images = table.select(image_id="img_id", split=split, place="place", y="y")
-    data = Dataset.build(
-        images, ["waterbird"], csr_array(table["y"].to_numpy().reshape(-1, 1).astype(np.float64))
-    )
+    presence = csr_array(table["y"].to_numpy().reshape(-1, 1).astype(np.float64))
+    data = Dataset.build(images, ["waterbird"], presence)
     train = data.select("train")
     fitted = Attribute(preset("waterbirds")).fit(train, ["waterbird"])
     marks, labels = fitted.phi(train, "waterbird"), train.labels("waterbird")

@@ -1,9 +1,8 @@
-"""The scores criterion: columns of the user's own as support, its checks, its JSON, its words; in
-parts as in one piece.
-"""
+"""The scores criterion: columns of the dataset as support, its checks, JSON and explanations."""
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ from scipy.sparse import csr_array
 from nooch.challenge import save_suite
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
 from nooch.data import Dataset, divide, open_dataset, save_dataset
-from nooch.errors import FormatError, InputError, ParameterError
+from nooch.errors import FormatError, ParameterError
 from nooch.finding.suite_builder import find
 
 VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
@@ -40,11 +39,8 @@ def test_hard_images_are_those_of_a_loop(values, tau):
         if ("own", task, "all") not in suite.keys:
             continue
         found = suite.set("own", task, "all")
-        known = [
-            (i, v[place])
-            for i, v in enumerate(values)
-            if v[place] is not None and not math.isnan(v[place])
-        ]
+        supports = enumerate(row[place] for row in values)
+        known = [(i, v) for i, v in supports if v is not None and not math.isnan(v)]
         present = data.labels(task)
         assert found.ids("hard_positive") == [i for i, v in known if present[i] and v < tau]
         assert found.ids("hard_negative") == [i for i, v in known if not present[i] and v > tau]
@@ -53,9 +49,8 @@ def test_hard_images_are_those_of_a_loop(values, tau):
 
 def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():
     data = dataset([0.0, 1.0])
-    data = Dataset.build(
-        data.images.with_columns(usual=pl.Series([3, 7], dtype=pl.UInt8)), data.classes, data.areas
-    )
+    images = data.images.with_columns(usual=pl.Series([3, 7], dtype=pl.UInt8))
+    data = Dataset.build(images, data.classes, data.areas)
     fitted = ContextScores("usual").fit(data, ["car", "bus"])
     assert fitted.supports(data, ["car", "bus"]).tolist() == [[3, 3], [7, 7]]
 
@@ -63,13 +58,9 @@ def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():
 def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
     random = np.random.default_rng(0)
     split = random.choice(["train", "valid", "test"], 300).tolist()
-    data = dataset(
-        random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist(), split
-    )
-    criteria = {
-        "first": ContextScores("context_{task}", 0.5),
-        "second": ContextScores("context_bus"),
-    }
+    car, bus = random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist()
+    data, first = dataset(car, bus, split), ContextScores("context_{task}", 0.5)
+    criteria = {"first": first, "second": ContextScores("context_bus")}
     save_suite(find(data, criteria, match="first"), tmp_path / "whole")
     save_dataset(divide(data, 4), tmp_path / "parts")
     find(open_dataset(tmp_path / "parts"), criteria, match="first", out=tmp_path / "suite")
@@ -77,7 +68,7 @@ def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
 
 
-def test_the_value_is_said_in_words():
+def test_the_value_is_explained():
     data = dataset([0.25, None])
     fitted = ContextScores("context_{task}").fit(data, ["car"])
     assert fitted.explain(data.select(rows=np.array([0])), "car") == "context_car is 0.25"
@@ -90,33 +81,17 @@ def test_json_gives_it_back():
         again = FittedContextScores.from_json(json.loads(json.dumps(fitted.to_json())))
         assert again.criterion == fitted.criterion
         assert again.parameters() == {"column": "context_{task}", "tau": tau}
-    fails(
-        lambda: FittedContextScores.from_json({"column": 3, "tau": None}),
-        "no fitted scores criterion",
-        kind=FormatError,
-        helps=False,
-    )
+    read = partial(FittedContextScores.from_json, {"column": 3, "tau": None})
+    fails(read, "no fitted scores criterion", kind=FormatError, helps=False)
 
 
 def test_what_is_no_column_of_supports_is_refused():
-    data = dataset([0.0, 1.0])
-    fails(
-        lambda: ContextScores("context_{task}").fit(data, ["bus"]),
-        "context_bus",
-        "context_car",
-        kind=ParameterError,
-    )
+    data, refused = dataset([0.0, 1.0]), partial(fails, kind=ParameterError)
+    own = ContextScores("context_{task}")
+    refused(lambda: own.fit(data, ["bus"]), "context_bus", "context_car")
     words = Dataset.build(data.images.with_columns(word=pl.lit("a")), data.classes, data.areas)
-    fails(
-        lambda: ContextScores("word").fit(words, ["car"]),
-        "column word holds String",
-        kind=ParameterError,
-    )
-    fails(lambda: ContextScores("context_car", math.nan), "tau is nan", kind=ParameterError)
+    refused(lambda: ContextScores("word").fit(words, ["car"]), "column word holds String")
+    refused(lambda: ContextScores("context_car", math.nan), "tau is nan")
     endless = dataset([0.0, math.inf])
-    fitted = ContextScores("context_car").fit(endless, ["car"])
-    fails(
-        lambda: fitted.support(endless, "car"),
-        "context_car is infinite for images 1",
-        kind=InputError,
-    )
+    fitted = own.fit(endless, ["car"])
+    fails(lambda: fitted.support(endless, "car"), "context_car is infinite for images 1")

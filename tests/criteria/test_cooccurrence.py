@@ -71,7 +71,7 @@ def test_sets_equal_the_rule_applied_image_by_image(collection, alpha, beta):
 
 
 @given(collections(), st.data())
-def test_order_of_images_is_of_no_effect(collection, data):
+def test_order_of_images_has_no_effect(collection, data):
     images, classes, _ = collection
     order = data.draw(st.permutations(range(len(images))))
     one = dataset_of(images, classes)
@@ -84,13 +84,8 @@ def test_order_of_images_is_of_no_effect(collection, data):
 def test_parts_merge_to_the_whole(collection, parts):
     images, classes, _ = collection
     data, criterion = dataset_of(images, classes), CE()
-    shards = [
-        data.select(rows=np.flatnonzero(np.array(parts[: len(images)]) == part))
-        for part in range(4)
-    ]
-    merged = criterion.finish(
-        criterion.merge(criterion.partial(shard) for shard in shards), classes
-    )
+    shards = [data.select(rows=np.array(parts[: len(images)]) == part) for part in range(4)]
+    merged = criterion.finish(criterion.merge(map(criterion.partial, shards)), classes)
     whole = criterion.fit(data)
     assert np.array_equal(merged.state.counts, whole.state.counts)
     np.testing.assert_allclose(merged.state.sums, whole.state.sums, atol=1e-12)
@@ -141,16 +136,11 @@ def test_saved_and_read_back_gives_the_same(collection):
 
 
 def test_equality_with_beta_is_neither_hard():
-    data = dataset_of(
-        [{"Y": 0.01, "A": 0.1}, {"A": 0.1}, {"Y": 0.01, "A": 0.0999}, {"A": 0.1001}], ["Y", "A"]
-    )
+    images = [{"Y": 0.01, "A": 0.1}, {"A": 0.1}, {"Y": 0.01, "A": 0.0999}, {"A": 0.1001}]
+    data = dataset_of(images, ["Y", "A"])
     challenge = find(data, {"ce": CE(cues={"Y": ["A"]})}, tasks=["Y"]).set("ce", "Y", "all")
-    assert [SUBSETS[c] for c in challenge.subset] == [
-        "easy",
-        "easy",
-        "hard_positive",
-        "hard_negative",
-    ]
+    subsets = [SUBSETS[code] for code in challenge.subset]
+    assert subsets == ["easy", "easy", "hard_positive", "hard_negative"]
 
 
 def test_a_class_present_with_area_zero_is_a_positive_and_a_cue_of_area_zero_is_absent_context():
@@ -202,27 +192,16 @@ def test_unknown_areas_are_refused():
 def test_explanations_tell_area_beta_and_strength():
     data = dataset_of([{"Y": 0.1, "A": 0.41}, {"A": 0.05}], ["Y", "A"])
     fitted = CE().fit(data)
-    assert (
-        fitted.explain(data.select(rows=np.array([0])), "Y")
-        == "A covers 41 % > 10 % (A(A, Y) = 0.31)"
-    )
-    assert (
-        fitted.explain(data.select(rows=np.array([1])), "Y")
-        == "A covers 5 % < 10 % (A(A, Y) = 0.31)"
-    )
+    for row, area in enumerate(("41 % >", "5 % <")):
+        text = fitted.explain(data.select(rows=np.array([row])), "Y")
+        assert text == f"A covers {area} 10 % (A(A, Y) = 0.31)"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"alpha": -0.1},
-        {"alpha": math.nan},
-        {"beta": math.inf},
-        {"cues": {"Y": []}},
-        {"cues": {"Y": ["Y"]}},
-        {"cues": {"Y": ["A", "A"]}},
-    ],
-)
+CUES = [{"Y": []}, {"Y": ["Y"]}, {"Y": ["A", "A"]}]
+NUMBERS = [{"alpha": -0.1}, {"alpha": math.nan}, {"beta": math.inf}]
+
+
+@pytest.mark.parametrize("arguments", [*NUMBERS, *({"cues": cues} for cues in CUES)])
 def test_parameters_out_of_range_are_refused(arguments):
     with pytest.raises(ParameterError, match="ce"):
         CE(**arguments)

@@ -19,9 +19,7 @@ MISSING = [math.nan] * 3
 
 @st.composite
 def embedded(draw):
-    """A random collection, its Dataset with an embedding "e", and the vectors by row (None where
-    missing).
-    """
+    """A random collection, its Dataset with an embedding "e", and the vectors (None: missing)."""
     images, classes, splits = draw(collections(splits=True))
     vectors = [draw(st.none() | VECTOR) for _ in images]
     data = dataset_of(images, classes, splits).with_embedding(

@@ -1,6 +1,4 @@
-"""The criterion and the encoder of one's own that the docs show: in one piece, in parts, and fitted
-elsewhere.
-"""
+"""The custom criterion and encoder of the docs: one part, several parts, fitted elsewhere."""
 
 import re
 from pathlib import Path
@@ -22,69 +20,48 @@ DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A module of the docs' code, and a dataset in one piece and in parts."""
-    for name, title in (
-        ("own_hour", "## A criterion of your own"),
-        ("own_letters", "## An encoder of your own"),
-    ):
+    """A module of the docs' code, and a dataset with one part and with several."""
+    for name, title in (("own_hour", "## Custom criteria"), ("own_letters", "## Custom encoders")):
         section = DOCS.read_text().partition(title)[2]
-        (tmp_path / f"{name}.py").write_text(
-            re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
-        )
+        code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+        (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     images = [
         {"Y": 0.1, "A": 0.3} if n % 3 else {"A": (n % 7) / 9} if n % 2 else {"Y": 0.2}
         for n in range(80)
     ]
-    data = dataset_of(
-        images, ["Y", "A", "never"], [("train", "valid", "test")[n % 3] for n in range(80)]
-    )
+    splits = [("train", "valid", "test")[n % 3] for n in range(80)]
+    data = dataset_of(images, ["Y", "A", "never"], splits)
     hours = pl.Series([(n * 7) % 24 for n in range(80)])
-    captions = pl.DataFrame(
-        {
-            "image_id": data.images["image_id"],
-            "caption": [f"scene {n} of{n * 'x'}" for n in range(80)],
-        }
-    )
+    texts = pl.Series("caption", [f"scene {n} of{n * 'x'}" for n in range(80)])
+    captions = data.images.select("image_id", texts)
     data = Dataset.build(data.images.with_columns(hour=hours), data.classes, data.areas, captions)
     save_dataset(data, tmp_path / "whole")
     save_dataset(divide(data, 5), tmp_path / "parts")
     return tmp_path
 
 
-def _find(run_cli, folder, kind, out, *more):
-    words = [
-        "--criterion",
-        "ce",
-        "--criterion",
-        "own_hour:Hour",
-        "--match",
-        "ce",
-        "--cues",
-        "Y=A,A=Y",
-        *more,
-    ]
-    done = run_cli(f"find {folder / kind}", *words, "--out", folder / out)
+def _find(run_cli, folder, kind, out, more=""):
+    criteria = "--criterion ce --criterion own_hour:Hour --match ce --cues Y=A,A=Y"
+    done = run_cli(f"find {folder / kind} {criteria} {more} --out {folder / out}")
     assert done.code == 0, done.err
     return (folder / out / "challenge_sets.parquet").read_bytes()
 
 
-def test_it_is_found_in_parts_as_in_one_piece(folder, run_cli):
+def test_several_parts_give_the_suite_of_one(folder, run_cli):
     from own_hour import Hour
 
     assert isinstance(Hour(), Summable)
     whole = _find(run_cli, folder, "whole", "one")
-    assert _find(run_cli, folder, "parts", "two", "--engine", "local:2") == whole
+    assert _find(run_cli, folder, "parts", "two", "--engine local:2") == whole
     header = load_suite(folder / "two").header
     assert header.criteria["own_hour:Hour"].fitted["means"].keys() == {"Y", "A"}
     assert {s.task for s in header.skipped if s.criterion == "own_hour:Hour"} == {"never"}
     # the same, fitted elsewhere
-    assert _find(run_cli, folder, "whole", "three", "--fitted", folder / "one") == whole
-    assert (
-        _find(run_cli, folder, "parts", "four", "--fitted", folder / "one", "--engine", "local:1")
-        == whole
-    )
+    fitted = f"--fitted {folder / 'one'}"
+    assert _find(run_cli, folder, "whole", "three", fitted) == whole
+    assert _find(run_cli, folder, "parts", "four", f"{fitted} --engine local:1") == whole
 
 
 def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypatch):
@@ -93,20 +70,14 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
     options = Options(0.05, 0.1, None, None, None, None, folder / "one")
-    fails(
-        lambda: options.make("own_hour:Hour"),
-        "what class it has when it is fitted",
-        "fitted =",
-        kind=ParameterError,
-    )
+    words = "what class it has when it is fitted", "fitted ="
+    fails(lambda: options.make("own_hour:Hour"), *words, kind=ParameterError)
 
 
-def test_the_encoder_embeds_in_parts_as_in_one_piece(folder, run_cli):
-    for kind, more in (("whole", []), ("parts", ["--engine", "local:2"])):
-        done = run_cli(f"embed {folder / kind} --encoder own_letters:Letters", *more)
+def test_the_encoder_embeds_several_parts_as_one(folder, run_cli):
+    for kind, engine in (("whole", ""), ("parts", "--engine local:2")):
+        done = run_cli(f"embed {folder / kind} --encoder own_letters:Letters {engine}")
         assert done.code == 0, done.err
-    found, expected = (
-        load_dataset(folder / kind).embeddings["letters"] for kind in ("parts", "whole")
-    )
-    assert found[3].tolist()[:6] == [0, 0, 1, 0, 2, 1]
-    assert np.array_equal(found, expected)
+    vectors, whole = (load_dataset(folder / k).embeddings["letters"] for k in ("parts", "whole"))
+    assert vectors[3].tolist()[:6] == [0, 0, 1, 0, 2, 1]
+    assert np.array_equal(vectors, whole)

@@ -1,10 +1,9 @@
-"""Thresholds by task and side: read, checked, saved with a suite, and carried from one split to
-another.
-"""
+"""Thresholds by task and side: read, checked, saved with a suite, carried to another split."""
 
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -17,19 +16,19 @@ from nooch.challenge import load_suite, save_suite, suite_thresholds
 from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_thresholds
 from nooch.criteria.context_scores import ContextScores
 from nooch.data import divide, open_dataset, save_dataset
-from nooch.errors import InputError, ParameterError
+from nooch.errors import ParameterError
 from nooch.finding.suite_builder import find
 
 CLASSES = ["car", "cup", "road", "rare"]
 CUES = {"car": ["road"], "cup": ["road"]}
 PAIRS = {"car": (0.6, -0.2), "cup": (-0.1, 0.3)}
 
+_no_parameter = partial(fails, kind=ParameterError)
+
 
 @pytest.fixture(scope="module")
 def data():
-    """Cars on roads, an embedding, a column of scores for each class; an image in twenty has
-    neither of both.
-    """
+    """Cars on roads, an embedding, scores for each class; an image in twenty has neither."""
     random, n = np.random.default_rng(5), 900
     present = random.random((n, 3)) < [0.4, 0.3, 0.5]
     areas = random.uniform(0, 0.4, (n, 3))
@@ -37,14 +36,14 @@ def data():
         {name: float(a) for name, there, a in zip(CLASSES, *rows, strict=False) if there}
         for rows in zip(present, areas, strict=True)
     ]
-    made = dataset_of(images, CLASSES, random.choice(["train", "valid", "test"], n).tolist())
+    data = dataset_of(images, CLASSES, random.choice(["train", "valid", "test"], n).tolist())
     values = present @ random.normal(size=(3, 6)) + random.normal(size=(n, 6))
     values[::20] = np.nan
     columns = {
         f"context_{c}": np.where(np.isnan(values[:, 0]), np.nan, values[:, i])
         for i, c in enumerate(CLASSES)
     }
-    return replace(made, images=made.images.with_columns(**columns), embeddings={"e": values})
+    return replace(data, images=data.images.with_columns(**columns), embeddings={"e": values})
 
 
 CRITERIA = {
@@ -60,9 +59,8 @@ def test_hard_images_are_those_of_a_loop(data, kind):
     for task, (positive, negative) in PAIRS.items():
         for split in ("valid", "test"):
             part = data.select(split)
-            rows = list(
-                zip(part.image_ids, part.labels(task), fitted.support(part, task), strict=True)
-            )
+            supports = fitted.support(part, task)
+            rows = list(zip(part.image_ids, part.labels(task), supports, strict=True))
             found = suite.set(kind, task, split)
             assert found.ids("hard_positive") == [i for i, y, s in rows if y and s < positive]
             assert found.ids("hard_negative") == [i for i, y, s in rows if not y and s > negative]
@@ -81,27 +79,20 @@ def test_a_suite_keeps_them_and_its_fitted_criterion_gives_the_same_sets(data, t
     assert record.parameters == {"embedding": "e", "precision": "unknown", "tau": tau}
     fitted = FittedGist.from_json(record.fitted)
     assert fitted.criterion == Gist("e", PAIRS)
-    again = find(data, {"gist": fitted}, tasks=["cup"])
-    assert again.set("gist", "cup", "test").ids("hard") == first.set("gist", "cup", "test").ids(
-        "hard"
-    )
+    again, key = find(data, {"gist": fitted}, tasks=["cup"]), ("gist", "cup", "test")
+    assert again.set(*key).ids("hard") == first.set(*key).ids("hard")
     other = find(data, {"gist": fitted.with_tau(0.25)}, tasks=["cup"]).record("gist", "cup", "test")
     assert (other.threshold_positive, other.threshold_negative) == (0.25, 0.25)
 
 
-def test_parts_give_the_bytes_of_one_piece(data, tmp_path):
+def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     tau = {**PAIRS, "road": None}
     criteria = {kind: make(tau) for kind, make in CRITERIA.items()} | {"like": Gist("e")}
     tasks = ["car", "cup", "road"]
     save_suite(find(data, criteria, tasks=tasks, match="scores"), tmp_path / "whole")
     save_dataset(divide(data, 5), tmp_path / "parts")
-    found = find(
-        open_dataset(tmp_path / "parts"),
-        criteria,
-        tasks=tasks,
-        match="scores",
-        out=tmp_path / "suite",
-    )
+    parts, out = open_dataset(tmp_path / "parts"), tmp_path / "suite"
+    found = find(parts, criteria, tasks=tasks, match="scores", out=out)
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
     reasons = {s.criterion: s.reason for s in found.header.skipped if s.task == "road"}
@@ -120,9 +111,8 @@ def test_a_threshold_of_valid_is_carried_to_test(data):
     carried = find(data, {"gist": Gist("e", recorded.tau)})
     for task in ("car", "cup"):
         # no ties here: on valid the recorded threshold gives the matched images
-        assert carried.set("gist", task, "valid").ids("hard") == matched.set(
-            "gist", task, "valid"
-        ).ids("hard")
+        again, first = (suite.set("gist", task, "valid") for suite in (carried, matched))
+        assert again.ids("hard") == first.ids("hard")
         record, source = carried.record("gist", task, "test"), matched.record("gist", task, "valid")
         assert record.threshold_positive == source.threshold_positive
         assert record.threshold_negative == source.threshold_negative
@@ -137,19 +127,14 @@ def test_ties_are_noted():
     data = dataset_of([{"car": 0.1}] * 4 + [{"road": 0.5}] * 3, ["car", "road"])
     data = data.with_embedding("e", np.array(vectors)).with_embedding("other", np.array(vectors))
     scores = data.images.with_columns(s=pl.Series([0.0, 0, 1, 1, 1, 0, 0]))
-    suite = find(
-        replace(data, images=scores),
-        {"own": ContextScores("s", 0.5), "gist": Gist("e")},
-        tasks=["car"],
-        match="own",
-    )
+    criteria = {"own": ContextScores("s", 0.5), "gist": Gist("e")}
+    suite = find(replace(data, images=scores), criteria, tasks=["car"], match="own")
     recorded = suite_thresholds(suite)
     assert recorded.tau["car"][0] == pytest.approx(1)
     assert recorded.notes[0].endswith("all easy by them: car (positives)")
     assert suite.record("gist", "car", "all").hard_positives == 2
-    again = find(data, {"gist": Gist("e", recorded.tau)}, tasks=["car"]).record(
-        "gist", "car", "all"
-    )
+    carried = find(data, {"gist": Gist("e", recorded.tau)}, tasks=["car"])
+    again = carried.record("gist", "car", "all")
     assert (again.hard_positives, again.hard_negatives) == (0, 1)
 
 
@@ -157,54 +142,35 @@ def test_what_a_suite_cannot_give_is_refused(data):
     suite = find(data, {"ce": CE(cues=CUES), "mine": Gist("e", 0.5)}, tasks=["car"])
     assert suite_thresholds(suite).tau == {"car": (0.5, 0.5)}
     assert suite_thresholds(suite, "ce", "test").tau == {"car": (0.1, 0.1)}
-    fails(
-        lambda: suite_thresholds(suite, "scores"), "no criteria of kind scores", kind=ParameterError
-    )
-    fails(
-        lambda: suite_thresholds(suite, split="train"), "'train' is no split", kind=ParameterError
-    )
+    _no_parameter(lambda: suite_thresholds(suite, "scores"), "no criteria of kind scores")
+    _no_parameter(lambda: suite_thresholds(suite, split="train"), "'train' is no split")
     two = find(data, {"a": Gist("e", 0.5), "b": Gist("e", 0.4)}, tasks=["car"])
-    fails(lambda: suite_thresholds(two), "2 criteria of kind gist", kind=ParameterError)
+    _no_parameter(lambda: suite_thresholds(two), "2 criteria of kind gist")
     splits = find(data, {"gist": Gist("e", 0.5)}, tasks=["car"], splits=["train", "test"])
-    fails(lambda: suite_thresholds(splits), "several splits", kind=ParameterError)
+    _no_parameter(lambda: suite_thresholds(splits), "several splits")
     rare = find(data, {"gist": Gist("e", 0.5)}, tasks=["rare"])
-    fails(lambda: suite_thresholds(rare), "no thresholds on split valid", kind=ParameterError)
+    _no_parameter(lambda: suite_thresholds(rare), "no thresholds on split valid")
 
 
 def test_tasks_must_be_known_and_all_there(data):
     def found(tau, tasks):
         return find(data, {"gist": Gist("e", tau)}, tasks=tasks)
 
-    fails(
-        lambda: found({"caar": (0, 0), "car": (0, 0)}, ["car"]),
-        "did you mean car",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: found(PAIRS, ["car", "road", "rare"]),
-        "no threshold for road, rare",
-        kind=ParameterError,
-    )
+    unknown = {"caar": (0, 0), "car": (0, 0)}
+    _no_parameter(lambda: found(unknown, ["car"]), "did you mean car")
+    _no_parameter(lambda: found(PAIRS, ["car", "road", "rare"]), "no threshold for road, rare")
     assert found(PAIRS, ["car"]).tasks == ("car",)
 
 
 def test_values_out_of_range_are_refused():
-    fails(
-        lambda: Gist("e", {"car": (0.1, math.nan)}), "negatives of car is nan", kind=ParameterError
-    )
-    fails(lambda: Gist("e", {"car": (1.1, 0)}), "positives of car is 1.1", kind=ParameterError)
-    fails(lambda: Gist("e", {"car": (1.0,)}), "car has 1 numbers", kind=ParameterError)
-    fails(lambda: Gist("e", {}), "no task", kind=ParameterError)
-    fails(
-        lambda: ContextScores("c", {"car": (0, math.inf)}),
-        "negatives of car is inf",
-        kind=ParameterError,
-    )
+    _no_parameter(lambda: Gist("e", {"car": (0.1, math.nan)}), "negatives of car is nan")
+    _no_parameter(lambda: Gist("e", {"car": (1.1, 0)}), "positives of car is 1.1")
+    _no_parameter(lambda: Gist("e", {"car": (1.0,)}), "car has 1 numbers")
+    _no_parameter(lambda: Gist("e", {}), "no task")
+    _no_parameter(lambda: ContextScores("c", {"car": (0, math.inf)}), "negatives of car is inf")
     # of different images: either may be the larger one, as in the paper's Table 6
-    assert Gist("e", {"boat": (0.73, 0.43), "car": (0.47, 0.5)}).tau == {
-        "boat": (0.73, 0.43),
-        "car": (0.47, 0.5),
-    }
+    pairs = {"boat": (0.73, 0.43), "car": (0.47, 0.5)}
+    assert Gist("e", pairs).tau == pairs
 
 
 def test_tables_are_read(tmp_path):
@@ -234,26 +200,18 @@ WRONG = {
 def test_tables_that_are_none_are_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "t.csv").write_text(content)
-    fails(
-        lambda: read_thresholds(tmp_path / "t.csv"),
-        message,
-        kind=InputError,
-        helps=content is not None,
-    )
+    fails(lambda: read_thresholds(tmp_path / "t.csv"), message, helps=content is not None)
 
 
 def test_json_that_is_no_table_is_refused(tmp_path):
     (tmp_path / "t.json").write_text('[{"task": "car"')
-    fails(
-        lambda: read_thresholds(tmp_path / "t.json"), "cannot be read", kind=InputError, helps=False
-    )
-    pl.DataFrame(
-        schema={"task": pl.String, "positive": pl.Float64, "negative": pl.Float64}
-    ).write_parquet(tmp_path / "none.parquet")
-    fails(lambda: read_thresholds(tmp_path / "none.parquet"), "holds no row", kind=InputError)
+    fails(lambda: read_thresholds(tmp_path / "t.json"), "cannot be read", helps=False)
+    schema = {"task": pl.String, "positive": pl.Float64, "negative": pl.Float64}
+    pl.DataFrame(schema=schema).write_parquet(tmp_path / "none.parquet")
+    fails(lambda: read_thresholds(tmp_path / "none.parquet"), "holds no row")
 
 
-def test_suites_from_before_are_read_and_long_tables_shown_short(data):
+def test_suites_of_earlier_versions_are_read_and_long_tables_shown_short(data):
     old = {"embedding": "e", "tau": 0.4, "tasks": ["car"], "sums": [[1.0, 0.0]], "counts": [1]}
     assert FittedGist.from_json(old).thresholds_for("car").positive == 0.4
     suite = find(data, {"gist": Gist("e", dict.fromkeys(CLASSES, (0.1, 0.2)))})

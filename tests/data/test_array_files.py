@@ -1,6 +1,4 @@
-"""Arrays as files: a full disk is noticed to the last byte, and whatever cannot be read is one
-error.
-"""
+"""Arrays as files: a full disk is noticed to the last byte; unreadable files are one error."""
 
 import contextlib
 import io
@@ -30,8 +28,7 @@ def test_what_is_written_is_read(tmp_path, values):
 
 @pytest.mark.parametrize("missing", [4, 100, 3000, 40960])
 def test_a_full_disk_is_noticed_to_the_last_byte(tmp_path, missing):
-    # numpy itself hands the array to C's stdio, which loses the error of the bytes that it still
-    # holds at the end
+    # numpy by itself uses C's stdio, which loses the error of the last bytes
     values = np.zeros((40960 + missing - 128) // 4, np.float32)
     with full_disk(40960), pytest.raises(OSError, match="File too large"):
         write_array(tmp_path / "a.npy", values)

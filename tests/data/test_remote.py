@@ -1,4 +1,4 @@
-"""Datasets at addresses: read like folders, checked like folders, and never followed out of theirs."""
+"""Datasets at addresses: read and checked like folders, and never followed out of theirs."""
 
 import functools
 import http.server
@@ -22,9 +22,9 @@ from upath import UPath
 from nooch import files
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Gist
-from nooch.data import Dataset, add_embedding, divide, load_dataset, open_dataset, save_dataset
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
-from nooch.errors import FormatError, InputError, MissingExtraError, OutputError, ParameterError
+from nooch.errors import FormatError, InputError, MissingExtraError, ParameterError
 from nooch.files import place, read_bytes
 from nooch.finding.suite_builder import find
 
@@ -44,7 +44,7 @@ def _data():
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a dataset in one piece and the same in parts."""
+    """A folder with a dataset of one part, and the same with four."""
     save_dataset(_data(), tmp_path / "served" / "whole")
     save_dataset(divide(_data(), 4), tmp_path / "served" / "parts")
     return tmp_path / "served"
@@ -303,11 +303,6 @@ def test_nothing_but_datasets_is_read_from_or_written_to_an_address(memory, tmp_
     suite = find(data, {"ce": CE(0.01)})
     for out in ("s3://bucket/suite", Path("s3://bucket/suite")):
         fails(lambda out=out: save_suite(suite, out), "is an address", kind=ParameterError)
-    fails(
-        lambda: add_embedding(f"{memory}/whole", "x", np.zeros((40, 2))),
-        "a folder of this machine",
-        kind=OutputError,
-    )
     assert not (tmp_path / "s3:").exists()
 
 

@@ -106,7 +106,7 @@ def silent(handler, file):
     handler.server.over.wait(20)
 
 
-STALLS = {"stalls": acts.stall(2_000_000), "trickles": acts.trickle(0.05), "no answer": silent}
+STALLS = {"stalls": cut(2_000_000, wait=20), "trickles": acts.trickle(0.05), "no answer": silent}
 
 
 @pytest.mark.parametrize("act", STALLS)

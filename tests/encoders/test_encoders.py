@@ -345,11 +345,13 @@ def test_files_that_are_no_embeddings(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no archive")
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "e.npy").with_suffix(".npz").write_bytes((tmp_path / "e.npy").read_bytes())
-    words = {"e.npy": "which row", "e.npz": "of the arrays needed it has none", "missing.npz": ""}
+    words = {"e.npy": "which row", "e.npz": "of the arrays needed it has none"}
     words |= dict.fromkeys(("broken.npz", "empty.npz"), "cannot be read")
     for name, message in words.items():
         with pytest.raises(InputError, match=message):
             load_embedding(tmp_path / name, dataset([10]))
+    with pytest.raises(InputError):
+        load_embedding(tmp_path / "missing.npz", dataset([10]))
 
 
 def test_a_name_that_is_no_folder_is_reported_before_any_download():

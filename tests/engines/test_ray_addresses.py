@@ -103,7 +103,8 @@ _UNTIL_IT_LISTENS = """
 import socket, sys, time
 for _ in range(200):
     try:
-        socket.create_connection(("127.0.0.1", int(sys.argv[1].rpartition(":")[2])), timeout=1).close()
+        port = int(sys.argv[1].rpartition(":")[2])
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
         break
     except OSError:
         time.sleep(0.1)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -24,7 +23,6 @@ from nooch.training.run_records import RunsFolder
 UNSET = "NOOCH_TEST_SLURM is not set: make test-slurm"
 pytestmark = pytest.mark.skipif(not REAL_SLURM, reason=UNSET)
 
-NOOCH = [sys.executable, "-m", "nooch"]
 TWO_PASSES = "--set heads=12"
 
 

@@ -8,7 +8,8 @@ from coco_files import STUFF, areas_of, document, image, write
 from PIL import Image
 from refusals import fails
 
-from nooch.readers.coco.coco_layout import find_coco, find_split, read_coco_stuff
+from nooch.readers.coco.coco_layout import find_coco, find_split
+from nooch.readers.reader_contract import read
 
 PARTS = {"train2017": [1, 2, 3], "val2017": [4, 5]}
 ROAD = {"image_id": 0, "category_id": 149, "area": 8.0}
@@ -54,6 +55,11 @@ def _lay_maps(pattern, value, parts=("train2017", "val2017")):
             Image.fromarray(np.array([[value] * 4] * 2 + [[255] * 4] * 2, np.uint8)).save(path)
 
 
+def _read(root, images=None):
+    layout = find_coco(root)
+    return read(layout.reading, images=images or layout.images)
+
+
 WHOLE = {i: {"person": 0.25, "road": 0.5} if i % 2 else {"road": 0.5} for i in range(1, 6)}
 
 
@@ -75,7 +81,7 @@ WHOLE = {i: {"person": 0.25, "road": 0.5} if i % 2 else {"road": 0.5} for i in r
 def test_the_usual_layouts(tmp_path, things, stuff, images):
     _lay(tmp_path, things, stuff)
     _lay_images(tmp_path / images)
-    data = read_coco_stuff(tmp_path)
+    data = _read(tmp_path)
     assert areas_of(data) == WHOLE
     assert data.captions.height == 2
     assert data.image_root == str((tmp_path / images).resolve())
@@ -100,43 +106,40 @@ def test_what_download_leaves_is_read(tmp_path):
         }  # fmt: skip
         path = write(tmp_path / f"{into}.zip", zipped(files))
         unpack(path, tmp_path / into, 10**6)
-    assert areas_of(read_coco_stuff(tmp_path)) == WHOLE
+    assert areas_of(_read(tmp_path)) == WHOLE
 
 
 def test_one_part_alone(tmp_path):
     _lay(tmp_path, parts=["val2017"])
     _lay_images(tmp_path / "images", ["val2017"])
-    data = read_coco_stuff(tmp_path)
+    data = _read(tmp_path)
     assert areas_of(data) == {i: WHOLE[i] for i in (4, 5)}
-    assert (
-        data.provenance["notes"][0]
-        == "instances_train2017.json is not there: train2017 is left out"
-    )
+    assert find_coco(tmp_path).notes == [
+        "instances_train2017.json is not there: train2017 is left out"
+    ]
     # stuff and captions of the other part make no images
     for role in ("stuff", "captions"):
         write(
             tmp_path / "annotations" / f"{role}_train2017.json",
             _contents("train2017")[f"{role}_train2017.json"],
         )
-    assert areas_of(read_coco_stuff(tmp_path)) == {i: WHOLE[i] for i in (4, 5)}
+    assert areas_of(_read(tmp_path)) == {i: WHOLE[i] for i in (4, 5)}
 
 
 def test_captions_may_be_missing(tmp_path):
     _lay(tmp_path, captions="-")
-    assert read_coco_stuff(tmp_path).captions is None
+    assert _read(tmp_path).captions is None
     write(tmp_path / "captions_val2017.json", _contents("val2017")["captions_val2017.json"])
-    data = read_coco_stuff(tmp_path)
+    data = _read(tmp_path)
     assert data.captions.height == 1
-    assert "captions_train2017.json is not there" in data.provenance["notes"]
+    assert find_coco(tmp_path).notes == ["captions_train2017.json is not there"]
 
 
 def test_images_elsewhere_or_nowhere(tmp_path):
     _lay(tmp_path / "root")
-    assert read_coco_stuff(tmp_path / "root").image_root is None
+    assert _read(tmp_path / "root").image_root is None
     _lay_images(tmp_path / "mine")
-    assert read_coco_stuff(tmp_path / "root", images=tmp_path / "mine").image_root == str(
-        tmp_path / "mine"
-    )
+    assert _read(tmp_path / "root", images=tmp_path / "mine").image_root == str(tmp_path / "mine")
     # a folder of images without parts
     (tmp_path / "root" / "images").mkdir()
     assert find_coco(tmp_path / "root").images == tmp_path / "root" / "images"
@@ -205,7 +208,7 @@ def test_pixel_maps_take_the_place_of_stuff(tmp_path, pattern, value, parts):
     _lay(tmp_path, stuff="-", parts=parts)
     # of both parts, whatever is annotated
     _lay_maps(lambda part: pattern(tmp_path, part), value)
-    data = read_coco_stuff(tmp_path)
+    data = _read(tmp_path)
     assert areas_of(data) == {i: WHOLE[i] for part in parts for i in PARTS[part]}
     # files go first
     _lay(tmp_path, parts=parts)

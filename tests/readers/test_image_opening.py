@@ -151,4 +151,4 @@ def test_nothing_else_opens_images():
         for p in source.rglob("*.py")
         if "Image.open(" in p.read_text(encoding="utf-8")
     ]
-    assert found == ["readers/opening.py"]
+    assert found == ["readers/image_opening.py"]

@@ -139,7 +139,7 @@ YAML = {
     "a truth value": (TRAIN + "names: [no, yes]\n", "the name of class 0 is no text", "quote names"),
     "an empty name": (TRAIN + "names: ['']\n", "empty name"),
     "a negative number": (TRAIN + "names: {-1: person}\n", "'-1' of names is no number"),
-    "a number twice": (TRAIN + "names: {1: person, '01': car}\n", "no number of its own"),
+    "a number twice": (TRAIN + "names: {1: person, '01': car}\n", "'01' of names is no number, or given twice"),
     "another count": (TRAIN + "nc: 3\n" + NAMES, "nc is not the number", "nc: 2"),
     "a path that is none": (TRAIN + "path: [a]\n" + NAMES, "path is no text"),
     "an entry that is no path": ("train: 5\n" + NAMES, "train is no path"),

@@ -1,35 +1,5 @@
-"""A small collection of scenes, drawn once for all tests."""
+"""Scenes that the tests share."""
 
-from __future__ import annotations
+from drawn_scenes import data, scenes
 
-from pathlib import Path
-
-import pytest
-
-from nooch.data import Dataset
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
-from nooch.readers.coco.coco_reader import read_coco
-from nooch.scenes import ScenesPlan, generate
-
-PLAN = ScenesPlan(images=240, size=64, seed=3)
-
-
-def read(folder: Path) -> Dataset:
-    files = {
-        kind: [folder / "annotations" / f"{kind}_scenes.json"]
-        for kind in ("instances", "stuff", "captions")
-    }
-    return read_coco(
-        files["instances"], files["stuff"], files["captions"], images=folder / "images"
-    )
-
-
-@pytest.fixture(scope="session")
-def scenes(tmp_path_factory) -> Path:
-    return generate(PLAN, tmp_path_factory.mktemp("scenes") / "out")
-
-
-@pytest.fixture(scope="session")
-def data(scenes) -> Dataset:
-    return with_split(read(scenes), SplitPlan("50/10/40"))
+__all__ = ["data", "scenes"]

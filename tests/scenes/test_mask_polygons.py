@@ -11,16 +11,16 @@ from scipy import ndimage
 
 from nooch.scenes.mask_polygons import outlines
 
-# pycocotools beside numpy 2
+# pycocotools with numpy 2
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
 @st.composite
 def masks(draw):
     height, width = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    return np.array(
-        draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))
-    ).reshape(height, width)
+    size = height * width
+    values = draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    return np.array(values).reshape(height, width)
 
 
 def enclosed(polygon):
@@ -30,17 +30,17 @@ def enclosed(polygon):
 
 @given(masks())
 def test_polygons_are_the_mask_to_the_pixel(mask):
-    found = outlines(mask)
+    polygons = outlines(mask)
     # a hole is background that does not reach the border, corners counting as ways out
     _, parts = ndimage.label(np.pad(~mask, 1, constant_values=True), np.ones((3, 3)))
-    if found is None:
+    if polygons is None:
         assert parts > 1 or ndimage.label(np.pad(~mask, 1, constant_values=True))[1] > 1
         return
     assert parts == 1
-    assert sum(enclosed(p) for p in found) == mask.sum()
-    if found:
+    assert sum(enclosed(p) for p in polygons) == mask.sum()
+    if polygons:
         height, width = mask.shape
-        again = coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(found, height, width)))
+        again = coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(polygons, height, width)))
         np.testing.assert_array_equal(again, mask)
 
 

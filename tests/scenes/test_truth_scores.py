@@ -1,4 +1,4 @@
-"""Challenge sets against the truth: counts, precision, recall and AUC against loops; the commands."""
+"""Challenge sets against the truth: counts, precision, recall, AUC by loops; the commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from nooch.scenes.truth_scores import AVERAGE, find_score, load_truth, save_trut
 
 @pytest.fixture(scope="module")
 def suite(data):
-    return find(
-        data, {"ce": CE(), "~ce": Combination("~ce")}, tasks="nooch", splits=["train", "test"]
-    )
+    criteria = {"ce": CE(), "~ce": Combination("~ce")}
+    return find(data, criteria, tasks="nooch", splits=["train", "test"])
 
 
 @pytest.fixture(scope="module")
@@ -35,36 +34,29 @@ def scores(suite, truth):
     return find_score(suite, truth)
 
 
-def test_scores_are_those_of_loops(suite, truth, scores):
-    against = {(i, t): a for i, t, a in truth.select("image_id", "task", "against").rows()}
+@pytest.fixture(scope="module")
+def against(truth):
+    return {(i, t): a for i, t, a in truth.select("image_id", "task", "against").rows()}
+
+
+def test_scores_are_those_of_loops(suite, against, scores):
     rows = scores.table.filter(pl.col("task") != AVERAGE)
     assert rows.height == 2 * len(suite.keys)
     defined = 0
     for row in rows.iter_rows(named=True):
-        found = suite.set(row["criterion"], row["task"], row["split"])
+        challenge = suite.set(row["criterion"], row["task"], row["split"])
         side = row["side"] == "positive"
-        images = [
-            (
-                against[i, row["task"]],
-                code != 2,
-                None if found.support is None else found.support[k],
-            )
-            for k, (i, label, code) in enumerate(
-                zip(found.image_ids, found.labels, found.subset, strict=True)
-            )
-            if label == side
-        ]
+        support = [None] * len(challenge) if challenge.support is None else challenge.support
+        columns = (challenge.image_ids, challenge.labels, challenge.subset, support)
+        listed = [entry for entry in zip(*columns, strict=True) if entry[1] == side]
+        images = [(against[i, row["task"]], code != 2, s) for i, _, code, s in listed]
         hits = sum(a and h for a, h, _ in images)
         hard, truly = sum(h for _, h, _ in images), sum(a for a, _, _ in images)
-        assert (row["n"], row["against"], row["hard"], row["hits"]) == (
-            len(images),
-            truly,
-            hard,
-            hits,
-        )
+        counts = (row["n"], row["against"], row["hard"], row["hits"])
+        assert counts == (len(images), truly, hard, hits)
         assert row["precision"] == (hits / hard if hard else None)
         assert row["recall"] == (hits / truly if truly else None)
-        if found.support is None or truly in {0, len(images)}:
+        if challenge.support is None or truly in {0, len(images)}:
             assert row["auc"] is None
             assert row["reason"]
         else:
@@ -81,29 +73,26 @@ def test_averages_are_of_the_tasks(scores):
         mine = tasks.filter(*(pl.col(c) == row[c] for c in ("criterion", "split", "side")))
         assert row["n"] == mine["n"].sum()
         assert row["precision"] == pytest.approx(mine["precision"].mean())
-        assert row["auc"] == (
-            None if row["criterion"] == "~ce" else pytest.approx(mine["auc"].mean())
-        )
+        auc = None if row["criterion"] == "~ce" else pytest.approx(mine["auc"].mean())
+        assert row["auc"] == auc
 
 
-def test_other_thresholds_count_what_lies_beyond_them(suite, truth, scores):
-    against = {(i, t): a for i, t, a in truth.select("image_id", "task", "against").rows()}
+def test_other_thresholds_count_images_beyond_them(suite, against, scores):
     assert set(scores.thresholds["criterion"]) == {"ce"}
     for row in scores.thresholds.sample(60, seed=0).iter_rows(named=True):
-        found = suite.set("ce", row["task"], row["split"])
+        challenge = suite.set("ce", row["task"], row["split"])
         side = row["side"] == "positive"
-        beyond = [
-            against[i, row["task"]]
-            for i, label, s in zip(found.image_ids, found.labels, found.support, strict=True)
-            if label == side and (s <= row["threshold"] if side else s >= row["threshold"])
-        ]
+        columns = (challenge.image_ids, challenge.labels, challenge.support)
+        images = [(i, s) for i, label, s in zip(*columns, strict=True) if label == side]
+        past = [i for i, s in images if (s <= row["threshold"] if side else s >= row["threshold"])]
+        beyond = [against[i, row["task"]] for i in past]
         assert (row["hard"], row["hits"]) == (len(beyond), sum(beyond))
         assert row["precision"] == pytest.approx(np.mean(beyond))
 
 
 def test_ce_finds_the_papers_contexts_and_most_of_the_truth(suite, scores):
     cues = suite.header.criteria["ce"].cues
-    strongest = {task: found[0][0] for task, found in cues.items() if found}
+    strongest = {task: listed[0][0] for task, listed in cues.items() if listed}
     assert strongest["car"] == "road"
     assert strongest["boat"] == strongest["surfboard"] == "sea"
     assert strongest["cup"] == "dining_table"
@@ -121,28 +110,15 @@ def test_truths_that_are_refused(scenes, suite, truth, tmp_path):
     fails(lambda: load_truth(tmp_path / "b.parquet"), "another kind", helps=False)
     pl.concat([truth, truth[:1]]).write_parquet(tmp_path / "c.parquet")
     fails(lambda: load_truth(tmp_path / "c.parquet"), "twice")
-    fails(
-        lambda: find_score(suite, truth.filter(pl.col("image_id") > 9)),
-        "lists no image 2, 3",
-        kind=InputError,
-    )
-    other = truth.with_columns(~pl.col("present"))
-    fails(lambda: find_score(suite, other), "another label", kind=InputError)
-    fails(
-        lambda: find_score(suite, truth.filter(task="none")),
-        "no task in common",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: find_score(suite, truth, criteria=["cee"]),
-        "'cee' is no criterion",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: find_score(suite, truth, splits=["valid"]),
-        "'valid' is no split",
-        kind=ParameterError,
-    )
+
+    def refused(truth, part, kind=ParameterError, **options):
+        fails(lambda: find_score(suite, truth, **options), part, kind=kind)
+
+    refused(truth.filter(pl.col("image_id") > 9), "lists no image 2, 3", InputError)
+    refused(truth.with_columns(~pl.col("present")), "another label", InputError)
+    refused(truth.filter(task="none"), "no task in common")
+    refused(truth, "'cee' is no criterion", criteria=["cee"])
+    refused(truth, "'valid' is no split", splits=["valid"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
@@ -156,36 +132,30 @@ def test_files_of_scores(scores, tmp_path, ending):
         assert [read(f).height for f in files] == [scores.table.height, scores.thresholds.height]
     fails(lambda: save_truth_scores(scores, path), "exists already", kind=OutputError)
     save_truth_scores(scores, path, overwrite=True)
-    fails(
-        lambda: save_truth_scores(scores, tmp_path / "s.txt"), "is no ending", kind=ParameterError
-    )
+    text = tmp_path / "s.txt"
+    fails(lambda: save_truth_scores(scores, text), "is no ending", kind=ParameterError)
 
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):
-    done = run_cli(f"scenes {tmp_path / 'out'} --images 3 --size 32 --workers 1 --format json")
+    out = tmp_path / "out"
+    done = run_cli(f"scenes {out} --images 3 --size 32 --workers 1 --format json")
     assert done.code == 0, done.err
     assert done.json["images"] == 3
-    assert len(list((tmp_path / "out" / "images").iterdir())) == 3
-    again = run_cli(f"scenes {tmp_path / 'out'} --images 3")
+    assert len(list((out / "images").iterdir())) == 3
+    again = run_cli(f"scenes {out} --images 3")
     assert again.code == 2
     assert "exists already" in again.err
-    assert (
-        run_cli(f"scenes {tmp_path / 'out'} --images 2 --size 32 --workers 1 --overwrite").code == 0
-    )
-    assert (
-        "next: nooch import coco" in run_cli(f"scenes {tmp_path / 'b'} --images 1 --workers 1").out
-    )
+    assert run_cli(f"scenes {out} --images 2 --size 32 --workers 1 --overwrite").code == 0
+    done = run_cli(f"scenes {tmp_path / 'b'} --images 1 --workers 1")
+    assert "next: nooch import coco" in done.out
     assert "stray: " in run_cli("scenes --print-config").out
     assert "no folder was given" in run_cli("scenes").err
     save_dataset(data, tmp_path / "data")
     save_suite(suite, tmp_path / "suite")
-    scored = run_cli(
-        f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'} --out {tmp_path / 's.csv'}"
-    )
+    command = f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'}"
+    scored = run_cli(f"{command} --out {tmp_path / 's.csv'}")
     assert scored.code == 0, scored.err
     assert "Against the truth: ce (test)" in scored.out
     assert (tmp_path / "s-thresholds.csv").is_file()
-    asked = run_cli(
-        f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'} --criterion ce --format json"
-    )
+    asked = run_cli(f"{command} --criterion ce --format json")
     assert {row["criterion"] for row in asked.json["scores"]} == {"ce"}

@@ -1,6 +1,4 @@
-"""A challenge set is (criterion, task, split) with its hard positives and negatives; a Suite is
-several, kept as a folder.
-"""
+"""A challenge set: hard positives and negatives of (criterion, task, split); a Suite: several."""
 
 from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, Counts
 from nooch.challenge.hard_easy import (

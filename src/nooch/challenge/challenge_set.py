@@ -12,16 +12,20 @@ from numpy.typing import NDArray
 
 from nooch.challenge.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
 
-__all__ = ["SUBSETS", "ChallengeSet", "Counts"]
+__all__ = ["SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
 
 SUBSETS = ("hard_positive", "hard_negative", "easy")
 
 
-class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many images a set holds; ``excluded_*`` have no verdict and are in none of the others.
+def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Index into ``SUBSETS`` of each image, uint8 (n,)."""
+    return np.where(hard, np.where(labels, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
 
-    ``excluded_unknown`` are images of which it is unknown whether they are positives: the class was
-    not annotated there.
+
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Numbers of images of a set; ``excluded_*`` have no verdict and are in none of the others.
+
+    The label of ``excluded_unknown`` is unknown: the class was not annotated there.
     """
 
     positives: int
@@ -81,9 +85,9 @@ class ChallengeSet:
         """The set of a mark.
 
         Args:
-            criterion: its name in the suite, with ``task`` and ``split``.
-            task: see ``criterion``.
-            split: see ``criterion``.
+            criterion: its name in the suite.
+            task: a class.
+            split: name of the split.
             mark: the verdict on the images of the split.
             image_ids: of these images, ascending, shape (n_images,).
             labels: bool (n_images,).
@@ -96,19 +100,12 @@ class ChallengeSet:
         if (codes == NONE).any():
             known = codes != NONE
             n_unknown = 0 if unknown is None else int(unknown.sum())
-            excluded = (
-                int((labels & ~known).sum()),
-                int((~labels & ~known).sum()) - n_unknown,
-                n_unknown,
-            )
-            image_ids, labels, codes = (
-                image_ids.filter(pl.Series(known)),
-                labels[known],
-                codes[known],
-            )
+            n_positive = int((labels & ~known).sum())
+            excluded = n_positive, int((~known).sum()) - n_positive - n_unknown, n_unknown
+            image_ids, labels, codes = image_ids.filter(known), labels[known], codes[known]
             support = None if support is None else support[known]
             by_cue = None if by_cue is None else by_cue[known]
-        subset = np.where(codes == HARD, np.where(labels, 0, 1), 2).astype(np.uint8)
+        subset = subset_codes(labels, codes == HARD)
         sides = mark.positive, mark.negative
         return cls(
             criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue
@@ -136,10 +133,7 @@ class ChallengeSet:
         and ``easy_negative``, or ``hard`` (both), ascending.
         """
         easy = self.subset == SUBSETS.index("easy")
-        sides = {
-            "hard": ~easy,
-            "easy_positive": easy & self.labels,
-            "easy_negative": easy & ~self.labels,
-        }
-        wanted = sides[subset] if subset in sides else self.subset == SUBSETS.index(subset)
-        return self.image_ids.filter(pl.Series(wanted)).to_list()
+        masks = {"hard": ~easy, "easy": easy}
+        masks |= {"easy_positive": easy & self.labels, "easy_negative": easy & ~self.labels}
+        mask = masks[subset] if subset in masks else self.subset == SUBSETS.index(subset)
+        return self.image_ids.filter(mask).to_list()

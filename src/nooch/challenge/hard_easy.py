@@ -1,6 +1,4 @@
-"""From support or phi to a mark for each image: hard, easy, or none. Written once for every
-criterion.
-"""
+"""From support or phi to a mark for each image: hard, easy, or none; the same for all criteria."""
 
 from __future__ import annotations
 
@@ -31,10 +29,9 @@ class Side:
     """The threshold of one side (positives or negatives) and how it came about.
 
     Attributes:
-        threshold: hard positives lie below it, hard negatives above it; None where there is none to
-            state.
+        threshold: hard positives are below it, hard negatives above it; None: none to state.
         tied: images on both sides of a matched cut have the same support, so that ids decided.
-        missing: how many images fewer than the matched count there were.
+        missing: number of images short of the matched count.
     """
 
     threshold: float | None = None
@@ -51,12 +48,10 @@ class Mark:
     """The verdict of a criterion on the images of a split.
 
     Attributes:
-        codes: int8 (n_images,): HARD, EASY, or NONE where the criterion has no notion of the
-            image's context.
+        codes: int8 (n_images,): HARD, EASY, or NONE where there is no notion of context.
         support: float64 (n_images,), or None for criteria without support.
         positive: the positives' threshold; ``negative`` the negatives'.
-        by_cue: uint64 (n_images,), or None for criteria without cues: bit i says that the image is
-            hard by the task's i-th cue alone.
+        by_cue: uint64 (n_images,), or None without cues; bit i: hard by the i-th cue alone.
     """
 
     codes: NDArray[np.int8]
@@ -67,15 +62,11 @@ class Mark:
 
     def __invert__(self) -> Mark:
         """Hard and easy swapped among the images that have a verdict."""
-        codes = np.where(self.codes == NONE, NONE, 1 - self.codes).astype(np.int8)
-        return Mark(codes)
+        return Mark(np.where(self.codes == NONE, NONE, 1 - self.codes).astype(np.int8))
 
     def __and__(self, other: Mark) -> Mark:
-        """Hard where both are hard; easy where either is easy; none where that leaves it open
-        (Kleene's logic).
-        """
-        # NONE < EASY < HARD would let an unknown win over easy: rank easy lowest, then take the
-        # minimum
+        """Hard where both are hard, easy where either is easy, else none (Kleene's logic)."""
+        # NONE < EASY would let an unknown win over easy: rank easy lowest
         return Mark(_unrank(np.minimum(_rank(self.codes), _rank(other.codes))))
 
     def __or__(self, other: Mark) -> Mark:
@@ -90,8 +81,7 @@ def mark_by_threshold(
     negative: float,
     by_cue: NDArray[np.uint64] | None = None,
 ) -> Mark:
-    """Hard positives: s < ``positive``; hard negatives: s > ``negative``; both strict; NaN has no
-    verdict.
+    """Hard positives: s < ``positive``; hard negatives: s > ``negative``; NaN has no verdict.
 
     Args:
         support: float64 (n_images,).
@@ -108,8 +98,7 @@ def mark_by_threshold(
 def mark_by_matching(
     support: NDArray[np.float64], labels: NDArray[np.bool_], n_positive: int, n_negative: int
 ) -> Mark:
-    """The ``n_positive`` positives of lowest support and the ``n_negative`` negatives of highest
-    support are hard.
+    """Hard are the ``n_positive`` positives of lowest, ``n_negative`` negatives of highest support.
 
     Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is
     recorded as the midpoint between the last hard image and the next one.
@@ -124,11 +113,10 @@ def mark_by_matching(
         ParameterError: a negative count.
     """
     if min(n_positive, n_negative) < 0:
-        raise ParameterError(
-            f"counts to match are {n_positive} and {n_negative}", allowed="0 and more"
-        )
-    codes = np.where(np.isnan(support), NONE, EASY).astype(np.int8)
+        problem = f"counts to match are {n_positive} and {n_negative}"
+        raise ParameterError(problem, allowed="0 and more")
     known = ~np.isnan(support)
+    codes = np.where(known, EASY, NONE).astype(np.int8)
     low, positive = _lowest(support, np.flatnonzero(labels & known), n_positive)
     high, negative = _lowest(-support, np.flatnonzero(~labels & known), n_negative)
     codes[low] = HARD
@@ -139,7 +127,7 @@ def mark_by_matching(
 
 
 def mark_by_phi(phi: NDArray[np.bool_], unknown: NDArray[np.bool_] | None = None) -> Mark:
-    """Marks of a criterion that says directly what is out of context (paper, section 2).
+    """Marks of a criterion that marks images as out of context (paper, section 2).
 
     Args:
         phi: bool (n_images,).
@@ -165,7 +153,7 @@ def _lowest(
         return chosen, Side(float(np.nextafter(last, np.inf)), missing=missing)
     following = float(values[rest[0]])
     middle = last + (following - last) / 2
-    # between neighbouring floats there is no middle: the upper one keeps the strict rule true
+    # between neighboring floats there is no middle: the upper one keeps the strict rule true
     return chosen, Side(middle if middle > last else following, tied=last == following)
 
 

@@ -1,6 +1,4 @@
-"""Thresholds that a suite recorded, for use in another find: a threshold matched on valid can be
-carried to test.
-"""
+"""Thresholds that a suite recorded, for another find: from valid to test, for example."""
 
 from __future__ import annotations
 
@@ -21,12 +19,11 @@ class SuiteThresholds:
     """Thresholds of one criterion and split of a suite.
 
     Attributes:
-        tau: task -> thresholds of positives and of negatives, as a criterion's ``tau`` takes them;
-            None for tasks of the suite that have no set, or no image on a side.
-        support: what the support depends on, such as ``{"embedding": "minilm"}``: thresholds are of
-            no other support.
+        tau: task -> thresholds of positives and of negatives, as for a criterion's ``tau``; None
+            for tasks that have no set, or no image on a side.
+        support: what the support depends on, such as ``{"embedding": "minilm"}``.
         notes: tasks without a threshold; and tasks whose threshold is the support of several
-            images, so that fewer images lie beyond it than were matched.
+            images, so that fewer images are beyond it than were matched.
     """
 
     tau: dict[str, Pair | None]
@@ -42,8 +39,7 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
 
     Args:
         suite: where the thresholds were recorded.
-        kind: kind of criterion, such as ``gist``; the suite's criterion of that kind, of that name
-            where there are several.
+        kind: kind of criterion, such as ``gist``; of several, the one of that name.
         split: whose sets; by default valid, or the suite's only split.
 
     Raises:
@@ -51,15 +47,13 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
             thresholds.
     """
     criterion = _criterion(suite, kind)
-    split = (
-        _split(suite.splits)
-        if split is None
-        else check_one_of("split", split, suite.splits, owner="the suite")
-    )
+    if split is None:
+        split = _split(suite.splits)
+    check_one_of("split", split, suite.splits, owner="the suite")
     records = {
-        task: suite.record(name, task, of)
-        for name, task, of in suite.keys
-        if (name, of) == (criterion, split)
+        record.task: record
+        for record in suite.header.sets
+        if (record.criterion, record.split) == (criterion, split)
     }
     pairs: dict[str, Pair | None] = {task: _pair(records.get(task)) for task in suite.tasks}
     missing = [task for task, pair in pairs.items() if pair is None]
@@ -71,8 +65,8 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     tied = [
         f"{task} ({side}s)"
         for task, record in records.items()
-        for side, ties in (("positive", record.tied_positive), ("negative", record.tied_negative))
-        if ties
+        for side in ("positive", "negative")
+        if getattr(record, f"tied_{side}")
     ]
     notes = []
     if tied:
@@ -83,9 +77,8 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     if missing:
         notes.append(f"no threshold of {split}, so no {criterion} set here: {some_of(missing)}")
     parameters = suite.header.criteria[criterion].parameters
-    return SuiteThresholds(
-        pairs, {key: value for key, value in parameters.items() if key != "tau"}, tuple(notes)
-    )
+    support = {key: value for key, value in parameters.items() if key != "tau"}
+    return SuiteThresholds(pairs, support, tuple(notes))
 
 
 def _criterion(suite: Suite, kind: str) -> str:
@@ -94,13 +87,9 @@ def _criterion(suite: Suite, kind: str) -> str:
     of_kind = [name for name, record in records.items() if record.kind == kind]
     if kind in of_kind or len(of_kind) == 1:
         return kind if kind in of_kind else of_kind[0]
-    raise ParameterError(
-        f"the suite has {len(of_kind) or 'no'} criteria of kind {kind}",
-        allowed=(
-            "one; it has"
-            f" {', '.join(f'{name} of kind {record.kind}' for name, record in records.items())}"
-        ),
-    )
+    others = ", ".join(f"{name} of kind {record.kind}" for name, record in records.items())
+    problem = f"the suite has {len(of_kind) or 'no'} criteria of kind {kind}"
+    raise ParameterError(problem, allowed=f"one; it has {others}")
 
 
 def _split(splits: Collection[str]) -> str:

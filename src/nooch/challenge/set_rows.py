@@ -20,16 +20,13 @@ ROWS: dict[str, Any] = {
     "subset": pl.Enum(list(SUBSETS)),
     "by_cue": pl.UInt64,
 }
-"""Columns of a set's rows beside ``image_id``; ``support`` and ``by_cue`` are null for criteria
-without them.
-"""
+"""Columns of a set's rows after ``image_id``; ``support`` and ``by_cue`` may be null throughout."""
 
 
 def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
     """``image_id`` and the columns of ``ROWS``, one row per image."""
-    return pl.DataFrame(
-        {"image_id": challenge.image_ids, "label": challenge.labels.astype(np.int8)}
-    ).with_columns(
+    labels = challenge.labels.astype(np.int8)
+    return pl.DataFrame({"image_id": challenge.image_ids, "label": labels}).with_columns(
         _optional("support", challenge.support),
         pl.Series("subset", SUBSETS, ROWS["subset"]).gather(challenge.subset),
         _optional("by_cue", challenge.by_cue),
@@ -56,8 +53,6 @@ def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
 
 
 def _optional(name: str, values: NDArray[Any] | None) -> pl.Expr | pl.Series:
-    return (
-        pl.lit(None, ROWS[name]).alias(name)
-        if values is None
-        else pl.Series(name, values, ROWS[name])
-    )
+    if values is None:
+        return pl.lit(None, ROWS[name]).alias(name)
+    return pl.Series(name, values, ROWS[name])

@@ -17,8 +17,7 @@ __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", 
 class DatasetRecord(msgspec.Struct, frozen=True):
     """The dataset that a suite was found in.
 
-    ``licenses`` are those that its annotation files record, each with ``name`` and ``url`` as far
-    as they are given.
+    ``licenses`` are those of its annotation files, each with ``name`` and ``url`` where given.
     """
 
     fingerprint: str
@@ -30,12 +29,10 @@ class DatasetRecord(msgspec.Struct, frozen=True):
 
 
 class CriterionRecord(msgspec.Struct, frozen=True):
-    """A criterion of a suite: its kind, parameters for display, and ``fitted``, which reproduces
-    it.
+    """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.
 
-    ``cues`` lists, for each task, the context cues with A(C, Y), for criteria that have cues.
-    ``match`` names the criterion whose counts were matched; ``expression`` the combination, where
-    it is one.
+    ``cues`` lists the context cues of each task with A(C, Y). ``match`` names the criterion whose
+    counts were matched, ``expression`` is that of a combination.
     """
 
     kind: str
@@ -86,10 +83,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything of a suite but the rows of its sets.
-
-    ``hard_only`` says that the sets hold hard images alone, so that nothing is known of the others.
-    """
+    """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image."""
 
     dataset: DatasetRecord
     tasks: list[str]
@@ -105,8 +99,7 @@ class Suite:
 
     Args:
         header: records of criteria, sets and what was skipped.
-        source: gives the set of (criterion, task, split); from memory, or read from disk when asked
-            for.
+        source: gives the set of (criterion, task, split), from memory or from disk.
     """
 
     def __init__(
@@ -142,27 +135,27 @@ class Suite:
     def _repr_html_(self) -> str:
         h = self.header
         columns = [
-            "task", "criterion", "split", "hard positives", "of", "hard negatives", "of", "positives below", "negatives above", "no verdict",
+            "task", "criterion", "split", "hard positives", "of", "hard negatives", "of",
+            "positives below", "negatives above", "no verdict",
         ]  # fmt: skip
         rows = [
             [
-                r.task, r.criterion, r.split, r.hard_positives, None if h.hard_only else r.positives, r.hard_negatives,
-                None if h.hard_only else r.negatives, r.threshold_positive, r.threshold_negative,
+                r.task, r.criterion, r.split,
+                r.hard_positives, None if h.hard_only else r.positives,
+                r.hard_negatives, None if h.hard_only else r.negatives,
+                r.threshold_positive, r.threshold_negative,
                 r.excluded_positives + r.excluded_negatives + r.excluded_unknown,
             ]
-            for r in self.header.sets
+            for r in h.sets
         ]  # fmt: skip
-        about = [
+        notes = [
             f"{name}: {record.expression or record.kind} {parameters_text(record.parameters)}"
             + (f", counts matched to {record.match}" if record.match else "")
-            for name, record in self.header.criteria.items()
+            for name, record in h.criteria.items()
         ]
-        without = (
-            [f"{len(self.header.skipped):,} tasks and criteria without a set"]
-            if self.header.skipped
-            else []
-        )
-        return html_table(repr(self), columns, rows, left=3, notes=[*about, *without])
+        if h.skipped:
+            notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
+        return html_table(repr(self), columns, rows, left=3, notes=notes)
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -171,7 +164,7 @@ class Suite:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks that were asked for, with or without sets."""
+        """Requested tasks, with or without sets."""
         return tuple(self.header.tasks)
 
     @property
@@ -188,25 +181,22 @@ class Suite:
         """One challenge set.
 
         Raises:
-            ParameterError: there is none; the message gives the reason where the task was skipped.
+            ParameterError: no such set; for a skipped task, the message gives the reason.
         """
         self.record(criterion, task, split)
         return self._source(criterion, task, split)
 
     def record(self, criterion: str, task: str, split: str) -> SetRecord:
         """Counts and thresholds of a set, without reading its rows."""
-        found = self._records.get((criterion, task, split))
-        if found is not None:
-            return found
+        record = self._records.get((criterion, task, split))
+        if record is not None:
+            return record
         check_one_of("criterion", criterion, self.criteria, owner="the suite")
         check_one_of("task", task, self.tasks, owner="the suite")
         check_one_of("split", split, self.splits, owner="the suite")
-        reasons = [
-            s.reason for s in self.header.skipped if (s.criterion, s.task) == (criterion, task)
-        ]
-        raise ParameterError(
-            f"task {task} has no {criterion} set: {'; '.join(reasons) or 'it was not found'}"
-        )
+        skipped = (s for s in self.header.skipped if (s.criterion, s.task) == (criterion, task))
+        reasons = "; ".join(s.reason for s in skipped)
+        raise ParameterError(f"task {task} has no {criterion} set: {reasons or 'it was not found'}")
 
     def only(self, tasks: Sequence[str]) -> Suite:
         """The suite of some of its tasks, in the order given.
@@ -220,27 +210,20 @@ class Suite:
             raise ParameterError(
                 f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least"
             )
-        place = {task: number for number, task in enumerate(tasks)}
-        h = self.header
-        kept = sorted(
-            (r for r in h.sets if r.task in place),
-            key=lambda r: (list(h.criteria).index(r.criterion), place[r.task]),
-        )
-        criteria = {
-            name: msgspec.structs.replace(
-                record, cues={t: cues for t, cues in record.cues.items() if t in place}
-            )
-            for name, record in h.criteria.items()
-        }
-        skipped = [s for s in h.skipped if s.task in place]
+        h, names, criteria = self.header, list(self.header.criteria), {}
+        sets = [r for r in h.sets if r.task in tasks]
+        sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
+        for name, record in h.criteria.items():
+            cues = {task: cues for task, cues in record.cues.items() if task in tasks}
+            criteria[name] = msgspec.structs.replace(record, cues=cues)
+        skipped = [s for s in h.skipped if s.task in tasks]
         header = msgspec.structs.replace(
-            h, tasks=list(tasks), criteria=criteria, sets=kept, skipped=skipped
+            h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
         return Suite(header, self._source)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
-        """Ids of the images with phi = 0: what training is restricted to in the paper's step 3
-        (section 2).
+        """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).
 
         The suite must have been found with the training split among its splits.
         """
@@ -248,14 +231,8 @@ class Suite:
         return self.set(criterion, task, split).ids("easy")
 
     def require_easy(self, purpose: str) -> None:
-        """Raise InputError where the suite holds hard images alone, and ``purpose`` needs the easy
-        ones.
-        """
+        """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""
         if self.header.hard_only:
-            raise InputError(
-                f"{purpose} needs the easy images, and the suite holds hard images alone",
-                remedy=(
-                    "make the suite with the labels of all images (labels of nooch import-suite"
-                    " published)"
-                ),
-            )
+            problem = f"{purpose} needs the easy images, and the suite holds hard images alone"
+            remedy = "make the suite with the labels of all images"
+            raise InputError(problem, remedy=f"{remedy} (labels of nooch import-suite published)")

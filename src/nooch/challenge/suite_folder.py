@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
@@ -48,7 +48,7 @@ _SETS: Schema = {
 }
 
 
-class _File(msgspec.Struct, frozen=True):
+class _SuiteFile(msgspec.Struct, frozen=True):
     format: str
     version: int
     nooch: str
@@ -57,30 +57,25 @@ class _File(msgspec.Struct, frozen=True):
 
 
 def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a suite folder, whole or not at all, and return its path.
+    """Write a suite folder atomically, and return its path.
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
         _write_table(suite, partial / TABLE)
-        file = _File(
-            "nooch-suite",
-            FORMAT_VERSION,
-            __version__,
-            suite.header,
-            {TABLE: sha256_of(partial / TABLE)},
-        )
+        files = {TABLE: sha256_of(partial / TABLE)}
+        file = _SuiteFile("nooch-suite", FORMAT_VERSION, __version__, suite.header, files)
         (partial / SUITE_MARKER).write_bytes(encode_header(file))
     return Path(folder)
 
 
 def load_suite(folder: str | Path) -> Suite:
-    """Read a suite folder and check the hash of its table; rows are read when a set is asked for.
+    """Read a suite folder and check the hash of its table; rows are read when a set is used.
 
     Args:
-        folder: a suite folder, or ``nooch-coco``: the authors' 24 challenge sets with COCO's
-            labels, which come with the package. A folder of that name comes first.
+        folder: a suite folder, or ``nooch-coco`` for the authors' 24 challenge sets with COCO's
+            labels, which come with the package. A folder of that name takes precedence.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
@@ -90,7 +85,7 @@ def load_suite(folder: str | Path) -> Suite:
     folder = Path(folder)
     file = load_header(
         folder / SUITE_MARKER,
-        _File,
+        _SuiteFile,
         name="suite",
         version=FORMAT_VERSION,
         make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
@@ -100,17 +95,15 @@ def load_suite(folder: str | Path) -> Suite:
     if not table.is_file():
         raise FormatError(f"{TABLE} is missing", where=folder, remedy=_AGAIN)
     if sha256_of(table) != file.files.get(TABLE):
-        raise FormatError(
-            f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}", where=folder
-        )
-    return Suite(file.header, _Reader(table, file.header))
+        problem = f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
+        raise FormatError(problem, where=folder)
+    return Suite(file.header, _SetReader(table, file.header))
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
     """(criterion, task) in the order of row groups, each with its sets."""
-    return [
-        (key, list(sets)) for key, sets in groupby(header.sets, key=lambda r: (r.criterion, r.task))
-    ]
+    groups = groupby(header.sets, key=lambda r: (r.criterion, r.task))
+    return [(key, list(sets)) for key, sets in groups]
 
 
 def _write_table(suite: Suite, path: Path) -> None:
@@ -119,18 +112,14 @@ def _write_table(suite: Suite, path: Path) -> None:
         "task": pl.Enum(list(suite.tasks)),
         "split": pl.Enum([*SPLITS, ALL]),
     }
-    writer: pq.ParquetWriter | None = None
-    try:
-        for table in _tables(suite, enums):
-            if writer is None:
-                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+    tables = _tables(suite, enums)
+    first = next(tables, None)
+    if first is None:
+        _frame_of([], enums, pl.Int64).write_parquet(path)
+        return
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        for table in chain([first], tables):
             writer.write_table(table, row_group_size=max(1, table.num_rows))
-        if writer is None:
-            ids = pl.Int64
-            _frame_of([], enums, ids).write_parquet(path)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
@@ -142,23 +131,15 @@ def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
 def _frame_of(
     sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type
 ) -> pl.DataFrame:
-    names = ("criterion", "task", "split")
-    schema = {**{name: enums[name] for name in names}, "image_id": id_type, **ROWS}
-    frames = [
-        rows_of(one).select(
-            *(pl.lit(getattr(one, name), enums[name]).alias(name) for name in names),
-            "image_id",
-            *ROWS,
-        )
-        for one in sets
-    ]
-    return pl.concat([pl.DataFrame(schema=schema), *frames])
+    frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
+    for challenge in sets:
+        names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
+        frames.append(rows_of(challenge).select(*names, "image_id", *ROWS))
+    return pl.concat(frames)
 
 
-class _Reader:
-    """Reads one set at a time, keeping the last row group, whose splits are usually asked for
-    together.
-    """
+class _SetReader:
+    """Reads one set at a time and keeps the last row group, which holds all splits of a task."""
 
     def __init__(self, path: Path, header: SuiteHeader) -> None:
         self._path = path
@@ -166,11 +147,9 @@ class _Reader:
             self._file = pq.ParquetFile(path)
         groups = _groups(header)
         if groups and self._file.num_row_groups != len(groups):
-            raise FormatError(
-                f"has {self._file.num_row_groups} row groups, {SUITE_MARKER} says {len(groups)}",
-                where=path,
-                remedy=_AGAIN,
-            )
+            n_groups = self._file.num_row_groups
+            problem = f"has {n_groups} row groups, {SUITE_MARKER} says {len(groups)}"
+            raise FormatError(problem, where=path, remedy=_AGAIN)
         self._number = {key: number for number, (key, _) in enumerate(groups)}
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
         self._last: tuple[int, pl.DataFrame] | None = None
@@ -181,18 +160,16 @@ class _Reader:
             self._last = number, self._group(number, criterion, task)
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        found = set_of(record, rows)
-        if SetRecord.of(found) != record or not is_ascending(rows["image_id"]):
+        challenge = set_of(record, rows)
+        if SetRecord.of(challenge) != record or not is_ascending(rows["image_id"]):
+            counts = f"{record.positives} positives and {record.negatives} negatives"
             raise FormatError(
                 f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",
                 where=self._path,
-                allowed=(
-                    f"{record.positives} positives and {record.negatives} negatives, sorted by"
-                    " image id"
-                ),
+                allowed=f"{counts}, sorted by image id",
                 remedy=_AGAIN,
             )
-        return found
+        return challenge
 
     def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
         """The sets of one criterion and task, their columns checked."""
@@ -202,20 +179,16 @@ class _Reader:
         check_columns(frame, _SETS, self._path, _AGAIN)
         for column, name in (("criterion", criterion), ("task", task)):
             if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
-                raise FormatError(
-                    f"column {column} of row group {number} does not hold {name} alone",
-                    where=self._path,
-                    remedy=_AGAIN,
-                )
+                problem = f"column {column} of row group {number} does not hold {name} alone"
+                raise FormatError(problem, where=self._path, remedy=_AGAIN)
         return frame.with_columns(
-            pl.col("split").cast(pl.Enum([*SPLITS, ALL])),
-            pl.col("subset").cast(pl.Enum(list(SUBSETS))),
+            pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(ROWS["subset"])
         )
 
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise what pyarrow says against a file as a FormatError."""
+    """Raise errors of pyarrow while a file is read as a FormatError."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:

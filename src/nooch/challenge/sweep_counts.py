@@ -14,7 +14,7 @@ POOLED = "all tasks"
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What sweeping found.
+    """Results of sweeping thresholds.
 
     Attributes:
         cues: ``task, alpha, n_cues`` (Fig. 10).
@@ -25,8 +25,8 @@ class Sweep:
         tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty
             where it was not swept.
         equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest
-            |p - q| / (p + q), the larger shares where that ties; tasks in which no point has images
-            on both sides are left out.
+            |p - q| / (p + q), then the larger shares; without tasks where no point has images on
+            both sides.
     """
 
     cues: pl.DataFrame

@@ -1,6 +1,4 @@
-"""A criterion is frozen parameters; fitted on training images it gives each image a support, or
-marks it out of context.
-"""
+"""A criterion is frozen parameters; fitted, it gives images a support or an out-of-context mark."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,4 @@
-"""The attribute criterion (paper, section 2): an image is out of context where a condition on its
-annotations holds.
-"""
+"""The attribute criterion (paper, section 2): out of context is where a condition holds."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ class AttributeState:
     """What a part of the training images adds to ``unseen``.
 
     Attributes:
-        seen: column -> the values that it has, ascending.
-        images: how many they are.
+        seen: column -> its values, ascending.
+        images: number of images.
     """
 
     seen: Mapping[str, Sequence[Any]]
@@ -67,8 +65,7 @@ class Attribute:
         """The values of a part for each ``unseen(column)``; phi's types are checked for every task.
 
         Raises:
-            ParameterError: phi has a name that the dataset lacks, or types that do not fit
-                together.
+            ParameterError: a name that the dataset lacks, or types that do not match.
         """
         language = parse(self.phi)
         seen = {name: _values_seen(shard, name) for name in language.unseen}
@@ -83,9 +80,7 @@ class Attribute:
     def finish(
         self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()
     ) -> FittedAttribute:
-        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value in
-        training.
-        """
+        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value."""
         del classes, tasks
         for name, values in state.seen.items():
             if not values:
@@ -98,12 +93,10 @@ class Attribute:
         return FittedAttribute(self, state.seen)
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedAttribute:
-        """Learn which values training images have, for each ``unseen(column)``; check phi's types
-        for every task.
+        """Learn the values of each ``unseen(column)``; check phi's types for every task.
 
         Raises:
-            ParameterError: phi has a name that the dataset lacks, or types that do not fit
-                together.
+            ParameterError: a name that the dataset lacks, or types that do not match.
             InputError: a column in ``unseen`` has no value in training.
         """
         return self.finish(self.partial(train, tasks))
@@ -132,9 +125,8 @@ class FittedAttribute(MarkFitted):
     reads = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "seen", {name: tuple(values) for name, values in self.seen.items()}
-        )
+        seen = {name: tuple(values) for name, values in self.seen.items()}
+        object.__setattr__(self, "seen", seen)
 
     def parameters(self) -> dict[str, Any]:
         """The condition, as text."""
@@ -149,10 +141,9 @@ class FittedAttribute(MarkFitted):
         """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of context).
 
         Raises:
-            ParameterError: the dataset lacks the task or a name in phi, or types do not fit
-                together.
-            InputError: phi has no value for some images, because an attribute is missing or a
-                number undefined.
+            ParameterError: the dataset lacks the task or a name, or types do not match.
+            InputError: phi has no value for some images: an attribute is missing, or a number
+                undefined.
         """
         language = parse(self.criterion.phi)
         values = _values(data, task, language)
@@ -173,49 +164,40 @@ class FittedAttribute(MarkFitted):
         For example ``place = 1 and y = 0, so place != y holds: out of context``.
         """
         if len(image) != 1:
-            raise ParameterError(
-                f"explain was given {len(image)} images", allowed="a dataset of one image"
-            )
+            problem = f"explain was given {len(image)} images"
+            raise ParameterError(problem, allowed="a dataset of one image")
         values = _values(image, task, parse(self.criterion.phi))
         *first, last = [f"{name} = {_shown(series[0])}" for name, series in values.items()]
         listed = f"{', '.join(first)} and {last}" if first else last
-        verdict = (
-            "holds: out of context" if self.phi(image, task)[0] else "does not hold: in context"
-        )
+        holds = self.phi(image, task)[0]
+        verdict = "holds: out of context" if holds else "does not hold: in context"
         return f"{listed}, so {self.criterion.phi} {verdict}"
 
     def to_json(self) -> dict[str, Any]:
         """Phi, and the values seen in training for each of its ``unseen``."""
-        return {
-            **self.parameters(),
-            "seen": {name: list(values) for name, values in self.seen.items()},
-        }
+        seen = {name: list(values) for name, values in self.seen.items()}
+        return {**self.parameters(), "seen": seen}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what ``to_json`` gave; phi is parsed, as ever. Raises FormatError where it does
-        not fit.
-        """
+        """Read back what ``to_json`` gave; phi is parsed again. Raises FormatError otherwise."""
         try:
-            saved = msgspec.convert(content, _Saved)
+            saved = msgspec.convert(content, _SavedAttribute)
             language = parse(saved.phi)
         except (msgspec.ValidationError, ParameterError) as error:
             raise FormatError(f"is no fitted attribute criterion: {error}") from error
+        problem = None
         if set(saved.seen) != set(language.unseen):
-            raise FormatError(
-                "is no fitted attribute criterion: its values are not those of phi's unseen columns"
-            )
+            problem = "its values are not those of phi's unseen columns"
         for name, values in saved.seen.items():
-            if len({_json_type(value) for value in values}) != 1 or not all(
-                map(is_storable, values)
-            ):
-                raise FormatError(
-                    f"is no fitted attribute criterion: the values of {name} are not of one type"
-                )
+            if len(set(map(_json_type, values))) != 1 or not all(map(is_storable, values)):
+                problem = problem or f"the values of {name} are not of one type"
+        if problem:
+            raise FormatError(f"is no fitted attribute criterion: {problem}")
         return cls(Attribute(saved.phi), saved.seen)
 
 
-class _Saved(msgspec.Struct):
+class _SavedAttribute(msgspec.Struct):
     phi: str
     seen: dict[str, list[bool | int | float | str]]
 
@@ -225,9 +207,7 @@ def _json_type(value: bool | float | str) -> type:
 
 
 def _values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
-    data.column(
-        task
-    )  # raises where there is no such task, also where phi does not mention its label
+    data.column(task)  # raises for an unknown task, even if phi does not use its label
     return {name: _named(data, task, name) for name in language.names}
 
 
@@ -243,23 +223,20 @@ def _expression(
 
 
 def _named(data: Dataset, task: str, name: str) -> pl.Series:
-    """What a name in phi stands for: the task's label, else an attribute column, else the presence
-    of a class.
-    """
+    """Values of a name in phi: the task's label, else an attribute, else a class's presence."""
     if name in (*LABELS, task):
         return _label(data, task, name)
     if name in _columns(data):
         return data.images[name]
     if name in data.classes:
         return _present(data, name)
-    near = difflib.get_close_matches(name, [*_columns(data), *data.classes, *LABELS], n=3)
+    columns = _columns(data)
+    near = difflib.get_close_matches(name, [*columns, *data.classes, *LABELS], n=3)
     meant = f"did you mean {' or '.join(map(identifier, near))}? " if near else ""
     raise ParameterError(
         f"knows no {name!r}",
         where="phi",
-        allowed=(
-            f"columns: {some_of(_columns(data), 12)}; classes: {some_of(data.classes)}; y or label"
-        ),
+        allowed=f"columns: {some_of(columns, 12)}; classes: {some_of(data.classes)}; y or label",
         remedy=f"{meant}text has single quotes: '{name}'",
     )
 
@@ -273,12 +250,11 @@ def _label(data: Dataset, task: str, name: str) -> pl.Series:
     clash = "a class" if name in data.classes and name != task else ""
     if name in data.images.columns:
         values = data.images[name]
-        comparable = values.dtype.is_numeric() or values.dtype == pl.Boolean
-        known = label.is_not_null()
-        if (
-            not comparable
-            or not (values.cast(pl.Float64) == label).filter(known).fill_null(value=False).all()
-        ):
+        equal = values.dtype.is_numeric() or values.dtype == pl.Boolean
+        if equal:
+            same = (values.cast(pl.Float64) == label).filter(label.is_not_null())
+            equal = same.fill_null(value=False).all()
+        if not equal:
             clash = "a column of the images with other values"
     if clash:
         raise ParameterError(
@@ -303,17 +279,16 @@ def _values_seen(train: Dataset, name: str) -> list[Any]:
             f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed
         )
     # the two zeros are one value, whichever comes first
-    return [
-        value + 0.0 if type(value) is float else value for value in json_values(train.images[name])
-    ]
+    values = json_values(train.images[name])
+    return [value + 0.0 if type(value) is float else value for value in values]
 
 
 def _no_value(
     phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
 ) -> InputError:
-    """Which images phi has no value for, and why: an attribute is missing there, or arithmetic
-    gives no number.
-    """
+    """Which images phi has no value for, and why: a missing attribute, or undefined arithmetic."""
+    reason = "0/0, x % 0 or ln of a negative number"
+    remedy = "guard it, as in x > 0 AND ln(x) > 1"
     absent = {
         n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null())
         for n, s in values.items()
@@ -324,15 +299,8 @@ def _no_value(
         reason = f"{', '.join(holes)} is null or NaN"
         guard = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in holes)
         remedy = f"fill the table, or count them as in context: {guard} AND ({phi})"
-    else:
-        reason, remedy = (
-            "0/0, x % 0 or ln of a negative number",
-            "guard it, as in x > 0 AND ln(x) > 1",
-        )
-    problem = (
-        f"has no value for {missing.sum()} of {len(ids)} images, such as"
-        f" {some_of(ids.filter(missing))}: {reason}"
-    )
+    examples = some_of(ids.filter(missing))
+    problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {examples}: {reason}"
     return InputError(problem, where="phi", remedy=remedy)
 
 

@@ -44,8 +44,8 @@ class Combination:
     @property
     def names(self) -> tuple[str, ...]:
         """Criteria that the expression names, in the order of first mention."""
-        found = [node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name)]
-        return tuple(sorted(set(found), key=self.expression.index))
+        names = {node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name)}
+        return tuple(sorted(names, key=self.expression.index))
 
     def evaluate(self, marks: Mapping[str, M]) -> M:
         """The combined mark."""
@@ -60,11 +60,9 @@ class Combination:
             ) from error
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):
-                raise ParameterError(
-                    f"{ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__!r} "
-                    f"has no meaning in the combination {self.expression!r}",
-                    allowed=_ALLOWED,
-                )
+                text = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+                problem = f"{text!r} has no meaning in the combination {self.expression!r}"
+                raise ParameterError(problem, allowed=_ALLOWED)
         return tree
 
 

@@ -1,4 +1,4 @@
-"""The scores criterion: context support that the user brings, as attribute columns of the images."""
+"""The scores criterion: context support from attribute columns of the images."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ContextScores:
     """Parameters of the scores criterion.
 
     Attributes:
-        column: attribute column whose values are supports, larger = a more usual context for the
-            class; ``{task}`` in it stands for the task's name, so that every task has a column. An
-            image without a value has no notion of context.
+        column: attribute column of supports, larger = a more usual context for the class;
+            ``{task}`` in it stands for the task's name. An image without a value has no notion of
+            context.
         tau: threshold on the support for hard positives (below) and negatives (above); or by task a
             pair, of positives and of negatives (None for a task without a challenge set); or None
             where counts are matched.
@@ -45,9 +45,8 @@ class ContextScores:
     reads = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "tau", checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
-        )
+        tau = checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
+        object.__setattr__(self, "tau", tau)
 
     @property
     def thresholds(self) -> TaskThresholds:
@@ -55,9 +54,7 @@ class ContextScores:
         return thresholds_of(self.tau)
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> None:
-        """Nothing is estimated: that every task's column is there and numeric is checked. Raises as
-        ``fit``.
-        """
+        """Check that every task has a column of numbers; raises as ``fit``."""
         for task in tasks:
             _column(shard, self.column, task)
 
@@ -84,9 +81,7 @@ class ContextScores:
 
 
 class FittedContextScores(SupportFitted):
-    """Support read from the dataset's columns; a value that is missing, or NaN, is no notion of
-    context.
-    """
+    """Support read from columns of the dataset; missing or NaN: no notion of context."""
 
     kind = "scores"
     reads = ()
@@ -100,9 +95,7 @@ class FittedContextScores(SupportFitted):
         return {"column": self.criterion.column, "tau": self.criterion.tau}
 
     def undefined(self, task: str) -> str | None:
-        """None: a column without values gives images without a notion of context, which are
-        counted.
-        """
+        """None: images without a value have no notion of context, and are counted."""
         del task
         return None
 
@@ -118,8 +111,8 @@ class FittedContextScores(SupportFitted):
             InputError: a value is infinite.
         """
         values = _column(data, self.criterion.column, task).to_numpy()
-        if np.isinf(values).any():
-            rows = np.flatnonzero(np.isinf(values))
+        rows = np.flatnonzero(np.isinf(values))
+        if len(rows):
             raise InputError(
                 f"column {_named(self.criterion.column, task)} is infinite for images"
                 f" {some_of(data.image_ids[rows])}",
@@ -131,11 +124,9 @@ class FittedContextScores(SupportFitted):
         """The value in words, such as ``context_car is 0.31``."""
         value = float(self.support(image, task)[0])
         name = _named(self.criterion.column, task)
-        return (
-            f"{name} has no value, so there is no notion of context"
-            if math.isnan(value)
-            else f"{name} is {value:.6g}"
-        )
+        if math.isnan(value):
+            return f"{name} has no value, so there is no notion of context"
+        return f"{name} is {value:.6g}"
 
     def to_json(self) -> dict[str, Any]:
         """Column and tau; the values are the dataset's, and the suite's supports."""
@@ -145,13 +136,13 @@ class FittedContextScores(SupportFitted):
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
         try:
-            saved = msgspec.convert(content, _Saved)
+            saved = msgspec.convert(content, _SavedScores)
             return cls(ContextScores(saved.column, saved.tau))
         except (msgspec.ValidationError, ParameterError) as error:
             raise FormatError(f"is no fitted scores criterion: {error}") from error
 
 
-class _Saved(msgspec.Struct):
+class _SavedScores(msgspec.Struct):
     column: str
     tau: float | dict[str, tuple[float, float] | None] | None
 
@@ -161,17 +152,12 @@ def _named(column: str, task: str) -> str:
 
 
 def _column(data: Dataset, column: str, task: str) -> pl.Series:
-    """A task's supports as Float64 without nulls. Raises ParameterError where there is no such
-    column of numbers.
-    """
-    name = check_one_of(
-        "attribute column", _named(column, task), data.attributes, owner="the dataset"
-    )
-    values = data.images[name]
+    """A task's supports as Float64, null as NaN. ParameterError: no such column of numbers."""
+    name = _named(column, task)
+    values = data.images[
+        check_one_of("attribute column", name, data.attributes, owner="the dataset")
+    ]
     if not values.dtype.is_numeric():
-        raise ParameterError(
-            f"column {name} holds {values.dtype}",
-            where="scores",
-            allowed="numbers, larger = a more usual context",
-        )
+        allowed = "numbers, larger = a more usual context"
+        raise ParameterError(f"column {name} holds {values.dtype}", where="scores", allowed=allowed)
     return values.cast(pl.Float64).fill_null(np.nan)

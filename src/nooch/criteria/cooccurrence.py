@@ -1,6 +1,4 @@
-"""The co-occurrence/extractibility criterion (paper, section 3.1.1): objects that usually come with
-Y and are larger.
-"""
+"""The CE criterion (paper, section 3.1.1): objects that usually come with Y and are larger."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.criteria.exact_sums import ExactSums, group_sums
+from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, Thresholds
 from nooch.data import KINDS, Dataset, Gaps
 from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
@@ -31,10 +29,9 @@ class KnownPairs:
 
     Attributes:
         own: (n_classes, n_classes); sums of area(Y) over such images where Y is present.
-        counts: int64 (n_classes, n_classes); how many these are.
+        counts: int64 (n_classes, n_classes); the number of these images.
         positives: int64 (n_classes,); all images where Y is present.
-        missing: int64 (n_classes, len(KINDS)); those of them where not one class of the kind was
-            annotated.
+        missing: int64 (n_classes, len(KINDS)); those of them where the kind was not annotated.
     """
 
     own: ExactSums
@@ -48,12 +45,10 @@ class KnownPairs:
         if state.known is not None:
             return state.known
         n = len(state.counts)
-        columns = (
-            np.repeat(np.diagonal(part)[:, None], n, axis=1)
-            for part in (state.exact.high, state.exact.low)
-        )
-        counts = np.repeat(state.counts[:, None], n, axis=1)
-        return cls(ExactSums(*columns), counts, state.counts, np.zeros((n, len(KINDS)), np.int64))
+        parts = np.diagonal(state.exact.high), np.diagonal(state.exact.low), state.counts
+        high, low, counts = (np.repeat(part[:, None], n, axis=1) for part in parts)
+        missing = np.zeros((n, len(KINDS)), np.int64)
+        return cls(ExactSums(high, low), counts, state.counts, missing)
 
     def __add__(self, other: KnownPairs) -> KnownPairs:
         return KnownPairs(
@@ -69,11 +64,10 @@ class CEState:
     """Additive statistics of one shard of training images.
 
     Attributes:
-        exact: (n_classes, n_classes); the sums, the same bits for whatever shards they were added
-            up from.
+        exact: (n_classes, n_classes); the sums, the same bits whatever the shards.
         counts: int64 (n_classes,); images where Y is present, and annotated completely.
-        known: what pairs of classes add up to in the images where both were annotated; None where
-            all classes were in all.
+        known: statistics of pairs of classes in images where both were annotated; None where all
+            classes were annotated in all images.
     """
 
     exact: ExactSums
@@ -82,9 +76,7 @@ class CEState:
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """float64 (n_classes, n_classes); ``sums[Y, C]`` = the sum of area(C) over images where Y
-        is present (and both are known).
-        """
+        """float64 (n_classes, n_classes): [Y, C] sums area(C) over images with Y (both known)."""
         return self.exact.values
 
     def __add__(self, other: CEState) -> CEState:
@@ -116,9 +108,8 @@ class CE:
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not np.isfinite(value) or value < 0:
-                raise ParameterError(
-                    f"{name} is {value}", where="ce", allowed="a fraction of the image, 0 and more"
-                )
+                allowed = "a fraction of the image, 0 and more"
+                raise ParameterError(f"{name} is {value}", where="ce", allowed=allowed)
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
@@ -129,27 +120,17 @@ class CE:
                 )
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
-        """Sums over a shard, for all pairs of classes whatever the tasks. Raises InputError where
-        areas are unknown.
-        """
+        """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
         del tasks
         require_areas(shard)
         areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
-        presence = csr_array(
-            (np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape
-        )
-        counts = np.bincount(areas.indices, minlength=len(shard.classes)).astype(np.int64)
-        state = CEState(group_sums(presence, areas, "areas"), counts)
-        return (
-            state
-            if shard.gaps is None
-            else replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
-        )
+        state = CEState(group_sums(presence_of(areas), areas, "areas"), _class_counts(areas))
+        if shard.gaps is None:
+            return state
+        return replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
 
     def merge(self, states: Iterable[CEState]) -> CEState:
-        """The statistics of all shards together, one state at a time; their order and number do not
-        matter.
-        """
+        """The statistics of all shards together; their order and number do not matter."""
         return reduce(operator.add, states)
 
     def finish(self, state: CEState, classes: Sequence[str], tasks: Sequence[str] = ()) -> FittedCE:
@@ -188,20 +169,16 @@ class FittedCE(SupportFitted):
         """
         known = self.state.known
         with np.errstate(invalid="ignore", divide="ignore"):
-            if known is not None:
-                found: NDArray[np.float64] = (
-                    self.state.sums / known.counts - known.own.values / known.counts
-                )
-                return found
-            means = self.state.sums / self.state.counts[:, None]
-        return means - np.diagonal(means)[:, None]
+            if known is None:
+                means: NDArray[np.float64] = self.state.sums / self.state.counts[:, None]
+                return means - np.diagonal(means)[:, None]
+            means = self.state.sums / known.counts
+            return means - known.own.values / known.counts
 
     def left_out(self, task: str) -> tuple[int, int] | None:
-        """Training positives that A(C, task) leaves out because they were not annotated, and how
-        many positives there are.
+        """Training positives that A(C, task) leaves out as not annotated, and all positives.
 
-        Of C it is the one that leaves out most, among the task's cues; or the kind of class that
-        does.
+        C is the cue of the task that leaves out most; or it is the kind of class that does.
         """
         known, row = self.state.known, self._columns_of(task)
         if known is None:
@@ -212,23 +189,15 @@ class FittedCE(SupportFitted):
         return max(of_cues, int(known.missing[row].max(initial=0))), positives
 
     def cues(self, task: str) -> tuple[str, ...]:
-        """Context cues of a task, strongest first: those given by hand, or every class with A above
-        alpha.
-        """
+        """Context cues of a task, strongest first: given by hand, or all classes with A > alpha."""
         if task not in self._cues:
-            row = np.nan_to_num(self.A[self._columns_of(task)], nan=-np.inf)
-            given = self.criterion.cues.get(task)
-            found = (
-                np.flatnonzero(row > self.criterion.alpha)
-                if given is None
-                else [self._column[c] for c in given]
-            )
-            ordered = sorted(
-                (int(column) for column in found), key=lambda column: (-row[column], column)
-            )
-            self._cues[task] = tuple(
-                self.classes[column] for column in ordered if self.classes[column] != task
-            )
+            own = self._columns_of(task)
+            row = np.nan_to_num(self.A[own], nan=-np.inf)
+            columns = np.flatnonzero(row > self.criterion.alpha).tolist()
+            if task in self.criterion.cues:
+                columns = [self._column[cue] for cue in self.criterion.cues[task]]
+            columns.sort(key=lambda column: (-row[column], column))
+            self._cues[task] = tuple(self.classes[column] for column in columns if column != own)
         return self._cues[task]
 
     def strength(self, cue: str, task: str) -> float:
@@ -240,8 +209,8 @@ class FittedCE(SupportFitted):
 
     def parameters(self) -> dict[str, Any]:
         """Alpha, beta and the cues given by hand."""
-        given = {task: list(cues) for task, cues in self.criterion.cues.items()}
-        return {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": given}
+        by_hand = {task: list(cues) for task, cues in self.criterion.cues.items()}
+        return {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
 
     def undefined(self, task: str) -> str | None:
         """A task without cues has no CE set (paper, section 3.1.1: "at least one context cue")."""
@@ -256,18 +225,15 @@ class FittedCE(SupportFitted):
         return f"no class has A(C, {task}) > {self.criterion.alpha:g}{largest}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The largest area of the task's cues in every image, float64 (n_images,); NaN where a cue
-        was not annotated.
+        """The largest area of the task's cues, float64 (n_images,); NaN where one is unknown.
 
         Raises:
             UndefinedError: the task has no cue.
             InputError: an area is unknown.
         """
         if reason := self.undefined(task):
-            raise UndefinedError(
-                f"task {task} has no CE support: {reason}",
-                remedy="lower alpha, or give cues by hand",
-            )
+            problem = f"task {task} has no CE support: {reason}"
+            raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
         require_areas(data)
         largest = np.zeros(len(data))
         for cue in self.cues(task):
@@ -275,19 +241,17 @@ class FittedCE(SupportFitted):
             largest[rows] = np.maximum(largest[rows], areas)
             unknown = data.unknown(cue)
             if unknown is not None:
-                # an unknown area could be the largest: the maximum is then unknown too, and NaN
-                # stays in a maximum
+                # an unknown area could be the largest, and NaN stays in a maximum
                 largest[unknown] = np.nan
         return largest
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
-        """Bit i where the i-th cue alone makes an image hard: a positive below beta, a negative
-        above it.
+        """Bit i: hard by the i-th cue alone, a positive below beta or a negative above it.
 
-        So a hard positive has the bits of all cues, and a hard negative at least one. The 64
-        strongest cues have bits.
+        A hard positive has the bits of all cues, a hard negative at least one. The 64 strongest
+        cues have bits.
         """
         beta, bits = self.criterion.beta, np.zeros(len(data), dtype=np.uint64)
         for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
@@ -304,11 +268,9 @@ class FittedCE(SupportFitted):
         """Which cue covers how much of the image, against beta, with A."""
         beta = self.criterion.beta
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
-        parts = [
-            f"whether there is {cue} was not annotated" for cue in areas if np.isnan(areas[cue])
-        ]
-        areas = {cue: area for cue, area in areas.items() if not np.isnan(area)}
-        for cue, area in sorted(areas.items(), key=lambda item: -item[1]):
+        known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
+        parts = [f"whether there is {cue} was not annotated" for cue in areas if cue not in known]
+        for cue, area in sorted(known.items(), key=lambda item: -item[1]):
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"
@@ -318,32 +280,26 @@ class FittedCE(SupportFitted):
     def to_json(self) -> dict[str, Any]:
         """Parameters, classes, sums and counts: what merges and refits exactly."""
         known = self.state.known
-        pairs = (
-            {}
-            if known is None
-            else {
-                name: getattr(known, name).tolist() for name in ("counts", "positives", "missing")
-            }
-        )
-        return {
+        content = {
             **self.parameters(),
             "classes": list(self.classes),
             "sums": self.state.sums.tolist(),
             "counts": self.state.counts.tolist(),
-            **({} if known is None else {"known": {"own": known.own.values.tolist(), **pairs}}),
         }
+        if known is not None:
+            arrays = {name: getattr(known, name) for name in ("counts", "positives", "missing")}
+            pairs = {name: array.tolist() for name, array in arrays.items()}
+            content["known"] = {"own": known.own.values.tolist(), **pairs}
+        return content
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
         try:
-            saved = msgspec.convert(content, _Saved)
+            saved = msgspec.convert(content, _SavedCE)
             known = None if saved.known is None else saved.known.pairs()
-            state = CEState(
-                ExactSums.of(np.array(saved.sums, np.float64)),
-                np.array(saved.counts, np.int64),
-                known,
-            )
+            sums = ExactSums.of(np.array(saved.sums, np.float64))
+            state = CEState(sums, np.array(saved.counts, np.int64), known)
         except (msgspec.ValidationError, ValueError) as error:
             raise FormatError(f"is no fitted CE criterion: {error}") from error
         n = len(saved.classes)
@@ -369,7 +325,7 @@ class _SavedPairs(msgspec.Struct):
         return KnownPairs(ExactSums.of(np.array(self.own, np.float64)), counts, positives, missing)
 
 
-class _Saved(msgspec.Struct):
+class _SavedCE(msgspec.Struct):
     alpha: float
     beta: float
     cues: dict[str, list[str]]
@@ -380,15 +336,13 @@ class _Saved(msgspec.Struct):
 
 
 def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
-    """What is known of pairs of classes: that of all positives, less that of those where the other
-    class is unknown.
+    """Statistics of all positives, minus those of positives where the other class is unknown.
 
     No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes,
-    and that of exceptions.
+    plus that of exceptions.
     """
-    every = KnownPairs.of(state)
+    every, presence = KnownPairs.of(state), presence_of(areas)
     high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
-    presence = csr_array((np.ones_like(areas.data), areas.indices, areas.indptr), shape=areas.shape)
     spread, there = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
     parts = [(gaps.images, there, spread)]
     if gaps.pairs is not None:
@@ -398,12 +352,13 @@ def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -
         high[:, columns] -= own.high[of].T
         low[:, columns] -= own.low[of].T
         counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[of].T).astype(np.int64)
-    ones = csr_array(
-        (np.ones_like(shard.areas.data), shard.areas.indices, shard.areas.indptr), shape=areas.shape
-    )
-    positives = np.bincount(shard.areas.indices, minlength=len(shard.classes)).astype(np.int64)
-    missing = np.rint((ones.T @ gaps.images).toarray()).astype(np.int64)
-    return KnownPairs(ExactSums(high, low), counts, positives, missing)
+    missing = np.rint((presence_of(shard.areas).T @ gaps.images).toarray()).astype(np.int64)
+    return KnownPairs(ExactSums(high, low), counts, _class_counts(shard.areas), missing)
+
+
+def _class_counts(areas: csr_array) -> NDArray[np.int64]:
+    """Images in which each class is present, int64 (n_classes,)."""
+    return np.bincount(areas.indices, minlength=areas.shape[1]).astype(np.int64)
 
 
 def _percent(fraction: float) -> str:
@@ -413,11 +368,6 @@ def _percent(fraction: float) -> str:
 def require_areas(data: Dataset) -> None:
     """Raise InputError where an area of the dataset is unknown."""
     if not data.has_areas:
-        raise InputError(
-            "areas are unknown: the annotations say which classes are present, not how large"
-            " they are",
-            where="ce",
-            remedy=(
-                "import segmentations, label maps or boxes, or use the gist or attribute criterion"
-            ),
-        )
+        problem = "areas are unknown: the annotations say which classes are present, not how large"
+        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
+        raise InputError(f"{problem} they are", where="ce", remedy=remedy)

@@ -1,15 +1,15 @@
-"""Sums and cosines that do not depend on the order of images, nor on how they are divided into
-shards.
+"""Sums and cosines that do not depend on the order of images or their division into shards.
 
-Floating-point addition depends on its order, so that two ways of sharding would give sums that
-differ in their last bits, and a support that equals a threshold could fall on either side. Here
-numbers are cut into two pieces on fixed grids. Sums of pieces are exact in float64 (in a block) and
-in int64 (in all), whatever the order.
+Floating-point addition depends on its order: with other shards, sums would differ in their last
+bits, and a support equal to a threshold could be on either side of it. Here numbers are cut into
+two pieces on fixed grids. Sums of pieces are exact in float64 (in a block) and in int64 (in all),
+whatever the order.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,36 +19,33 @@ from scipy.sparse import csr_array
 
 from nooch.errors import InputError
 
-__all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "group_sums"]
+__all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "group_sums", "presence_of"]
 
 BLOCK = 1 << 16
-"""Images that are summed at once: 2^16 numbers below 2^12 on a grid of 2^-25 have a sum below 2^53
-steps.
-"""
+"""Images summed at once: 2^16 numbers below 2^12 in steps of 2^-25 add up to below 2^53 steps."""
 
 LARGEST = 4096.0
 """Numbers must be smaller than this."""
 
 _STEP = 512
-"""Rows of dense arrays that are cut at once: few enough that they stay in the processor's cache."""
+"""Rows of dense arrays that are cut at once: few enough to stay in the CPU's cache."""
 
 _ROWS = 4096
-"""Rows of a matrix product: threads wait for each other at its end, which many small ones would do
-often.
-"""
+"""Rows of a matrix product; with fewer, threads would spend their time waiting for each other."""
 
 _HIGH, _LOW = 2.0**25, 2.0**58
 _MOST = 1 << 62
 _COARSE = 2.0**26
 
+_Pieces = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Sums or numbers in coarse steps, and in fine ones."""
+
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums as whole numbers of steps: ``high`` of 2^-25 and ``low`` of 2^-58, int64 arrays of one
-    shape.
+    """Sums in steps, int64 arrays of one shape: ``high`` in steps of 2^-25, ``low`` of 2^-58.
 
-    A number is rounded to a multiple of 2^-58 (3.5e-18) before it is summed, always in the same
-    way; sums are exact.
+    A number is rounded to a multiple of 2^-58 (3.5e-18) before it is summed; sums are exact.
     """
 
     high: NDArray[np.int64]
@@ -56,7 +53,7 @@ class ExactSums:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Self:
-        """The sums that ``values`` gave: sums that were kept as float64, or zeros."""
+        """The sums whose ``values`` these are, float64."""
         high = np.rint(values * _HIGH)
         return cls(high.astype(np.int64), np.rint((values - high / _HIGH) * _LOW).astype(np.int64))
 
@@ -68,11 +65,15 @@ class ExactSums:
     def __add__(self, other: ExactSums) -> ExactSums:
         total = ExactSums(self.high + other.high, self.low + other.low)
         if max(np.abs(part).max(initial=0) for part in (total.high, total.low)) >= _MOST:
-            raise InputError(
-                "sums over images are too large to be kept exactly",
-                allowed="fractions of the image",
-            )
+            problem = "sums over images are too large to be kept exactly"
+            raise InputError(problem, allowed="fractions of the image")
         return total
+
+
+def presence_of(areas: csr_array) -> csr_array:
+    """1 where an entry is stored, CSR float64 of the same shape."""
+    ones = np.ones(len(areas.data))
+    return csr_array((ones, areas.indices, areas.indptr), shape=areas.shape)
 
 
 def group_sums(
@@ -88,22 +89,16 @@ def group_sums(
     Raises:
         InputError: values that are infinite or too large.
     """
-    shape = (presence.shape[1], values.shape[1])
-    total = ExactSums(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+    total = ExactSums.of(np.zeros((presence.shape[1], values.shape[1])))
+    sums: Callable[..., _Pieces] = _sparse_sums if isinstance(values, csr_array) else _dense_sums
     for start in range(0, presence.shape[0], BLOCK):
         rows = slice(start, start + BLOCK)
-        high, low = (
-            _sparse_sums(presence[rows], values[rows], what)
-            if isinstance(values, csr_array)
-            else _dense_sums(presence[rows], values[rows], what)
-        )
+        high, low = sums(presence[rows], values[rows], what)
         total += ExactSums(high.astype(np.int64), low.astype(np.int64))
     return total
 
 
-def _sparse_sums(
-    presence: csr_array, values: csr_array, what: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sparse_sums(presence: csr_array, values: csr_array, what: str) -> _Pieces:
     # transposed once: the products with the two pieces share it
     groups, pieces = presence.T.tocsr(), _cut(values.data, what)
     high, low = (
@@ -113,9 +108,7 @@ def _sparse_sums(
     return high.toarray(), low.toarray()
 
 
-def _dense_sums(
-    presence: csr_array, values: NDArray[np.floating[Any]], what: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _dense_sums(presence: csr_array, values: NDArray[np.floating[Any]], what: str) -> _Pieces:
     shape = (presence.shape[1], values.shape[1])
     high, low = np.zeros(shape), np.zeros(shape)
     for start in range(0, presence.shape[0], _STEP):
@@ -127,9 +120,7 @@ def _dense_sums(
     return high, low
 
 
-def _cut(
-    values: NDArray[np.floating[Any]], what: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cut(values: NDArray[np.floating[Any]], what: str) -> _Pieces:
     """Numbers as whole numbers of coarse steps, and of fine ones for the rest."""
     numbers = values.astype(np.float64)
     if not (numbers.max(initial=0.0) < LARGEST and numbers.min(initial=0.0) > -LARGEST):
@@ -144,8 +135,7 @@ def _cut(
 def cosines(
     vectors: NDArray[np.floating[Any]], prototypes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Cosines of vectors with prototypes, float64 (n, m): the same bits for a row whatever rows
-    come with it.
+    """Cosines of vectors with prototypes, float64 (n, m): each with the same bits in any batch.
 
     Within 1e-12 of the true product up to 4,096 dimensions.
 
@@ -158,8 +148,7 @@ def cosines(
         prototypes: float64 (m, d), of length 1.
     """
     d, m = vectors.shape[1], len(prototypes)
-    # by Cauchy and Schwarz the mixed products below sum to less than sqrt(d) 2^-25; their grid is
-    # 2^-26 times this one
+    # by Cauchy and Schwarz the mixed products sum to < sqrt(d) 2^-25; their grid is 2^-26 x this
     fine = 2.0 ** (52 - math.ceil(math.log2(max(1, d)) / 2))
     coarse, rest = np.empty_like(prototypes), prototypes.copy()
     _cut_units(rest, coarse, fine)
@@ -189,18 +178,14 @@ def _lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 
 def _cut_units(units: NDArray[np.float64], first: NDArray[np.float64], fine: float) -> None:
-    """Fill ``first`` with units on the coarse grid, and ``units`` itself with the rest on the fine
-    one.
-    """
+    """Fill ``first`` with units on the coarse grid; leave the rest, on the fine grid, in place."""
     _round(units, _COARSE, first)
     units -= first
     _round(units, fine, units)
 
 
 def _round(numbers: NDArray[np.float64], grid: float, out: NDArray[np.float64]) -> None:
-    """Numbers as multiples of 1 / grid, half to even: adding 1.5 x 2^52 steps and taking them away
-    again rounds.
-    """
+    """Numbers as multiples of 1 / grid, half to even: add 1.5 x 2^52 steps, then subtract them."""
     steps = 1.5 * 2.0**52 / grid
     np.add(numbers, steps, out=out)
     out -= steps

@@ -1,6 +1,4 @@
-"""The contract of a criterion: frozen parameters, ``fit`` on training images, then support or a
-mark for any image.
-"""
+"""The contract of a criterion: frozen parameters, ``fit`` on training images, support or mark."""
 
 from __future__ import annotations
 
@@ -29,25 +27,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Hard positives have support below ``positive``, hard negatives above ``negative`` (both
-    strict).
-    """
+    """Hard positives: support < ``positive``; hard negatives: support > ``negative``."""
 
     positive: float
     negative: float
 
 
 TaskThresholds = Thresholds | Mapping[str, Thresholds | None] | None
-"""Thresholds of all tasks, or by task (None there: the task has no challenge set); None where
-counts are matched.
-"""
+"""Thresholds of all tasks, or by task (None: no challenge set); None where counts are matched."""
 
 
 class Criterion(Protocol):
-    """Frozen parameters of a notion of context.
-
-    ``kind`` names it in files and on the command line.
-    """
+    """Frozen parameters of a notion of context; ``kind`` names it in files and commands."""
 
     @property
     def kind(self) -> str:
@@ -61,8 +52,7 @@ class Criterion(Protocol):
 
 @runtime_checkable
 class Summable(Protocol):
-    """A criterion that is fitted by adding up what parts of a dataset say; the sum must not depend
-    on how they are divided.
+    """A criterion that is fitted by adding statistics of parts, whatever the division into parts.
 
     A dataclass may also have ``state``, the type of what ``partial`` gives (a dataclass, arrays,
     numbers, texts, lists, ...): a part's statistics are then kept on disk until the suite is
@@ -83,9 +73,7 @@ class Summable(Protocol):
 
 
 def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
-    """What criteria, fitted or not, read of a dataset together; None where one does not say, which
-    may be everything.
-    """
+    """What criteria read of a dataset together; None where one does not say: maybe everything."""
     together: set[str] = set()
     for criterion in criteria:
         reads: Collection[str] | None = getattr(criterion, "reads", None)
@@ -96,19 +84,16 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
 
 
 class Fitted(ABC):
-    """A criterion with its statistics. It can be saved as JSON and used on any dataset with the
-    same classes.
-    """
+    """A criterion with its statistics: saved as JSON, used on any dataset with its classes."""
 
     kind: ClassVar[str]
 
     @property
     def reads(self) -> Collection[str] | None:
-        """What it reads of a dataset beside images and areas, of ``captions`` and
-        ``embeddings/NAME``; None: everything.
+        """What it reads in addition to images and areas: ``captions``, ``embeddings/NAME``.
 
-        A criterion that is not fitted yet may have this too. Nothing else is then read of a dataset
-        folder.
+        None: everything. A criterion that is not fitted yet may have this too. Nothing else is then
+        read of a dataset folder.
         """
         return None
 
@@ -121,9 +106,7 @@ class Fitted(ABC):
         """Why the task has no challenge set under this criterion, or None where it has one."""
 
     def left_out(self, task: str) -> tuple[int, int] | None:
-        """Training positives that the fit leaves out because they were not annotated, of how many;
-        None where none is.
-        """
+        """Training positives left out as not annotated, of how many; None where none is."""
         del task
         return None
 
@@ -142,14 +125,10 @@ class Fitted(ABC):
 
 
 class SupportFitted(Fitted):
-    """A fitted criterion that measures context support: larger = a more usual context for the
-    task's class.
-    """
+    """A fitted criterion that measures support: larger = a more usual context for the class."""
 
     needs_annotation: ClassVar[bool] = False
-    """Whether an image has no support only where something was not annotated, so that there may be
-    too many of them.
-    """
+    """Whether only missing annotations leave an image without support, so that find limits them."""
 
     thresholds: TaskThresholds
     """The criterion's own thresholds, or None where they come from matching."""
@@ -163,10 +142,11 @@ class SupportFitted(Fitted):
         """
         if not isinstance(self.thresholds, Mapping):
             return self.thresholds
-        found = self.thresholds[check_one_of("task", task, self.thresholds, owner="the thresholds")]
-        if found is None:
+        check_one_of("task", task, self.thresholds, owner="the thresholds")
+        thresholds = self.thresholds[task]
+        if thresholds is None:
             raise UndefinedError("the thresholds that were given have none for it")
-        return found
+        return thresholds
 
     @abstractmethod
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
@@ -183,9 +163,7 @@ class SupportFitted(Fitted):
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
-        """Bit i where an image is hard by the task's i-th cue alone, shape (n_images,); None for
-        criteria without cues.
-        """
+        """Bit i: hard by the task's i-th cue alone, uint64 (n_images,); None without cues."""
         del data, task, labels
         return None
 

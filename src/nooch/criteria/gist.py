@@ -1,6 +1,4 @@
-"""The gist criterion (paper, section 3.1.2): how like a scene's captions are to those of Y's
-training images.
-"""
+"""The gist criterion (paper, section 3.1.2): likeness of captions to those of Y's images."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.criteria.exact_sums import ExactSums, cosines, group_sums
+from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
 from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
@@ -30,8 +28,7 @@ class GistState:
     """Additive statistics of one shard over the positives of tasks.
 
     Attributes:
-        exact: (n_tasks, d); sums of embeddings, the same bits for whatever shards they were added
-            up from.
+        exact: (n_tasks, d); sums of embeddings, the same bits whatever the shards.
         counts: int64 (n_tasks,); positives with an embedding.
     """
 
@@ -49,8 +46,7 @@ class Gist:
     """Parameters of the gist criterion.
 
     Attributes:
-        embedding: name of the dataset's embedding (the mean caption embedding of each image, or any
-            other).
+        embedding: name of a dataset's embedding, for example of mean caption embeddings.
         tau: threshold on the cosine for hard positives and negatives; or by task a pair, of
             positives and of negatives (None for a task without a challenge set); or None where
             counts are matched.
@@ -76,19 +72,14 @@ class Gist:
         return (f"embeddings/{self.embedding}",)
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
-        """Sums of embeddings over the positives of each task; images without an embedding do not
-        count.
-        """
+        """Sums over the positives of each task; images without an embedding do not count."""
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
-        exact, counts = (
-            ExactSums.of(np.zeros((len(tasks), values.shape[1]))),
-            np.zeros(len(tasks), dtype=np.int64),
-        )
+        exact = ExactSums.of(np.zeros((len(tasks), values.shape[1])))
+        counts = np.zeros(len(tasks), dtype=np.int64)
         for start in range(0, len(shard), _BLOCK):
             block = values[start : start + _BLOCK]
-            present = shard.areas[start : start + _BLOCK][:, columns].tocsr()
-            present.data = np.ones_like(present.data)
+            present = presence_of(shard.areas[start : start + _BLOCK][:, columns].tocsr())
             known = ~np.isnan(block).any(axis=1)
             if not known.all():
                 present, block = present[np.flatnonzero(known)], block[known]
@@ -97,17 +88,13 @@ class Gist:
         return GistState(exact, counts)
 
     def merge(self, states: Iterable[GistState]) -> GistState:
-        """The statistics of all shards together, one state at a time; their order and number do not
-        matter.
-        """
+        """The statistics of all shards together; their order and number do not matter."""
         return reduce(lambda a, b: GistState(a.exact + b.exact, a.counts + b.counts), states)
 
     def finish(
         self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None
     ) -> FittedGist:
-        """The fitted criterion with one prototype for each of the tasks that were summed; by
-        default all classes.
-        """
+        """The fitted criterion with a prototype per task summed (by default, all classes)."""
         return FittedGist(self, tuple(classes if tasks is None else tasks), state)
 
     def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedGist:
@@ -137,15 +124,9 @@ class FittedGist(SupportFitted):
         return self.state.sums[row] / count if count else np.full(self.state.sums.shape[1], np.nan)
 
     def parameters(self) -> dict[str, Any]:
-        """Name of the embedding, the precision it was computed in, and tau (null where counts are
-        matched).
-        """
-        name = self.criterion.embedding
-        return {
-            "embedding": name,
-            "precision": embedding_precision(name),
-            "tau": self.criterion.tau,
-        }
+        """Name and precision of the embedding, and tau (null where counts are matched)."""
+        name, tau = self.criterion.embedding, self.criterion.tau
+        return {"embedding": name, "precision": embedding_precision(name), "tau": tau}
 
     def undefined(self, task: str) -> str | None:
         """A task without a training positive with an embedding has no prototype."""
@@ -159,14 +140,11 @@ class FittedGist(SupportFitted):
         return FittedGist(replace(self.criterion, tau=tau), self.tasks, self.state)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """Cosine with the task's prototype, float64 (n_images,); NaN for images without an
-        embedding.
-        """
+        """Cosine with the task's prototype, float64 (n_images,); NaN without an embedding."""
         return self.supports(data, [task])[:, 0]
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
-        """Cosines for many tasks at once, float64 (n_images, n_tasks); an image's do not depend on
-        what comes with it.
+        """Cosines for many tasks at once, float64 (n_images, n_tasks), independent of the batch.
 
         Raises:
             UndefinedError: a task without a prototype.
@@ -208,7 +186,7 @@ class FittedGist(SupportFitted):
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
         try:
-            saved = msgspec.convert(content, _Saved)
+            saved = msgspec.convert(content, _SavedGist)
             sums = np.array(saved.sums, np.float64)
             criterion = Gist(saved.embedding, saved.tau)
         except (msgspec.ValidationError, ValueError) as error:
@@ -221,7 +199,7 @@ class FittedGist(SupportFitted):
         return cls(criterion, tuple(saved.tasks), state)
 
 
-class _Saved(msgspec.Struct):
+class _SavedGist(msgspec.Struct):
     embedding: str
     tau: float | dict[str, tuple[float, float] | None] | None
     tasks: list[str]

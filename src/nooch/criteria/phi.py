@@ -1,7 +1,7 @@
 """The language of phi, the out-of-context condition (paper, section 2): a small SQL-like expression
 over named values.
 
-sqlglot parses the text, every node of its tree is held against a list of what is allowed, and the
+sqlglot parses the text, every node of its tree is checked against a list of allowed ones, and the
 polars expression is built here from the tree: polars never reads text that a user or a file gave.
 Logic has SQL's three values, so that a guard such as ``x IS NOT NULL AND x > 3`` works. Arithmetic
 is float64: ``/`` is true division, ``%`` has the sign of the dividend as in SQL, and what is not a
@@ -36,17 +36,14 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "parse"]
 MAX_LENGTH = 20_000
 """Characters of an expression."""
 MAX_DEPTH = 32
-"""Levels of parentheses and operators; a chain of ANDs or of ORs is one. sqlglot meets Python's own
-limit near 45.
-"""
+"""Levels of parentheses and operators; a chain of ANDs or ORs is one. Python's limit is near 45."""
 MAX_SHOWN = 60
 ALLOWED = (
     "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS"
     " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column)"
 )
 
-# sqlglot's own dialect: double quotes for names, single quotes for text, no escapes but a doubled
-# quote
+# sqlglot's own dialect: double quotes for names, single for text, doubled to escape
 _DIALECT = Dialect.get_or_raise("")
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # sqlglot reads these as more than names: as other words for IS NULL, or as the start of a statement
@@ -59,9 +56,8 @@ _WITH_PARENTHESES = (exp.Paren, exp.In, exp.Ln, exp.Abs, exp.Anonymous)
 # what each allowed node may carry
 _PARTS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((*COMPARISONS, *ARITHMETIC, exp.And, exp.Or, exp.Is), ("this", "expression")),
-    **dict.fromkeys(
-        (exp.Column, exp.Paren, exp.Boolean, exp.Not, exp.Neg, exp.Abs, exp.Ln), ("this",)
-    ),
+    **dict.fromkeys((exp.Column, exp.Paren, exp.Boolean, exp.Not), ("this",)),
+    **dict.fromkeys((exp.Neg, exp.Abs, exp.Ln), ("this",)),
     **dict.fromkeys((exp.In, exp.Anonymous), ("this", "expressions")),
     exp.Identifier: ("this", "quoted"),
     exp.Literal: ("this", "is_string"),
@@ -78,15 +74,9 @@ _REMEDIES: dict[type, str] = {
     ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
-    exp.Func: (
-        "the functions are ln(x), abs(x) and unseen(column); add anything else to the table, as a"
-        " column"
-    ),
+    exp.Func: "the functions are ln(x), abs(x) and unseen(column); compute others as a column",
 }
-_ELSE = (
-    "add what phi cannot compute to the table, as a column; a name that SQL reserves goes in double"
-    " quotes"
-)
+_ELSE = "compute it as a column of the table; put a name that SQL reserves in double quotes"
 
 
 @dataclass(frozen=True)
@@ -106,45 +96,39 @@ class Phi:
     unseen: tuple[str, ...]
 
     def expression(self, columns: Mapping[str, Term], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
-        """The polars expression: Boolean, one value for each row, null where SQL's logic gives
-        NULL.
+        """The polars expression: Boolean, null where SQL's logic gives NULL.
 
         Args:
             columns: name -> its term, for each of ``names``.
-            seen: name -> the values that training has, as JSON holds them, for each of ``unseen``.
+            seen: name -> its training values as in JSON, for each of ``unseen``.
 
         Raises:
-            ParameterError: types do not fit together, or the result is no Boolean.
+            ParameterError: types do not match, or the result is no Boolean.
         """
         return as_boolean(build(self.tree, Scope(columns, seen)))
 
 
 def parse(text: str) -> Phi:
-    """Parse an expression. Raises ParameterError for everything that is not part of the language."""
+    """Parse an expression. Raises ParameterError for what is not part of the language."""
     if not isinstance(text, str) or not text.strip():
         raise _error("is empty", 'write a condition, such as "place != y"')
     if len(text) > MAX_LENGTH:
-        raise _error(
-            f"has {len(text)} characters", "compute a part as a column", f"up to {MAX_LENGTH}"
-        )
+        problem = f"has {len(text)} characters"
+        raise _error(problem, "compute a part as a column", f"up to {MAX_LENGTH}")
     tree = _parse(text)
     _check_depth(tree)
     for node in tree.walk():
         _check_node(node)
     names = dict.fromkeys(node.name for node in tree.find_all(exp.Column, bfs=False))
     if not names:
-        raise _error(
-            f"is the same for every image: {_short(text)}",
-            "compare an attribute, such as place != y",
-        )
+        problem = f"is the same for every image: {_short(text)}"
+        raise _error(problem, "compare an attribute, such as place != y")
     unseen = dict.fromkeys(node.expressions[0].name for node in tree.find_all(exp.Anonymous))
     return Phi(text, tree, tuple(names), tuple(unseen))
 
 
 def identifier(name: str) -> str:
-    """A name as phi writes it: as it is where that reads as a name everywhere, else in double
-    quotes.
-    """
+    """A name as phi writes it: in double quotes unless it reads as a name everywhere."""
     plain = _is_word(name) and _DIALECT.tokenize(name)[0].token_type == TokenType.VAR
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -161,9 +145,8 @@ def _parse(text: str) -> Any:
         # as a condition and not as a statement, so that a second word is an error and not an alias
         trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
     except UnicodeEncodeError:
-        raise _error(
-            "holds half a character (a lone surrogate)", "write the whole character"
-        ) from None
+        problem = "holds half a character (a lone surrogate)"
+        raise _error(problem, "write the whole character") from None
     except RecursionError:
         raise _too_deep() from None
     except SqlglotError as error:
@@ -174,8 +157,7 @@ def _parse(text: str) -> Any:
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
-    # sqlglot reads a = b IS NULL as a = (b IS NULL), with parentheses of its own; other SQL has (a
-    # = b) IS NULL
+    # sqlglot adds parentheses to a = b IS NULL, and not those that other SQL implies
     opened = sum(token.token_type == TokenType.L_PAREN for token in tokens)
     if opened < sum(isinstance(node, _WITH_PARENTHESES) for node in trees[0].walk()):
         raise _chained(trees[0])
@@ -183,14 +165,13 @@ def _parse(text: str) -> Any:
 
 
 def _check_tokens(tokens: Sequence[Any]) -> None:
-    """Refuse comments, and every mark that opens what is not part of the language: ; . : ? @ [ {."""
+    """Refuse comments, and marks that open what is not part of the language: ; . : ? @ [ {."""
     depth = 0
     for token in tokens:
         kind, piece = token.token_type, token.text
         if token.comments:
-            raise _error(
-                f"holds a comment near {_short(piece)}", "leave it out; a - -1 needs the space"
-            )
+            problem = f"holds a comment near {_short(piece)}"
+            raise _error(problem, "leave it out; a - -1 needs the space")
         quoted = kind in (TokenType.STRING, TokenType.IDENTIFIER)
         is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)
         if not (quoted or is_number or piece in _SYMBOLS or _is_word(piece)):
@@ -213,9 +194,7 @@ def _check_depth(tree: Any) -> None:
 
 
 def _check_node(node: Any) -> None:
-    """Refuse a node that is not on the list, carries more than the list gives it, or stands in the
-    wrong place.
-    """
+    """Refuse a node that is not on the list, has more than the list gives it, or is misplaced."""
     if type(node) not in _PARTS:
         raise _refused(node)
     for name, value in node.args.items():
@@ -228,9 +207,8 @@ def _check_node(node: Any) -> None:
 
 
 def _is_unseen(node: Any) -> bool:
-    return node.name.lower() == "unseen" and [type(part) for part in node.expressions] == [
-        exp.Column
-    ]
+    types = [type(part) for part in node.expressions]
+    return node.name.lower() == "unseen" and types == [exp.Column]
 
 
 _RULES: dict[type, Callable[[Any], bool]] = {
@@ -262,9 +240,8 @@ def _short(text: str) -> str:
 
 
 def _too_deep() -> ParameterError:
-    return _error(
-        "nests too deeply", "compute a part as a column of the table", f"up to {MAX_DEPTH} levels"
-    )
+    remedy = "compute a part as a column of the table"
+    return _error("nests too deeply", remedy, f"up to {MAX_DEPTH} levels")
 
 
 def _error(problem: str, remedy: str = _ELSE, allowed: str = ALLOWED) -> ParameterError:

@@ -1,6 +1,4 @@
-"""The polars expression of a tree that ``phi.parse`` has allowed: one function for each kind of
-node.
-"""
+"""The polars expression of a tree that ``phi.parse`` has allowed: one function per kind of node."""
 
 from __future__ import annotations
 
@@ -52,11 +50,11 @@ ARITHMETIC: dict[type, Callable[..., pl.Expr]] = {
 
 @dataclass(frozen=True)
 class Scope:
-    """What the names of an expression stand for.
+    """Meanings of the names in an expression.
 
     Attributes:
         columns: name -> its term.
-        seen: name -> the values that training has, as JSON holds them; for the names inside unseen.
+        seen: name -> its training values as in JSON; for the names inside unseen.
     """
 
     columns: Mapping[str, Term]
@@ -70,9 +68,7 @@ def build(node: Node, scope: Scope) -> Term:
 
 
 def value_of(node: Node) -> bool | float | str | None:
-    """The value of a literal (a number with or without a sign, text, TRUE or FALSE), None for any
-    other node.
-    """
+    """The value of a literal (a number, text, TRUE or FALSE); None for any other node."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return -_number(node.this.this)
     if isinstance(node, exp.Literal):
@@ -102,21 +98,14 @@ def _comparison(node: Node, scope: Scope) -> Term:
 
 def _arithmetic(node: Node, scope: Scope) -> Term:
     operands = [as_number(build(part, scope)) for part in node.iter_expressions()]
-    # NaN would be larger than every number; null goes through SQL's logic, where a guard can catch
-    # it
+    # NaN would be larger than every number; null can be caught by a guard
     return Term(ARITHMETIC[type(node)](*operands).fill_nan(None), NUMBER, node.sql())
 
 
-def _and(node: Node, scope: Scope) -> Term:
-    return _condition(
-        pl.all_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node
-    )
-
-
-def _or(node: Node, scope: Scope) -> Term:
-    return _condition(
-        pl.any_horizontal([as_boolean(build(part, scope)) for part in node.flatten()]), node
-    )
+def _and_or(node: Node, scope: Scope) -> Term:
+    parts = [as_boolean(build(part, scope)) for part in node.flatten()]
+    joined = pl.all_horizontal if isinstance(node, exp.And) else pl.any_horizontal
+    return _condition(joined(parts), node)
 
 
 def _in(node: Node, scope: Scope) -> Term:
@@ -139,8 +128,7 @@ def _unseen(node: Node, scope: Scope) -> Term:
 _BUILDERS: dict[type, Callable[[Node, Scope], Term]] = {
     **dict.fromkeys(COMPARISONS, _comparison),
     **dict.fromkeys(ARITHMETIC, _arithmetic),
-    exp.And: _and,
-    exp.Or: _or,
+    **dict.fromkeys((exp.And, exp.Or), _and_or),
     exp.In: _in,
     exp.Between: _between,
     exp.Anonymous: _unseen,

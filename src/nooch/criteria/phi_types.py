@@ -62,9 +62,7 @@ class Term:
 
 
 def column(expr: pl.Expr, name: str, dtype: pl.DataType) -> Term:
-    """A column as a term. Raises ParameterError where phi cannot use its type (lists, structs,
-    durations).
-    """
+    """A column as a term. Raises ParameterError for types that phi cannot use, such as lists."""
     text = f"{name} ({dtype})"
     if dtype.base_type() not in _KINDS:
         raise ParameterError(
@@ -88,8 +86,7 @@ def literal(value: bool | float | str) -> Term:
 
 
 def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
-    """A comparison: Boolean, null where a side is. Raises ParameterError where the types do not fit
-    together.
+    """A comparison: Boolean, null where a side is. Raises ParameterError where types do not match.
 
     Numbers compare with numbers, text with text; a Boolean with numbers as 0 or 1; text that is a
     literal is read as ISO 8601 where the other side is a date or a time.
@@ -99,14 +96,13 @@ def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.
     elif left.value is not None:
         left = replace(left, expr=_lit(_converted(right, left)), kind=right.kind)
     if {left.kind, right.kind} == {NUMBER, BOOLEAN}:
-        left, right = (
-            replace(t, expr=t.expr.cast(pl.Int64)) if t.kind == BOOLEAN else t
-            for t in (left, right)
-        )
+        if left.kind == BOOLEAN:
+            left = replace(left, expr=left.expr.cast(pl.Int64))
+        else:
+            right = replace(right, expr=right.expr.cast(pl.Int64))
     elif left.kind != right.kind:
-        raise _mismatch(
-            left, right, "compare columns of one type, or convert one of them in the table"
-        )
+        remedy = "compare columns of one type, or convert one of them in the table"
+        raise _mismatch(left, right, remedy)
     return operation(left.expr, right.expr)
 
 
@@ -135,14 +131,11 @@ def as_number(term: Term) -> pl.Expr:
 
 
 def unseen(term: Term, seen: Sequence[Any]) -> pl.Expr:
-    """Whether a value is not among those that training has (as ``json_values`` gave them); null
-    where it is null.
-    """
+    """Whether a value is not among those of training (from ``json_values``); null for null."""
     values = [_converted(term, literal(value)) for value in seen]
     if term.kind != NUMBER:
         return ~term.expr.is_in(pl.Series(values).implode())
-    # 1 and 1.0 are one value; floats only where a side has some, for they would merge ids of more
-    # than 53 bits
+    # 1 and 1.0 are one value; but floats would merge ids of more than 53 bits
     whole = term.whole and all(isinstance(value, int) for value in values)
     common = pl.Int128 if whole else pl.Float64
     return ~term.expr.cast(common).is_in(pl.Series(values, dtype=common).implode())
@@ -157,44 +150,40 @@ def json_values(values: pl.Series) -> list[Any]:
 
 
 def _lit(value: Any) -> pl.Expr:
-    # the two kinds of 64-bit integers would meet as floats, so those beyond the signed ones get a
-    # wider type
+    # signed and unsigned 64-bit integers would meet as floats: large ones get a wider type
     whole = type(value) is int
     return pl.lit(value, dtype=(pl.Int64 if value < 2**63 else pl.Int128) if whole else None)
 
 
-def _converted(term: Term, given: Term) -> Any:
+def _converted(term: Term, other: Term) -> Any:
     """The value of a literal as the kind of the term that it meets."""
-    if given.kind == term.kind:
-        return given.value
-    if {given.kind, term.kind} == {NUMBER, BOOLEAN} and given.value in (0, 1):
-        return bool(given.value) if term.kind == BOOLEAN else int(given.value)
-    if given.kind == TEXT and term.kind in _EXAMPLES:
-        return _moment(term, given)
+    if other.kind == term.kind:
+        return other.value
+    if {other.kind, term.kind} == {NUMBER, BOOLEAN} and other.value in (0, 1):
+        return bool(other.value) if term.kind == BOOLEAN else int(other.value)
+    if other.kind == TEXT and term.kind in _EXAMPLES:
+        return _moment(term, other)
     quotes = {
-        TEXT: f"write the value in quotes: '{given.value}'",
+        TEXT: f"write the value in quotes: '{other.value}'",
         NUMBER: "write the number without quotes",
     }
-    raise _mismatch(term, given, quotes.get(term.kind, "compare it with a value of its own type"))
+    raise _mismatch(term, other, quotes.get(term.kind, "compare it with a value of its own type"))
 
 
-def _moment(term: Term, given: Term) -> date:
+def _moment(term: Term, other: Term) -> date:
     try:
         if term.kind == DATE:
-            return date.fromisoformat(given.value)
-        moment = datetime.fromisoformat(given.value)
+            return date.fromisoformat(other.value)
+        moment = datetime.fromisoformat(other.value)
         # a time without a zone is another moment in every zone, so none is assumed
         if (moment.tzinfo is not None) == (term.kind == ZONED):
             return moment.astimezone(UTC) if term.kind == ZONED else moment
     except (ValueError, OverflowError):
         pass
-    raise _mismatch(term, given, f"write it as {_EXAMPLES[term.kind]}")
+    raise _mismatch(term, other, f"write it as {_EXAMPLES[term.kind]}")
 
 
 def _mismatch(left: Term, right: Term, remedy: str) -> ParameterError:
-    return ParameterError(
-        f"{left.text} is {left.kind} and cannot be compared with {right.text}, which is"
-        f" {right.kind}",
-        where="phi",
-        remedy=remedy,
-    )
+    other = f"{right.text}, which is {right.kind}"
+    problem = f"{left.text} is {left.kind} and cannot be compared with {other}"
+    return ParameterError(problem, where="phi", remedy=remedy)

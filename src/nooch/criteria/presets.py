@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from nooch.criteria.phi import identifier
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -38,9 +39,7 @@ def _waterbirds(columns: Sequence[str], values: Sequence[object]) -> str:
 
 
 def _iwildcam(columns: Sequence[str], values: Sequence[object]) -> str:
-    """C not in {1 ... 245}: a camera trap that training lacks. Which those are is learned by
-    ``fit``.
-    """
+    """C not in {1 ... 245}: a camera trap that training lacks; ``fit`` learns which it has."""
     _none(values, "iwildcam")
     return f"unseen({_name(columns, 'location_remapped')})"
 
@@ -51,9 +50,7 @@ def _fmow(columns: Sequence[str], values: Sequence[object]) -> str:
 
 
 def _imagenet_a(columns: Sequence[str], values: Sequence[object]) -> str:
-    """C >= -log(0.15): the largest loss of an ensemble; the largest of several columns is one of
-    them being so.
-    """
+    """C >= -log(0.15): the largest loss of an ensemble, so any of several columns."""
     threshold = f"-ln({_value(values, 0.15)})"
     tests = [f"{identifier(name)} >= {threshold}" for name in columns or ("max_nll",)]
     return tests[0] if len(tests) == 1 else " OR ".join(f"({test})" for test in tests)
@@ -62,12 +59,8 @@ def _imagenet_a(columns: Sequence[str], values: Sequence[object]) -> str:
 def _breeds(columns: Sequence[str], values: Sequence[object]) -> str:
     """C in the target subset: a subclass that training was not given."""
     if not values:
-        raise ParameterError(
-            "has no values",
-            where="preset breeds",
-            allowed="the subclasses of the target domain",
-            remedy="give them as values",
-        )
+        allowed, remedy = "the subclasses of the target domain", "give them as values"
+        raise ParameterError("has no values", where="preset breeds", allowed=allowed, remedy=remedy)
     return f"{_name(columns, 'subclass')} IN ({', '.join(map(_literal, values))})"
 
 
@@ -82,28 +75,25 @@ PRESETS: dict[str, Preset] = {
 
 
 def _name(columns: Sequence[str], default: str) -> str:
-    if len(columns) > 1:
-        raise ParameterError(
-            f"has {len(columns)} columns: {some_of(columns)}", where="preset", allowed="one column"
-        )
-    return identifier(columns[0] if columns else default)
+    return identifier(_at_most_one("column", columns, default))
 
 
 def _value(values: Sequence[object], default: float) -> str:
-    if len(values) > 1:
-        raise ParameterError(
-            f"has {len(values)} values: {some_of(values)}", where="preset", allowed="one value"
-        )
-    return _literal(values[0] if values else default)
+    return _literal(_at_most_one("value", values, default))
+
+
+def _at_most_one(what: str, options: Sequence[Any], default: Any) -> Any:
+    """The only option, or the default without one."""
+    if len(options) > 1:
+        problem = f"has {len(options)} {what}s: {some_of(options)}"
+        raise ParameterError(problem, where="preset", allowed=f"one {what}")
+    return options[0] if options else default
 
 
 def _none(values: Sequence[object], name: str) -> None:
     if values:
-        raise ParameterError(
-            f"takes no values, and has {len(values)}",
-            where=f"preset {name}",
-            remedy="leave them out",
-        )
+        problem = f"takes no values, and has {len(values)}"
+        raise ParameterError(problem, where=f"preset {name}", remedy="leave them out")
 
 
 def _literal(value: object) -> str:

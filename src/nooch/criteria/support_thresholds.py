@@ -1,4 +1,4 @@
-"""Thresholds on support: one number for all tasks, or a pair for each task (paper, Tables 6 and 7)."""
+"""Thresholds on support: one number, or a pair for each task (paper, Tables 6 and 7)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from pathlib import Path
 import polars as pl
 
 from nooch.criteria.fitted_criterion import TaskThresholds, Thresholds
-from nooch.data.disk_tables import read_table, table_told
+from nooch.data.disk_tables import checked_read, read_table
 from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = ["Pairs", "Tau", "checked_tau", "read_thresholds", "thresholds_of"]
 
 Pairs = Mapping[str, tuple[float, float] | None]
-"""Task -> thresholds of its positives and of its negatives; None: the task has none, and no
-challenge set.
-"""
+"""Task -> thresholds of its positives and negatives; None: the task has no challenge set."""
 Tau = float | Pairs
 """One threshold for all tasks and both sides, or pairs."""
 
@@ -32,13 +30,12 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
     Args:
         tau: None where counts are matched.
         where: criterion, for errors.
-        low: smallest value that is allowed, with ``high`` the largest.
-        high: see ``low``.
+        low: smallest allowed value.
+        high: largest allowed value.
         allowed: the range in words, for errors.
 
     Raises:
-        ParameterError: no task, no pair, or a number that is NaN or out of range; the message names
-            task and side.
+        ParameterError: no task, no pair, or a number that is NaN or out of range.
     """
     if tau is None:
         return None
@@ -54,16 +51,12 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
             pairs[task] = None
             continue
         if len(pair) != len(_SIDES):
-            raise ParameterError(
-                f"tau of {task} has {len(pair)} numbers",
-                where=where,
-                allowed="two: of positives and of negatives",
-            )
+            problem = f"tau of {task} has {len(pair)} numbers"
+            raise ParameterError(problem, where=where, allowed="two: of positives and of negatives")
         for side, value in zip(_SIDES, pair, strict=True):
             if not low <= value <= high:
-                raise ParameterError(
-                    f"tau of the {side}s of {task} is {value}", where=where, allowed=allowed
-                )
+                problem = f"tau of the {side}s of {task} is {value}"
+                raise ParameterError(problem, where=where, allowed=allowed)
         pairs[task] = (float(pair[0]), float(pair[1]))
     return pairs
 
@@ -76,43 +69,39 @@ def thresholds_of(tau: Tau | None) -> TaskThresholds:
 
 
 def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
-    """Thresholds per task and side from a table: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or
-    ``.json`` (a list of rows).
+    """Thresholds per task and side from a table.
 
     Columns other than ``task, positive, negative`` are ignored, so that a Table 6 of ``nooch
     results`` can be read.
+
+    Args:
+        path: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or ``.json`` (a list of rows).
 
     Raises:
         InputError: no such table, a column that is missing or holds no numbers, no row, a task
             twice, an empty or NaN cell.
     """
     path = Path(path)
-    is_json = path.suffix.lower() == ".json"
-    frame = (
-        table_told(path, lambda: pl.read_json(path.read_bytes())) if is_json else read_table(path)
-    )
+    if path.suffix.lower() == ".json":
+        frame = checked_read(path, lambda: pl.read_json(path.read_bytes()))
+    else:
+        frame = read_table(path)
     if missing := [name for name in ("task", *_SIDES) if name not in frame.columns]:
         raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=_ALLOWED)
     for side in _SIDES:
-        if not frame[side].dtype.is_numeric():
-            raise InputError(
-                f"column {side} holds {frame[side].dtype}", where=path, allowed="numbers"
-            )
-    frame = frame.select(
-        pl.col("task").cast(pl.String), *(pl.col(side).cast(pl.Float64) for side in _SIDES)
-    )
+        if not (kind := frame[side].dtype).is_numeric():
+            raise InputError(f"column {side} holds {kind}", where=path, allowed="numbers")
+    frame = frame.select(pl.col("task").cast(pl.String), pl.col(_SIDES).cast(pl.Float64))
+    no_value = pl.any_horizontal(pl.all().is_null(), pl.col(_SIDES).is_nan())
+    empty = frame.filter(no_value)["task"]
+    twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
+    problem = None
     if not frame.height:
-        raise InputError("holds no row", where=path, allowed=_ALLOWED)
-    empty = frame.filter(
-        pl.any_horizontal(pl.all().is_null(), *(pl.col(side).is_nan() for side in _SIDES))
-    )
-    if empty.height:
-        raise InputError(
-            f"has an empty or NaN cell for {some_of(empty['task'])}", where=path, allowed=_ALLOWED
-        )
-    if frame["task"].n_unique() != frame.height:
-        twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
-        raise InputError(
-            f"has more than one row for {some_of(twice)}", where=path, allowed=_ALLOWED
-        )
+        problem = "holds no row"
+    elif len(empty):
+        problem = f"has an empty or NaN cell for {some_of(empty)}"
+    elif len(twice):
+        problem = f"has more than one row for {some_of(twice)}"
+    if problem:
+        raise InputError(problem, where=path, allowed=_ALLOWED)
     return {task: (positive, negative) for task, positive, negative in frame.rows()}

@@ -6,7 +6,6 @@ from nooch.data.dataset import Dataset, ImageId, divide, position_of
 from nooch.data.dataset_checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.dataset_folder import (
     PartRecord,
-    add_embedding,
     load_dataset,
     open_dataset,
     save_dataset,
@@ -28,7 +27,6 @@ __all__ = [
     "Gaps",
     "ImageId",
     "PartRecord",
-    "add_embedding",
     "apply_split",
     "check_file_names",
     "class_name",

@@ -1,6 +1,4 @@
-"""Areas and exceptions, sparse (n_images, n_classes), as tables with a row for each (image, class)
-pair, and back.
-"""
+"""Areas and exceptions, sparse (n_images, n_classes), as tables with a row per pair, and back."""
 
 from __future__ import annotations
 
@@ -13,12 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data.coverage import KNOWN
-from nooch.errors import FormatError, some_of
+from nooch.data.table_schema import dataset_error
+from nooch.errors import some_of
 from nooch.files import DATASET_MARKER, Place
 
 __all__ = ["areas_table", "exceptions_table", "pairs_matrix", "rows_of"]
-
-_AGAIN = "import the dataset again"
 
 
 def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
@@ -61,23 +58,14 @@ def pairs_matrix(
         FormatError: other images or classes, a pair twice, or rows that are not sorted by image and
             class.
     """
-    if set(table["class"].unique().cast(pl.String)) - set(classes) or len(set(classes)) != len(
-        classes
-    ):
-        raise FormatError(
-            f"{DATASET_MARKER} and {where.name} name other classes",
-            where=where.parent,
-            remedy=_AGAIN,
-        )
+    named = set(table["class"].unique().cast(pl.String))
+    if named - set(classes) or len(set(classes)) != len(classes):
+        raise dataset_error(f"{DATASET_MARKER} and {where.name} name other classes", where.parent)
     rows = rows_of(table["image_id"], ids, where)
     columns = table["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
     if (np.diff(rows * max(1, len(classes)) + columns) <= 0).any():
-        raise FormatError(
-            "columns image_id and class are not in order",
-            where=where,
-            allowed="sorted by image, then class, each pair once",
-            remedy=_AGAIN,
-        )
+        problem = "columns image_id and class are not in order"
+        raise dataset_error(problem, where, "sorted by image, then class, each pair once")
     ends = np.cumsum(np.bincount(rows, minlength=len(ids)))
     return csr_array((values, columns, np.concatenate([[0], ends])), shape=(len(ids), len(classes)))
 
@@ -85,30 +73,15 @@ def pairs_matrix(
 def rows_of(column: pl.Series, ids: pl.Series, where: Place) -> NDArray[np.int64]:
     """Rows of images by their ids, int64 (n,). Raises FormatError where there is no such image."""
     if column.dtype != ids.dtype:
-        raise FormatError(
-            f"column image_id is {column.dtype}",
-            where=where,
-            allowed=f"{ids.dtype}, as of the images",
-            remedy=_AGAIN,
-        )
+        allowed = f"{ids.dtype}, as of the images"
+        raise dataset_error(f"column image_id is {column.dtype}", where, allowed)
     # one look-up per image, not per row: rows of an image follow each other
-    runs = (
-        column.rle()
-        .struct.unnest()
-        .join(
-            ids.alias("value").to_frame().with_row_index("row"),
-            on="value",
-            how="left",
-            maintain_order="left",
-        )
-    )
+    rows = ids.alias("value").to_frame().with_row_index("row")
+    runs = column.rle().struct.unnest().join(rows, on="value", how="left", maintain_order="left")
     stray = runs["value"].filter(runs["row"].is_null())
     if len(stray):
-        raise FormatError(
-            "column image_id names images that the dataset does not hold here:"
-            f" {some_of(stray.unique().sort())}",
-            where=where,
-            allowed="ids of the images",
-            remedy=_AGAIN,
+        problem = "column image_id names images that the dataset does not hold here"
+        raise dataset_error(
+            f"{problem}: {some_of(stray.unique().sort())}", where, "ids of the images"
         )
     return np.repeat(runs["row"].cast(pl.Int64).to_numpy(), runs["len"].to_numpy())

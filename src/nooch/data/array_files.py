@@ -1,12 +1,10 @@
-"""Arrays as ``.npy`` files: written whole or not at all, and read with one error for all that can
-be wrong.
-"""
+"""Arrays as ``.npy`` files: written atomically, and read with one error for any fault."""
 
 from __future__ import annotations
 
-import tokenize
-from collections.abc import Callable
 from pathlib import Path
+from tokenize import TokenError
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,15 +14,14 @@ from nooch.errors import InputError
 
 __all__ = ["read_array", "write_array"]
 
-# what numpy raises for files that are empty, cut off or no arrays, and for headers that were
-# damaged
+# what numpy raises for files that are empty, cut off or no arrays, and for damaged headers
 _BROKEN = (
     ValueError,
     OSError,
     EOFError,
     TypeError,
     SyntaxError,
-    tokenize.TokenError,
+    TokenError,
     MemoryError,
     OverflowError,
 )
@@ -36,23 +33,14 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
     Raises:
         OSError: it cannot be written; the file is then removed.
     """
-    done = False
     try:
         with path.open("wb") as file:
-            # Not the file itself: numpy would write to it with C's stdio, and a disk that is full
-            # at the last few bytes would go unnoticed.
-            np.save(_Writer(file.write), values, allow_pickle=False)
-        done = True
-    finally:
-        if not done:
-            path.unlink(missing_ok=True)
-
-
-class _Writer:
-    """The only method of a file that numpy needs."""
-
-    def __init__(self, write: Callable[[bytes], int]) -> None:
-        self.write = write
+            # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
+            writer: Any = SimpleNamespace(write=file.write)
+            np.save(writer, values, allow_pickle=False)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
@@ -76,9 +64,6 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
     except _BROKEN as error:
         where = source if isinstance(source, Path) else None
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise InputError(
-            f"cannot be read as an array: {reason}",
-            where=where,
-            allowed="a .npy file of numbers or text",
-        ) from error
+        problem = f"cannot be read as an array: {reason}"
+        raise InputError(problem, where=where, allowed="a .npy file of numbers or text") from error
     return values

@@ -8,9 +8,7 @@ __all__ = ["class_name", "embedding_precision"]
 
 
 def class_name(text: str, where: object = None) -> str:
-    """A class name as COCO-Stuff's list spells it, with spaces as underscores ("fire hydrant" ->
-    "fire_hydrant").
-    """
+    """A class name as COCO-Stuff spells it: spaces become underscores ("fire_hydrant")."""
     name = "_".join(text.split())
     if not name:
         raise InputError("a class has an empty name", where=where)

@@ -1,11 +1,10 @@
-"""What was annotated in which image, so that a class nobody looked for is not taken for one that is
-absent.
+"""What was annotated in which image: a class that was not annotated is not taken for absent.
 
-Two statements hold it. A column of the images for each kind (``annotated_things``,
-``annotated_stuff``, ``annotated_captions``) says where that kind was annotated; a column that is
-missing says everywhere. Exceptions are single (image, class) pairs that differ from these columns:
-unknown in an annotated image (LVIS' lists that are not exhaustive), or known in one that is not
-(LVIS' negative categories, Open Images' verified labels).
+A column of the images for each kind (``annotated_things``, ``annotated_stuff``,
+``annotated_captions``) says where that kind was annotated; without a column, everywhere. Exceptions
+are single (image, class) pairs that differ from these columns: unknown in an annotated image (LVIS'
+lists that are not exhaustive), or known in another (LVIS' negative categories, Open Images'
+verified labels).
 """
 
 from __future__ import annotations
@@ -42,9 +41,7 @@ COLUMN_OF_KIND = {"thing": "annotated_things", "stuff": "annotated_stuff"}
 
 KINDS = tuple(COLUMN_OF_KIND)
 ANNOTATED = (*COLUMN_OF_KIND.values(), "annotated_captions")
-"""Reserved columns of the images, Boolean: whether the image was annotated for things, stuff,
-captions.
-"""
+"""Reserved Boolean columns of the images: annotated for things, stuff, captions."""
 
 KNOWN, UNKNOWN = 1, -1
 """Values of exceptions."""
@@ -52,13 +49,11 @@ KNOWN, UNKNOWN = 1, -1
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Which (image, class) pairs were not annotated. The matrix of pairs is the sum of two parts
-    that are never multiplied out.
+    """Which (image, class) pairs were not annotated: the sum of two parts, never multiplied out.
 
     Attributes:
         images: CSR float64 (n_images, len(KINDS)), 1 where the kind was not annotated in the image.
-        kinds: intp (n_classes,), the class's column of ``images``, or -1 for a class without a
-            kind.
+        kinds: intp (n_classes,), the class's column of ``images``, or -1 without a kind.
         pairs: CSR float64 (n_images, n_classes): 1 where a pair is unknown although its kind was
             annotated, -1 where it is known although its kind was not; or None.
     """
@@ -73,12 +68,11 @@ class Gaps:
 
     def at(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether pairs were not annotated, bool (n,)."""
-        found = np.zeros(len(rows))
         kinds = self.kinds[columns]
-        found[kinds >= 0] = self._dense[rows[kinds >= 0], kinds[kinds >= 0]]
+        missing = np.where(kinds >= 0, self._dense[rows, kinds], 0.0)
         if self.pairs is not None and len(rows):
-            found += np.asarray(self.pairs[rows, columns]).ravel()
-        return found > 0
+            missing += np.asarray(self.pairs[rows, columns]).ravel()
+        return missing > 0
 
     def annotated(self, areas: csr_array) -> csr_array:
         """The entries of ``areas`` whose pair was annotated, CSR of the same shape."""
@@ -117,9 +111,7 @@ def gaps_of(
 
 
 def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
-    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None where it is nowhere, or
-    there is no such column.
-    """
+    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None: nowhere, or no column."""
     if column not in images.columns or images[column].all():
         return None
     return ~images[column].to_numpy()
@@ -128,21 +120,19 @@ def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
 def check_annotated(images: pl.DataFrame) -> None:
     """Raise InputError where a reserved column does not say yes or no for every image."""
     for name in ANNOTATED:
-        if name in images.columns and (
-            images[name].dtype != pl.Boolean or images[name].null_count()
-        ):
+        if name not in images.columns:
+            continue
+        kind, nulls = images[name].dtype, images[name].null_count()
+        if kind != pl.Boolean or nulls:
             raise InputError(
-                f"column {name} of the images holds {images[name].dtype} with"
-                f" {images[name].null_count()} nulls",
+                f"column {name} of the images holds {kind} with {nulls} nulls",
                 allowed="true where the image was annotated for this kind, else false",
                 remedy="fill the column, or rename it if it means something else",
             )
 
 
 def check_kinds(kinds: Mapping[str, str], classes: Sequence[str]) -> dict[str, str]:
-    """Kinds in the order of classes. Raises ParameterError for other kinds, or kinds of what is no
-    class.
-    """
+    """Kinds in the order of classes. Raises ParameterError for unknown kinds or classes."""
     for name, kind in kinds.items():
         check_one_of("class", name, classes, owner="the dataset")
         check_one_of("kind", kind, KINDS, owner=f"class {name}")
@@ -150,7 +140,7 @@ def check_kinds(kinds: Mapping[str, str], classes: Sequence[str]) -> dict[str, s
 
 
 def no_exceptions(shape: tuple[int, int]) -> csr_array:
-    """Exceptions of a dataset, of which there are none: CSR int8 of this shape."""
+    """Exceptions without an entry: CSR int8 of this shape."""
     none = np.empty(0, dtype=np.int64)
     return csr_array((none.astype(np.int8), (none, none)), shape=shape)
 
@@ -158,14 +148,13 @@ def no_exceptions(shape: tuple[int, int]) -> csr_array:
 def exceptions_of(
     unknown: Any, verified: Any, shape: tuple[int, int], order: NDArray[np.intp]
 ) -> csr_array | None:
-    """Exceptions of pairs as CSR int8 (n_images, n_classes), rows in the order that ``order`` gives
-    them; None without any given.
+    """Exceptions as CSR int8 (n_images, n_classes), or None where both arguments are None.
 
     Args:
         unknown: sparse or dense (n_images, n_classes), not zero where a pair is unknown, or None.
         verified: likewise where a pair is known.
         shape: of both.
-        order: positions of rows.
+        order: positions of the rows in the result.
 
     Raises:
         ParameterError: another shape, or a pair that is in both.
@@ -173,10 +162,10 @@ def exceptions_of(
     if unknown is None and verified is None:
         return None
     total: csr_array = no_exceptions(shape)
-    for name, given, value in (("unknown", unknown, UNKNOWN), ("verified", verified, KNOWN)):
-        if given is None:
+    for name, matrix, value in (("unknown", unknown, UNKNOWN), ("verified", verified, KNOWN)):
+        if matrix is None:
             continue
-        pairs = csr_array(given)
+        pairs = csr_array(matrix)
         if pairs.shape != shape:
             raise ParameterError(
                 f"{name} has shape {pairs.shape}", allowed=f"{shape}: images x classes"

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.data.area_pairs import exceptions_table
 from nooch.data.coverage import (
     ANNOTATED,
     COLUMN_OF_KIND,
@@ -56,7 +57,7 @@ class Dataset(DatasetTables):
             null where unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels,
             null where unknown), ``split`` (one of train, valid, test, all), then attribute columns.
             The Boolean columns ``annotated_things``, ``annotated_stuff`` and ``annotated_captions``
-            say where that kind was annotated; one that is missing says everywhere.
+            say where that kind was annotated; without a column, everywhere.
         classes: names in the order of the columns of ``areas``.
         areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that
             the class is present, even where its area is 0; NaN means present with unknown area.
@@ -133,12 +134,10 @@ class Dataset(DatasetTables):
         rows = [[name, count] for name, count in self.splits.items()]
         about = f"{len(self.classes):,} classes: {some_of(self.classes, 12)}"
         captions = 0 if self.captions is None else self.captions.height
-        extra = [
-            about,
-            f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}",
-        ]
-        extra += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
-        return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=extra)
+        more = f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}"
+        notes = [about, more]
+        notes += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
+        return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=notes)
 
     def __len__(self) -> int:
         return self.images.height if self.header is None else self.header.n_images
@@ -151,11 +150,10 @@ class Dataset(DatasetTables):
     @cached_property
     def splits(self) -> dict[str, int]:
         """Number of images in each split that has any, in the order train, valid, test, all."""
-        counts = (
-            dict(self.images["split"].value_counts().iter_rows())
-            if self.header is None
-            else self.header.splits
-        )
+        if self.header is not None:
+            counts = self.header.splits
+        else:
+            counts = dict(self.images["split"].value_counts().iter_rows())
         return {name: counts[name] for name in (*SPLITS, ALL) if name in counts}
 
     @property
@@ -184,8 +182,7 @@ class Dataset(DatasetTables):
 
     @cached_property
     def _by_class(self) -> Any:
-        # presence as counts in CSC: explicit zeros must survive, so the data are replaced, not
-        # compared
+        # explicit zeros must survive: they mean presence
         return self.areas.tocsc()
 
     def column(self, name: str) -> int:
@@ -201,27 +198,20 @@ class Dataset(DatasetTables):
         return by_class.indices[part], by_class.data[part]
 
     def unannotated(self, kind: str) -> NDArray[np.bool_] | None:
-        """Images where a kind (``thing``, ``stuff`` or ``captions``) was not annotated, shape
-        (n_images,); None: there is none.
-        """
+        """Where things, stuff or captions were not annotated, bool (n_images,); or None."""
         columns = {**COLUMN_OF_KIND, "captions": "annotated_captions"}
         return unannotated(self.images, columns[check_one_of("kind", kind, columns)])
 
     def unknown(self, name: str) -> NDArray[np.bool_] | None:
-        """Images where a class was not (completely) annotated, so that its area is unknown, shape
-        (n_images,); None: nowhere.
-        """
+        """Images where the area of a class is unknown, bool (n_images,); None: nowhere."""
         column, gaps = self.column(name), self.gaps
         if gaps is None:
             return None
-        rows = np.arange(len(self))
-        mask = gaps.at(rows, np.full(len(self), column))
+        mask = gaps.at(np.arange(len(self)), np.full(len(self), column))
         return mask if mask.any() else None
 
     def unknown_labels(self, task: str) -> NDArray[np.bool_] | None:
-        """Images where Y is unknown, shape (n_images,): it was not annotated, and is not stated as
-        present; None: nowhere.
-        """
+        """Images where Y is neither annotated nor stated as present, bool (n_images,), or None."""
         mask = self.unknown(task)
         if mask is None:
             return None
@@ -233,11 +223,10 @@ class Dataset(DatasetTables):
 
         Args:
             task: a class.
-            unknown: what stands where Y is unknown (``unknown_labels`` says where).
+            unknown: the value where Y is unknown (see ``unknown_labels``).
 
         Raises:
-            InputError: Y is unknown somewhere, and nothing stands for it: it must not be read as
-                absent.
+            InputError: Y is unknown somewhere, and ``unknown`` is not given.
         """
         y = np.zeros(len(self), dtype=bool)
         y[self.rows_of(task)[0]] = True
@@ -253,10 +242,10 @@ class Dataset(DatasetTables):
 
         Args:
             name: a class.
-            unknown: what stands where the class was not annotated.
+            unknown: the area where the class was not annotated.
 
         Raises:
-            InputError: it was not annotated somewhere, and nothing stands for its area.
+            InputError: it was not annotated somewhere, and ``unknown`` is not given.
         """
         dense = np.zeros(len(self))
         rows, values = self.rows_of(name)
@@ -279,13 +268,13 @@ class Dataset(DatasetTables):
     def row(self, image_id: ImageId | str) -> int:
         """Row of an image by its id; text is taken for an integer id where ids are integers."""
         ids = self.images["image_id"]
-        found = position_of(image_id, ids)
-        if found is None:
+        position = position_of(image_id, ids)
+        if position is None:
             raise ParameterError(
                 f"there is no image with id {image_id!r}",
                 allowed=f"one of {len(self)} ids, such as {some_of(ids.head(3))}",
             )
-        return found
+        return position
 
     def select(
         self,
@@ -294,9 +283,7 @@ class Dataset(DatasetTables):
         rows: NDArray[Any] | None = None,
         image_ids: Sequence[ImageId] | None = None,
     ) -> Dataset:
-        """The part with this split, these rows (mask or positions) or these ids. Classes stay as
-        they are.
-        """
+        """The images of a split, these rows (mask or positions) or these ids; classes stay."""
         if split is not None:
             check_one_of("split", split, self.splits, owner="the dataset")
             rows = (self.images["split"] == split).to_numpy()
@@ -308,16 +295,13 @@ class Dataset(DatasetTables):
         images = self.images[rows]
         captions = self.captions
         if captions is not None:
-            captions = captions.join(
-                images.select("image_id"), on="image_id", how="semi", maintain_order="left"
-            )
-        embeddings = {name: values[rows] for name, values in self.embeddings.items()}
+            captions = captions.join(images, on="image_id", how="semi", maintain_order="left")
         return replace(
             self,
             images=images,
             areas=self.areas[rows],
             captions=captions,
-            embeddings=embeddings,
+            embeddings={name: values[rows] for name, values in self.embeddings.items()},
             exceptions=None if self.exceptions is None else self.exceptions[rows],
         )
 
@@ -334,20 +318,17 @@ class Dataset(DatasetTables):
         """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions), as
         ``dataset.json`` records it.
 
-        It does not depend on how the files were compressed, nor on embeddings, which are derived.
-        What was annotated counts where it is not everything: a dataset in which all was annotated
-        has the fingerprint of one that says nothing of it.
+        It does not depend on compression, nor on embeddings; see ``fingerprint_of``.
         """
         if self.header is not None:
             return self.header.fingerprint
-        tables = {"images": self.images, "areas": _pairs(self.areas, area=self.areas.data)}
+        areas = pl.DataFrame({"class": self.areas.indices, "area": self.areas.data})
+        tables = {"images": self.images, "areas": areas}
         if self.captions is not None:
             tables["captions"] = self.captions
         if self.exceptions is not None:
-            rows = np.repeat(np.arange(len(self)), np.diff(self.exceptions.indptr))
-            ids = self.images["image_id"].gather(rows)
-            tables["exceptions"] = _pairs(
-                self.exceptions, image_id=ids, known=self.exceptions.data > 0
+            tables["exceptions"] = exceptions_table(
+                self.exceptions, self.images["image_id"], self.classes
             )
         return fingerprint_of(
             self.images.schema,
@@ -359,15 +340,8 @@ class Dataset(DatasetTables):
         )
 
 
-def _pairs(pairs: csr_array, **columns: Any) -> pl.DataFrame:
-    """Stored entries of a matrix as rows, the class by its number."""
-    return pl.DataFrame({"class": pairs.indices, **columns})
-
-
 def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
-    """Where an id stands in a column of ids; text is taken for an integer where they are integers.
-    None: nowhere.
-    """
+    """Position of an id in a column; text is read as an integer where ids are. None: not found."""
     wanted: Any = image_id
     if ids.dtype == pl.Int64:
         # 18 digits fit into 64 bits

@@ -62,8 +62,7 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
 
 
 def identifiers(texts: Sequence[str]) -> pl.Series:
-    """Column ``image_id`` from text: integers if every text is one written in digits, else the
-    text.
+    """Column ``image_id`` from text: integers where every text consists of digits, else the text.
 
     ``000000000139`` becomes 139, as COCO and the published sets count; ``10_3_s`` stays as it is.
     """
@@ -75,9 +74,7 @@ def identifiers(texts: Sequence[str]) -> pl.Series:
 
 
 def check_images(images: pl.DataFrame) -> None:
-    """Raise InputError for missing or repeated ids, impossible sizes, unknown splits, unsafe file
-    names.
-    """
+    """Raise InputError for bad or repeated ids, bad sizes, unknown splits, unsafe file names."""
     ids = images["image_id"]
     if ids.null_count():
         raise InputError(f"{ids.null_count()} images have no id")
@@ -113,35 +110,26 @@ def check_file_names(names: pl.Series, where: object = None) -> None:
 
 
 def unsafe_names(names: pl.Series) -> pl.Series:
-    """Mask of the names that lead out of the folder of images, bool (n,), null where there is no
-    name.
-    """
+    """Mask of the names that lead out of the image folder, bool (n,); null where there is none."""
     # a drive letter, a leading slash or backslash, or a step upwards anywhere
     return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
 
 
 def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:
-    """Raise InputError for areas that are negative, infinite, or beyond ``MOST_AREA``; NaN is
-    unknown.
-    """
+    """Raise InputError for areas below 0 or above ``MOST_AREA``; NaN means unknown."""
     wrong = np.flatnonzero((areas.data < 0) | (areas.data > MOST_AREA))
     if not len(wrong):
         return
-    found = pl.DataFrame(
-        {
-            "image": ids.gather(np.searchsorted(areas.indptr, wrong, side="right") - 1),
-            "class": areas.indices[wrong],
-            "area": areas.data[wrong],
-        }
+    images = ids.gather(np.searchsorted(areas.indptr, wrong, side="right") - 1)
+    pairs = pl.DataFrame(
+        {"image": images, "class": areas.indices[wrong], "area": areas.data[wrong]}
     )
-    # the first by id, which is the first of a dataset in parts, too
-    image, column, area = found.sort("image", "class").row(0)
+    # the first by id, whatever the number of parts
+    image, column, area = pairs.sort("image", "class").row(0)
+    allowed = f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice)"
     raise InputError(
         f"class {classes[column]} has area {area:.6g} in image {image}",
-        allowed=(
-            f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice); NaN where"
-            " unknown"
-        ),
+        allowed=f"{allowed}; NaN where unknown",
     )
 
 

@@ -1,8 +1,7 @@
-"""Dataset folders: opened, loaded, written in any number of parts; ``nooch.data.part_files`` says
-what lies in one.
+"""Dataset folders: opened, loaded, written with any number of parts (see ``part_files``).
 
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
-``exceptions.parquet``, where there is one, has one for each pair that differs from the image's
+``exceptions.parquet`` is optional, with one row for each pair that differs from the image's
 ``annotated_*`` columns: ``image_id, class, known``. Everything is hashed in ``dataset.json``, which
 is written last; a folder without it is not a dataset.
 """
@@ -10,6 +9,7 @@ is written last; a folder without it is not a dataset.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -30,20 +30,18 @@ from nooch.data.part_files import (
     FORMAT_VERSION,
     FileRecord,
     Header,
-    check_file,
     file_record,
     open_parts,
     read_header,
 )
 from nooch.data.table_schema import is_ascending
-from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address, replace_file, writing
+from nooch.errors import InputError
+from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
 from nooch.version import __version__
 
 __all__ = [
     "Header",
     "PartRecord",
-    "add_embedding",
     "add_embedding_files",
     "file_record",
     "load_dataset",
@@ -58,32 +56,28 @@ __all__ = [
 
 
 def open_dataset(folder: str | Place) -> Dataset:
-    """The dataset of a folder, of which nothing but ``dataset.json`` is read; its tables are when
-    they are asked for.
+    """The dataset of a folder. Only ``dataset.json`` is read; tables are read when they are used.
 
-    It travels to workers without its tables, and gives any of its parts in memory
-    (``Dataset.part``).
+    It travels to workers without its tables, and ``Dataset.part`` gives any part in memory.
 
     Args:
-        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see
-            ``nooch.files.place``).
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
 
     Raises:
         FormatError: no dataset, a newer version, or parts that do not belong together.
-        InputError: it lies at an address and cannot be fetched.
+        InputError: an address that cannot be fetched.
         ParameterError, MissingExtraError: an address that cannot be used.
     """
     return Dataset.stored(open_parts(folder))
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
-    """A dataset folder in memory, sizes and hashes of its files checked; embeddings are hashed once
-    and then mapped.
+    """A dataset folder in memory, its files checked by size and hash; embeddings are mapped.
 
     Args:
-        folder: a folder of this machine, or an address such as ``s3://bucket/data`` (see
-            ``nooch.files.place``). From an address every file is read whole.
-        reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``;
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
+            From an address every file is read whole.
+        reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
             everything by default.
 
     Raises:
@@ -98,7 +92,7 @@ def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -
 
 
 class PartRecord(msgspec.Struct):
-    """What is known of a part once its files are written.
+    """Description of a part whose files are written.
 
     Attributes:
         splits: number of images in each split that has any.
@@ -128,15 +122,15 @@ def save_dataset(
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> Path:
-    """Write a dataset folder, whole or not at all, and return its path.
+    """Write a dataset folder atomically, and return its path.
 
     Args:
-        data: a dataset, written in as many parts as it has; or its parts, of which two are in
-            memory at a time: with the same classes, columns and embeddings, the image ids of each
-            above those of the one before.
+        data: a dataset, written with as many parts as it has; or its parts, of which two are in
+            memory at a time: with the same classes, columns and embeddings, and with ascending
+            image ids from part to part.
         folder: where to write.
-        overwrite: replace a dataset folder that exists.
-        progress: called with how many parts are written.
+        overwrite: replace an existing dataset folder.
+        progress: called with the number of parts written.
 
     Raises:
         InputError: no part, or parts that do not fit together.
@@ -146,7 +140,7 @@ def save_dataset(
         parts = map(data.part, range(data.n_parts)) if isinstance(data, Dataset) else iter(data)
         first, second = next(parts, None), next(parts, None)
         if first is None:
-            raise InputError("a dataset in parts needs one part at least")
+            raise InputError("a dataset needs one part at least")
         if second is None:
             about = first.classes, first.image_root, first.provenance
             seal_dataset(partial, [write_part(first, partial)], *about, first.fingerprint)
@@ -165,12 +159,10 @@ def save_dataset(
 
 
 def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
-    """Write the files of part ``number`` of ``of``; any process may do so. ``seal_dataset`` makes a
-    dataset of all.
+    """Write the files of part ``number`` of ``of``, in any process, for ``seal_dataset``.
 
     Raises:
-        InputError: rows that are not in the order of image ids, which no dataset of
-            ``Dataset.build`` has.
+        InputError: rows that are not in the order of image ids.
     """
     ids = part.images["image_id"]
     if not is_ascending(ids) or not part.areas.has_canonical_format:
@@ -179,16 +171,13 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
             allowed="each once, in ascending order",
             remedy="make the dataset with Dataset.build, or select its rows in ascending order",
         )
-    written = [write_table(part.images, folder, "images", number, of)]
-    written.append(
-        write_table(areas_table(part.areas, ids, part.classes), folder, "areas", number, of)
-    )
+    tables = {"images": part.images, "areas": areas_table(part.areas, ids, part.classes)}
     if part.captions is not None:
-        written.append(write_table(part.captions, folder, "captions", number, of))
-    # several parts have the same tables, also where there is nothing in that of one
+        tables["captions"] = part.captions
+    # several parts have the same tables, even if one of them is empty
     if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
-        pairs = exceptions_table(part.exceptions, ids, part.classes)
-        written.append(write_table(pairs, folder, "exceptions", number, of))
+        tables["exceptions"] = exceptions_table(part.exceptions, ids, part.classes)
+    written = [write_table(table, folder, name, number, of) for name, table in tables.items()]
     for name, values in part.embeddings.items():
         written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))
     per_image = np.diff(part.areas.indptr)
@@ -219,18 +208,16 @@ def seal_dataset(
     provenance: Mapping[str, Any],
     fingerprint: str | None = None,
 ) -> Header:
-    """Write ``dataset.json`` of a folder whose parts are all written, and return what it says.
+    """Write ``dataset.json`` of a folder whose parts are all written, and return its contents.
 
-    Where the fingerprint is not given, the files are read once more for it, one column of one part
-    at a time.
+    Without a fingerprint, the files are read again for it, one column of one part at a time.
 
     Raises:
         InputError: some parts have splits and others none.
     """
-    splits: dict[str, int] = {}
+    splits: Counter[str] = Counter()
     for record in records:
-        for name, count in record.splits.items():
-            splits[name] = splits.get(name, 0) + count
+        splits.update(record.splits)
     if ALL in splits and len(splits) > 1:
         raise InputError(
             f"some parts have splits, others {ALL}",
@@ -242,7 +229,7 @@ def seal_dataset(
         version=FORMAT_VERSION,
         nooch=__version__,
         fingerprint=fingerprint or _fingerprint(folder, classes, records),
-        n_images=sum(splits.values()),
+        n_images=splits.total(),
         splits={name: splits[name] for name in (*SPLITS, ALL) if name in splits},
         classes=list(classes),
         image_root=image_root,
@@ -255,23 +242,13 @@ def seal_dataset(
 
 
 def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
-    """The part's largest id; InputError where it does not go on from the parts before."""
+    """The part's largest id; InputError where it does not continue the parts before."""
     where = f"part {number}"
     if not len(part):
         raise InputError("has no image", where=where, allowed="one image at least")
-    for what, same in (
-        ("classes", part.classes == first.classes),
-        ("kinds of classes", part.kinds == first.kinds),
-        ("columns of images", part.images.schema == first.images.schema),
-        ("captions", (part.captions is None) == (first.captions is None)),
-        ("exceptions", (part.exceptions is None) == (first.exceptions is None)),
-        (
-            "embeddings",
-            {k: v.shape[1] for k, v in part.embeddings.items()}
-            == {k: v.shape[1] for k, v in first.embeddings.items()},
-        ),
-    ):
-        if not same:
+    mine, others = _layout(part), _layout(first)
+    for what, value in mine.items():
+        if value != others[what]:
             raise InputError(
                 f"has other {what} than part 0", where=where, allowed="the same in every part"
             )
@@ -283,6 +260,18 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
             allowed="ids that ascend from part to part",
         )
     return ids[-1]
+
+
+def _layout(part: Dataset) -> dict[str, Any]:
+    """What all parts of a dataset must have in common."""
+    return {
+        "classes": part.classes,
+        "kinds of classes": part.kinds,
+        "columns of images": part.images.schema,
+        "captions": part.captions is None,
+        "exceptions": part.exceptions is None,
+        "embeddings": {name: values.shape[1] for name, values in part.embeddings.items()},
+    }
 
 
 def _name(number: int) -> str:
@@ -308,72 +297,21 @@ def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRec
     )
 
 
-def add_embedding(folder: str | Place, name: str, values: NDArray[np.floating[Any]]) -> None:
-    """Add an embedding, or replace the one of that name, in a dataset folder.
-
-    Args:
-        folder: the dataset folder.
-        name: letters, digits, ``.``, ``_`` and ``-``.
-        values: float array (n_images, d), rows in the order of the dataset's images.
-    """
-    if is_address(folder):
-        raise OutputError(
-            "cannot be written: an embedding is kept in a folder of this machine",
-            where=folder,
-            remedy="copy it",
-        )
-    folder = Path(str(folder))
-    header = read_header(folder)
-    if values.ndim != 2 or len(values) != header.n_images:
-        raise ParameterError(
-            f"embedding {name} has shape {values.shape}, expected ({header.n_images}, d)"
-        )
-    files: dict[str, FileRecord] = {}
-    try:
-        with writing(folder):
-            # as the images are divided, so that it can be read part by part
-            start = 0
-            for part, rows in rows_of_parts(folder).items():
-                file = save_embedding(folder, name, values[start : start + rows], part)
-                files[file.relative_to(folder).as_posix()] = file_record(file)
-                start += rows
-            add_embedding_files(folder, name, files)
-    except OutputError:
-        # what is not listed would never be read, nor removed
-        for written in set(files) - set(header.files):
-            (folder / written).unlink(missing_ok=True)
-        raise
-
-
 def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
-    """List an embedding whose files lie in the folder, in place of the one of that name."""
-    files_of = open_parts(folder)
-    header = files_of.header
-    before = [part[f"embeddings/{name}"] for part in files_of.parts if f"embeddings/{name}" in part]
-    kept = {file: record for file, record in header.files.items() if file not in before} | dict(
-        files
-    )
-    replace_file(
-        folder / DATASET_MARKER,
-        encode_header(msgspec.structs.replace(header, files=dict(sorted(kept.items())))),
-    )
-    for file in set(before) - set(files):
+    """List an embedding whose files are in the folder; one of that name is replaced."""
+    kind, opened = f"embeddings/{name}", open_parts(folder)
+    before = {part[kind] for part in opened.parts if kind in part}
+    others = {file: entry for file, entry in opened.header.files.items() if file not in before}
+    header = msgspec.structs.replace(opened.header, files=dict(sorted({**others, **files}.items())))
+    replace_file(folder / DATASET_MARKER, encode_header(header))
+    for file in before - set(files):
         (folder / file).unlink(missing_ok=True)
 
 
 def rows_of_parts(folder: Path) -> dict[str, int]:
-    """Part -> its number of images; the only part of a dataset that is one file per table is called
-    ''.
-    """
-    found = open_parts(folder)
-    if found.parts[0]["images"] == "images.parquet":
-        return {"": found.header.n_images}
-    rows = {}
-    for part in found.parts:
-        file = part["images"]
-        check_file(folder, file, found.header.files[file], hashed=False)
-        # read from the end of the file
-        rows[Path(file).stem] = (
-            pl.scan_parquet(folder / file, glob=False).select(pl.len()).collect().item()
-        )
-    return rows
+    """Part -> number of images; the part of a dataset with one file per table is called ''."""
+    files = open_parts(folder)
+    if files.parts[0]["images"] == "images.parquet":
+        return {"": files.header.n_images}
+    names = (Path(part["images"]).stem for part in files.parts)
+    return dict(zip(names, files.rows, strict=True))

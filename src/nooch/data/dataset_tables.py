@@ -1,6 +1,4 @@
-"""Where the tables of a dataset are: in memory, or in a folder of parts and read when they are
-asked for.
-"""
+"""Tables of a dataset: in memory, or in a folder of parts and read when they are first used."""
 
 from __future__ import annotations
 
@@ -19,12 +17,15 @@ from nooch.files import Place
 
 __all__ = ["DatasetTables"]
 
+_STORED = ("images", "areas", "captions", "embeddings", "exceptions")
+"""Fields that a stored dataset reads when they are first used."""
+
 
 @dataclass(frozen=True, eq=False)
 class DatasetTables:
     """The fields of a Dataset, which says what they are. A dataset in memory has one part.
 
-    A field of a stored dataset is not there until it is asked for: none has a default in the class.
+    A field of a stored dataset is set when it is first used: none has a default in the class.
     """
 
     images: pl.DataFrame
@@ -39,12 +40,11 @@ class DatasetTables:
     _files: ClassVar[PartFiles | None] = None
 
     def __post_init__(self) -> None:
-        self._set(
-            **{name: getattr(self, name) for name in ("areas", "embeddings", "provenance", "kinds")}
-        )
+        names = ("areas", "embeddings", "provenance", "kinds")
+        self._set(**{name: getattr(self, name) for name in names})
 
     def _set(self, **values: Any) -> None:
-        """Give fields their values, which nobody may change from then on."""
+        """Give fields their values, which are read-only from then on."""
         for name, value in values.items():
             if isinstance(value, csr_array):
                 for array in (value.data, value.indices, value.indptr):
@@ -55,30 +55,18 @@ class DatasetTables:
 
     @classmethod
     def stored(cls, files: PartFiles) -> Self:
-        """The dataset of a folder. Each table is read, checked and joined over the parts when it is
-        first asked for.
-        """
+        """The dataset of a folder. Each table is read, checked and joined when it is first used."""
         data, header = object.__new__(cls), files.header
-        about = {
-            "image_root": header.image_root,
-            "provenance": header.provenance,
-            "kinds": header.kinds,
-        }
-        data._set(_files=files, classes=tuple(header.classes), **about)
+        data._set(_files=files, classes=tuple(header.classes), image_root=header.image_root)
+        data._set(provenance=header.provenance, kinds=header.kinds)
         return data
 
-    # not for mypy, which would then take any name for one that is there
+    # hidden from mypy, which would then accept any attribute
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A table of a stored dataset that was not asked for before."""
-            if self._files is None or name not in (
-                "images",
-                "areas",
-                "captions",
-                "embeddings",
-                "exceptions",
-            ):
+            """A table of a stored dataset that was not used before."""
+            if self._files is None or name not in _STORED:
                 raise AttributeError(f"a Dataset has no attribute {name!r}")
             read = getattr(self._files, name)
             self._set(**{name: read() if name == "images" else read(self.images)})
@@ -88,17 +76,15 @@ class DatasetTables:
         # a stored dataset travels to workers without its tables
         if self._files is not None:
             return type(self).stored, (self._files,)
-        values = (getattr(self, one.name) for one in fields(self))
-        return type(self), tuple(
-            dict(value) if isinstance(value, Mapping) else value for value in values
-        )
+        values = (getattr(self, item.name) for item in fields(self))
+        plain = (dict(value) if isinstance(value, Mapping) else value for value in values)
+        return type(self), tuple(plain)
 
     def in_memory(self, reads: Collection[str] | None = None) -> Self:
-        """The dataset with everything read and checked now; one that is in memory already is given
-        as it is.
+        """The dataset with everything read and checked now; itself where it is in memory.
 
         Args:
-            reads: what is read beside images and areas, of ``captions`` and ``embeddings/NAME``;
+            reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
                 everything by default.
 
         Raises:
@@ -126,16 +112,14 @@ class DatasetTables:
         return 1 if self._files is None else len(self._files.parts)
 
     def part(self, number: int, reads: Collection[str] | None = None) -> Self:
-        """One part, in memory; arguments and errors as for ``in_memory``. A dataset in memory is
-        its only part.
-        """
+        """One part, in memory; arguments and errors as for ``in_memory``."""
         if self._files is None:
             return self
         return self.stored(self._files.only(number)).in_memory(reads)
 
     @property
     def folder(self) -> Place | None:
-        """Where a stored dataset lies, a path or an address; None in memory."""
+        """Path or address of a stored dataset; None in memory."""
         return None if self._files is None else self._files.folder
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, some_of
 
 __all__ = [
+    "are_exact_integers",
+    "checked_read",
     "id_column",
     "parquet_bytes",
     "read_arrays",
     "read_table",
     "table_files",
     "table_of",
-    "table_told",
 ]
 
 
@@ -33,7 +35,10 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
         InputError: no such file, an ending that is not known, or contents that do not parse.
     """
     path = Path(path)
-    frames = [_read_part(part, csv_options) for part in table_files(path)]
+    frames = [
+        checked_read(part, partial(_READ[part.suffix.lower()], part, csv_options))
+        for part in table_files(path)
+    ]
     try:
         return frames[0] if len(frames) == 1 else pl.concat(frames)
     except pl.exceptions.PolarsError as error:
@@ -43,9 +48,7 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
 
 
 def table_files(path: Path) -> list[Path]:
-    """The file, or the part files of a folder, in the order in which they are read. Raises
-    InputError where there is none.
-    """
+    """The file, or the part files of a folder in reading order. Raises InputError without any."""
     if not path.exists():
         raise InputError("no such file or folder", where=path)
     parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
@@ -60,31 +63,22 @@ def table_files(path: Path) -> list[Path]:
 
 
 # a name with [ or * is a name, not a pattern
+_CSV: dict[str, Any] = {"infer_schema_length": None, "glob": False}
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
-    ".csv": lambda path, options: pl.read_csv(
-        path, infer_schema_length=None, glob=False, **options
-    ),
-    ".tsv": lambda path, options: pl.read_csv(
-        path, infer_schema_length=None, glob=False, separator="\t", **options
-    ),
+    ".csv": lambda path, options: pl.read_csv(path, **_CSV, **options),
+    ".tsv": lambda path, options: pl.read_csv(path, **_CSV, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
-
-
-def _read_part(path: Path, csv_options: dict[str, Any]) -> pl.DataFrame:
-    return table_told(path, lambda: _READ[path.suffix.lower()](path, csv_options))
 
 
 _T = TypeVar("_T")
 
 
-def table_told(where: object, act: Callable[[], _T]) -> _T:
-    """What comes of reading a table. Raises InputError, for ``where``, for what polars or the disk
-    say against it.
-    """
+def checked_read(where: object, read: Callable[[], _T]) -> _T:
+    """The result of reading a table. Raises InputError for errors of polars or the disk."""
     try:
-        return act()
+        return read()
     except _BROKEN as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where) from error
 
@@ -94,10 +88,8 @@ _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Uni
 
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
-    """A Parquet file's table from its content. Raises InputError, for ``where``, where it cannot be
-    read.
-    """
-    return table_told(where, lambda: pl.read_parquet(content))
+    """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
+    return checked_read(where, lambda: pl.read_parquet(content))
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
@@ -110,16 +102,16 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
         # opened here: numpy leaves a file that is no archive open
         with Path(path).open("rb") as file:
             arrays = np.load(file, allow_pickle=False)
-            found = {name: arrays[name] for name in getattr(arrays, "files", ())}
+            members = {name: arrays[name] for name in getattr(arrays, "files", ())}
         # members of an archive that are no arrays come as bytes
-        return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+        return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
     except (
         ValueError,
         TypeError,
         OSError,
         EOFError,
         RuntimeError,
-        zipfile.BadZipFile,
+        BadZipFile,
         zlib.error,
     ) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
@@ -144,16 +136,14 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     else:
         # polars has no float of 16 bits
         column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
-    if column.dtype.is_float():
-        there = column.drop_nulls()
-        wrong = there.filter(
-            ~(there.is_finite() & (there == there.round()) & (there.abs() <= _EXACT))
-        )
-    elif column.dtype.is_integer():
-        there = column.drop_nulls()
-        wrong = there.filter(there.cast(pl.Int64, strict=False).is_null())
-    else:
+    if not (column.dtype.is_float() or column.dtype.is_integer()):
         return column.cast(pl.String)
+    numbers = column.drop_nulls()
+    if column.dtype.is_float():
+        exact = are_exact_integers(numbers)
+    else:
+        exact = numbers.cast(pl.Int64, strict=False).is_not_null()
+    wrong = numbers.filter(~exact)
     if len(wrong):
         raise InputError(
             f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}",
@@ -163,8 +153,9 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     return column.cast(pl.Int64)
 
 
-_EXACT = 2**53
-"""Whole numbers up to this are exact as float64."""
+def are_exact_integers(values: pl.Series) -> pl.Series:
+    """Which floats are whole numbers that float64 holds exactly, up to 2^53 in size: bool (n,)."""
+    return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
 def parquet_bytes(table: pl.DataFrame) -> bytes:

@@ -31,9 +31,7 @@ def check_embedding_name(name: str) -> str:
 def save_embedding(
     folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = ""
 ) -> Path:
-    """Write an embedding, or a part of one, into a dataset folder; returns the file. OSError where
-    it cannot be.
-    """
+    """Write an embedding, or a part of one; return its file. Raises OSError where that fails."""
     check_embedding_name(name)
     path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,14 +44,16 @@ def save_embedding(
 def load_embedding(
     folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
 ) -> NDArray[Any]:
-    """An embedding, mapped: float (n, d). Raises FormatError where it cannot be read or has another
-    number of rows.
+    """An embedding, mapped: float (n, d).
 
     Args:
         folder: the dataset folder.
         name: of the file.
         n_images: the number of rows that it must have.
         content: of the file, where it was fetched already.
+
+    Raises:
+        FormatError: it cannot be read, or has another number of rows.
     """
     try:
         values = (
@@ -63,11 +63,7 @@ def load_embedding(
         )
     except InputError as error:
         raise FormatError(f"{name} {error.problem}", where=folder, remedy=_AGAIN) from error
-    if (
-        values.dtype.kind != "f"
-        or values.ndim != 2
-        or (n_images is not None and len(values) != n_images)
-    ):
+    if values.dtype.kind != "f" or values.ndim != 2 or n_images not in (None, len(values)):
         raise FormatError(
             f"{name} has shape {values.shape} {values.dtype}, expected ({n_images}, d) of floats",
             where=folder,

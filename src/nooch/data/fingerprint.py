@@ -1,6 +1,4 @@
-"""The fingerprint of a dataset: BLAKE3 of its contents, column by column, each column over all
-parts.
-"""
+"""The fingerprint of a dataset: BLAKE3 of its contents, each column over all parts."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
 __all__ = ["Columns", "fingerprint_of"]
 
 Columns = Callable[[str, str], Iterable[pl.Series]]
-"""(table, column) -> the column's pieces, one for each part, in order; none where there is no such
-table.
-"""
+"""(table, column) -> one series per part, in order; none where there is no such table."""
 
 
 def fingerprint_of(
@@ -89,9 +85,7 @@ def _add_codes(digest: Any, parts: Iterable[pl.Series]) -> None:
 
 
 def _add_column(digest: Any, column: Callable[[], Iterable[pl.Series]]) -> None:
-    """The values of a column as bytes that do not depend on its layout in memory: numbers as they
-    are, all else as text.
-    """
+    """Add values, whatever their layout in memory: numbers as bytes, all else as text."""
     kinds = [(part.dtype, part.null_count() > 0) for part in column()]
     kind, nulls = kinds[0][0], any(missing for _, missing in kinds)
     if kind.is_numeric() and not nulls:

@@ -1,4 +1,4 @@
-"""The JSON file that tells a folder as nooch's own: found, of a version that is known, whole."""
+"""The JSON file that identifies a folder of nooch: its format and version are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["encode_header", "load_header"]
 T = TypeVar("T")
 
 
-class _Kind(msgspec.Struct):
+class _BaseHeader(msgspec.Struct):
     """What every version has."""
 
     format: str
@@ -28,14 +28,14 @@ def load_header(path: Place, kind: type[T], *, name: str, version: int, make: st
     Args:
         path: the header file.
         kind: the structure to decode into.
-        name: what the folder is, such as ``dataset``; the file's format is ``nooch-dataset``.
-        version: newest version that is known.
-        make: how such a folder is made, for where there is none.
-        again: what to do about a file that is broken.
+        name: kind of folder, such as ``dataset``; the file's format is ``nooch-dataset``.
+        version: newest known version.
+        make: remedy where the file is missing.
+        again: remedy where the file is broken.
 
     Raises:
         FormatError: the file is missing, broken, of another format or of a newer version.
-        InputError: it lies at an address and cannot be fetched.
+        InputError: an address that cannot be fetched.
         ParameterError: an address that was taken for a path.
     """
     try:
@@ -49,11 +49,11 @@ def load_header(path: Place, kind: type[T], *, name: str, version: int, make: st
     except OSError as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
     try:
-        # first what every version has, so that a newer one is called that
-        found = msgspec.json.decode(content, type=_Kind)
-        if found.format != f"nooch-{name}" or found.version > version:
+        # first what every version has, so that a newer version is reported as such
+        base = msgspec.json.decode(content, type=_BaseHeader)
+        if base.format != f"nooch-{name}" or base.version > version:
             raise FormatError(
-                f"holds {found.format} version {found.version}",
+                f"holds {base.format} version {base.version}",
                 where=path,
                 allowed=f"nooch-{name} up to version {version}",
                 remedy="install a newer nooch",

@@ -15,7 +15,8 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from scipy.sparse import csr_array
 from nooch.data.area_pairs import pairs_matrix, rows_of
 from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
 from nooch.data.dataset_checks import ALL, SPLITS
-from nooch.data.disk_tables import read_table, table_of
+from nooch.data.disk_tables import checked_read, read_table, table_of
 from nooch.data.embedding_files import load_embedding
 from nooch.data.json_header import load_header
 from nooch.data.table_schema import (
@@ -35,8 +36,10 @@ from nooch.data.table_schema import (
     CAPTIONS,
     EXCEPTIONS,
     IMAGES,
+    IMPORT_AGAIN,
     Schema,
     check_columns,
+    dataset_error,
     is_ascending,
     type_name,
 )
@@ -55,11 +58,8 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 2
-"""Version 2 records what was annotated. In a folder of version 1 every class counts as annotated in
-every image.
-"""
+"""Version 2 records what was annotated; in version 1 every class counts as annotated."""
 
-_AGAIN = "import the dataset again"
 _TABLES = ("images", "areas", "captions", "exceptions")
 
 
@@ -87,16 +87,14 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(folder: str | Place) -> Header:
-    """``dataset.json`` of a folder. Raises FormatError where it is missing, broken or of another
-    version.
-    """
+    """The header of a folder. Raises FormatError: missing, broken or of another version."""
     return load_header(
         place(folder) / DATASET_MARKER,
         Header,
         name="dataset",
         version=FORMAT_VERSION,
         make="make one with nooch import",
-        again=_AGAIN,
+        again=IMPORT_AGAIN,
     )
 
 
@@ -106,7 +104,7 @@ class PartFiles:
     it can travel to workers.
 
     Attributes:
-        folder: where the dataset lies, a path or an address.
+        folder: path or address of the dataset.
         header: contents of ``dataset.json``.
         parts: for each part, table or ``embeddings/NAME`` -> file name in the folder.
         whole: whether these are all parts.
@@ -118,8 +116,40 @@ class PartFiles:
     whole: bool = True
 
     def only(self, number: int) -> PartFiles:
-        """The files of one part."""
+        """The files of one part.
+
+        Raises FormatError where the parts together have another number of images than recorded;
+        at an address, where each file would have to be fetched for it, that is not checked.
+        """
+        if isinstance(self.folder, Path) and len(self.parts) > 1:
+            self._check_count(sum(self.rows))
         return replace(self, parts=(self.parts[number],), whole=len(self.parts) == 1)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """Number of images of each part in a folder of this machine, from the ends of the files.
+
+        Raises FormatError where a file is missing, has another size or cannot be read.
+        """
+        counts = []
+        for part in self.parts:
+            file = part["images"]
+            check_file(self.folder, file, self.header.files[file], hashed=False)
+            where = self.folder / file
+            try:
+                table = pl.scan_parquet(str(where), glob=False).select(pl.len())
+                counts.append(checked_read(where, table.collect).item())
+            except InputError as error:
+                raise dataset_error(error.problem, where) from error
+        return tuple(counts)
+
+    def _check_count(self, n_images: int) -> None:
+        if n_images != self.header.n_images:
+            problem = (
+                f"images.parquet has {n_images} images, {DATASET_MARKER} says"
+                f" {self.header.n_images}"
+            )
+            raise dataset_error(problem, self.folder)
 
     @property
     def embedding_names(self) -> tuple[str, ...]:
@@ -136,27 +166,18 @@ class PartFiles:
         """The images of these parts, ascending by id."""
         images, where = self._table("images", IMAGES)
         if not is_ascending(images["image_id"]):
-            raise FormatError(
-                "column image_id does not ascend",
-                where=where,
-                allowed="each image once, sorted by id",
-                remedy=_AGAIN,
+            raise dataset_error(
+                "column image_id does not ascend", where, "each image once, sorted by id"
             )
-        if self.whole and images.height != self.header.n_images:
-            raise FormatError(
-                f"images.parquet has {images.height} images, {DATASET_MARKER} says"
-                f" {self.header.n_images}",
-                where=self.folder,
-                remedy=_AGAIN,
-            )
+        if self.whole:
+            self._check_count(images.height)
         counts, recorded = dict(images["split"].value_counts().iter_rows()), self.header.splits
         mixed = ALL in counts and len(counts) > 1
         if mixed or counts.keys() - recorded.keys() or (self.whole and counts != recorded):
-            raise FormatError(
-                f"column split has {_told(counts)}, {DATASET_MARKER} says {_told(recorded)}",
-                where=where,
-                allowed=f"{', '.join(SPLITS)}, or {ALL} for every image",
-                remedy=_AGAIN,
+            raise dataset_error(
+                f"column split has {_listed(counts)}, {DATASET_MARKER} says {_listed(recorded)}",
+                where,
+                f"{', '.join(SPLITS)}, or {ALL} for every image",
             )
         return images
 
@@ -173,11 +194,8 @@ class PartFiles:
             return None
         table, where = self._table("captions", CAPTIONS)
         if (np.diff(rows_of(table["image_id"], images["image_id"], where)) < 0).any():
-            raise FormatError(
-                "column image_id is not in order",
-                where=where,
-                allowed="captions sorted by image",
-                remedy=_AGAIN,
+            raise dataset_error(
+                "column image_id is not in order", where, "captions sorted by image"
             )
         return table
 
@@ -192,42 +210,36 @@ class PartFiles:
     def embeddings(
         self, images: pl.DataFrame, reads: Collection[str] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Embeddings by name, those in ``reads`` or all: float (n_images, d), mapped where they are
-        one file.
-        """
+        """Embeddings by name, those in ``reads`` or all: float (n_images, d); one file: mapped."""
         names = [
             name for name in self.embedding_names if reads is None or f"embeddings/{name}" in reads
         ]
         return {name: self._embedding(f"embeddings/{name}", images.height) for name in names}
 
     def check_others(self) -> None:
-        """Raise FormatError where a listed file that no table is made of is missing or altered: a
-        folder is whole or refused.
-        """
+        """Raise FormatError where a listed file that belongs to no table is missing or altered."""
         for part in self.parts:
             for kind, name in part.items():
                 if kind not in _TABLES and not kind.startswith("embeddings/"):
                     check_file(self.folder, name, self.header.files[name], hashed=True)
 
     def _table(self, kind: str, schema: Schema) -> tuple[pl.DataFrame, Place]:
-        """A table joined over the parts, and where it lies: a file, or the folder of its part
-        files.
-        """
+        """A table joined over the parts, and its path: a file, or the folder of its part files."""
         files = [part[kind] for part in self.parts]
         where = self.folder / (files[0] if len(files) == 1 else kind)
         tables = [
-            check_columns(self._open(file), schema, self.folder / file, _AGAIN) for file in files
+            check_columns(self._open(file), schema, self.folder / file, IMPORT_AGAIN)
+            for file in files
         ]
         first = tables[0].schema
         for file, table in zip(files, tables, strict=True):
             for name in {**first, **table.schema}:
                 if table.schema.get(name) != first.get(name):
-                    raise FormatError(
+                    raise dataset_error(
                         f"column {name} is {type_name(table.schema.get(name))}, and"
                         f" {type_name(first.get(name))} in {files[0]}",
-                        where=self.folder / file,
-                        allowed="the same columns and types in every part",
-                        remedy=_AGAIN,
+                        self.folder / file,
+                        "the same columns and types in every part",
                     )
         return pl.concat([table.select(list(first)) for table in tables]), where
 
@@ -238,21 +250,20 @@ class PartFiles:
         try:
             return read_table(str(where)) if content is None else table_of(content, where)
         except InputError as error:
-            raise FormatError(error.problem, where=where, remedy=_AGAIN) from error
+            raise dataset_error(error.problem, where) from error
 
     def _embedding(self, kind: str, n_images: int) -> NDArray[Any]:
-        """An embedding: mapped where it is one file, read where it comes in parts."""
+        """An embedding: mapped where it is one file, else read and joined."""
         files = [part[kind] for part in self.parts]
         if len(files) == 1:
             return _open_embedding(self.folder, self.header, files[0], n_images)
         parts = [_open_embedding(self.folder, self.header, file, None) for file in files]
         rows = sum(len(values) for values in parts)
         if rows != n_images or len({(values.shape[1], values.dtype) for values in parts}) > 1:
-            raise FormatError(
+            raise dataset_error(
                 f"{files[0]} and on have {rows} rows in {len(files)} parts, expected {n_images} of"
                 " one length and type",
-                where=self.folder,
-                remedy=_AGAIN,
+                self.folder,
             )
         return np.concatenate(parts)
 
@@ -267,44 +278,31 @@ def open_parts(folder: str | Place) -> PartFiles:
     """
     folder = place(folder)
     header = read_header(folder)
-    found: dict[str, dict[str, str]] = {}
+    files_of: dict[str, dict[str, str]] = {}
     one_part = "images.parquet" in header.files
     for name in sorted(header.files):
-        kind, part = (re.sub(r"\.(parquet|npy)$", "", name), "") if one_part else _split(name)
-        found.setdefault(part, {})[kind] = name
-    parts = tuple(found[part] for part in sorted(found))
-    if (
-        not parts
-        or any(set(part) != set(parts[0]) for part in parts)
-        or not {"images", "areas"} <= set(parts[0])
-    ):
+        table = re.sub(r"\.(parquet|npy)$", "", name)
+        kind, _, part = (table, "", "") if one_part else table.rpartition("/")
+        files_of.setdefault(part, {})[kind] = name
+    parts = tuple(files_of[part] for part in sorted(files_of))
+    tables = {frozenset(part) for part in parts}
+    if len(tables) != 1 or not {"images", "areas"} <= set(parts[0]):
         missing = (
             "areas.parquet" if one_part else "images.parquet, nor the same tables for every part"
         )
-        raise FormatError(f"{DATASET_MARKER} does not list {missing}", where=folder, remedy=_AGAIN)
+        raise dataset_error(f"{DATASET_MARKER} does not list {missing}", folder)
     if header.kinds.keys() - set(header.classes) or set(header.kinds.values()) - set(KINDS):
-        raise FormatError(
-            f"{DATASET_MARKER} gives kinds of what is no class, or other kinds",
-            where=folder,
-            allowed=f"{' or '.join(KINDS)} for a class",
-            remedy=_AGAIN,
-        )
+        problem = f"{DATASET_MARKER} gives kinds of what is no class, or other kinds"
+        raise dataset_error(problem, folder, f"{' or '.join(KINDS)} for a class")
     return PartFiles(folder, header, parts)
 
 
-def _told(counts: Mapping[str, int]) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Table and part of a part file."""
-    kind, _, file = name.rpartition("/")
-    return kind, PurePosixPath(file).stem
-
-
 def _open_embedding(folder: Place, header: Header, name: str, n_images: int | None) -> NDArray[Any]:
-    """One of the folder's embedding files, float (n, d); mapped, or read where it lies at an
-    address.
+    """One of the folder's embedding files, float (n, d); mapped, or read from an address.
 
     Its SHA-256 is checked when this process first opens the file, and again where the file has
     changed since.
@@ -335,9 +333,7 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
         inside = folder.resolve() in path.resolve().parents
         same_size = inside and path.is_file() and path.stat().st_size == record.bytes
     except (OSError, ValueError) as error:
-        raise FormatError(
-            f"{DATASET_MARKER} names {name!r}: {error}", where=folder, remedy=_AGAIN
-        ) from error
+        raise dataset_error(f"{DATASET_MARKER} names {name!r}: {error}", folder) from error
     # names come from a file: they must not lead out of the folder
     if not inside:
         raise _outside(folder, name)
@@ -349,8 +345,7 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
 
 
 def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
-    # there is no path to resolve, and servers and protocols read much into a name, so that it must
-    # be a plain one
+    # no path to resolve, and servers read much into a name: only a plain one is allowed
     if not _PLAIN.fullmatch(name):
         raise _outside(folder, name)
     try:
@@ -368,24 +363,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*
 
 
 def _outside(folder: Place, name: str) -> FormatError:
-    return FormatError(
-        f"{DATASET_MARKER} names a file outside the folder: {name}",
-        where=folder,
-        allowed="files of the folder",
-    )
+    problem = f"{DATASET_MARKER} names a file outside the folder: {name}"
+    return FormatError(problem, where=folder, allowed="files of the folder")
 
 
 def _resized(folder: Place, name: str) -> FormatError:
-    return FormatError(
-        f"{name} is missing or has another size than {DATASET_MARKER} says",
-        where=folder,
-        remedy=_AGAIN,
-    )
+    problem = f"{name} is missing or has another size than {DATASET_MARKER} says"
+    return dataset_error(problem, folder)
 
 
 def _altered(folder: Place, name: str) -> FormatError:
-    return FormatError(
-        f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}",
-        where=folder,
-        remedy=_AGAIN,
-    )
+    problem = f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}"
+    return dataset_error(problem, folder)

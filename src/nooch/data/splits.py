@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,8 +32,7 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
 
     Raises:
         InputError: a file with unknown names, images in two splits, or images that it leaves out.
-        ParameterError: percentages that do not add up to 100, a group that is no column and no
-            pattern.
+        ParameterError: percentages that do not add up to 100, an unknown group.
     """
     if plan is None:
         return images
@@ -73,24 +71,21 @@ def split_codes(
     Args:
         ids: of the images, ascending.
         plan: percentages and a seed, or a file.
-        groups: what names the group of each image, (n,), or numbers in the order of the names; only
-            with percentages.
+        groups: (n,), name or rank of each image's group; only with percentages.
 
     Raises:
         InputError: as ``apply_split``.
     """
-    return (
-        _from_file(ids, plan)
-        if plan.shares is None
-        else _drawn(len(ids), plan, plan.shares, groups)
-    )
+    if plan.shares is None:
+        return _from_file(ids, plan)
+    return _random(len(ids), plan.seed, plan.shares, groups)
 
 
-def _drawn(
-    n: int, plan: SplitPlan, shares: tuple[float, ...], groups: pl.Series | None
+def _random(
+    n: int, seed: int, shares: tuple[float, ...], groups: pl.Series | None
 ) -> NDArray[np.int8]:
     """A random division; valid and test are rounded down, train takes the rest."""
-    random = np.random.default_rng(plan.seed)
+    random = np.random.default_rng(seed)
     n_valid, n_test = (int(np.floor(n * share / 100 + 1e-9)) for share in shares[1:])
     codes = np.full(n, _TRAIN, dtype=np.int8)
     if groups is None:
@@ -102,8 +97,7 @@ def _drawn(
     sizes = np.bincount(member)
     room = {_VALID: n_valid, _TEST: n_test}
     side = np.full(len(sizes), _TRAIN, dtype=np.int8)
-    # whole groups, in random order, to the side with most room left; what fits nowhere is trained
-    # on
+    # whole groups, in random order, to the side with most room; the others stay in train
     for group in random.permutation(len(sizes)):
         roomiest = max(room, key=lambda split: room[split])
         if sizes[group] <= room[roomiest]:
@@ -114,8 +108,7 @@ def _drawn(
 
 
 def group_names(images: pl.DataFrame, group: str) -> pl.Series:
-    """The name of each image's group, (n_images,): a column's value, or what a pattern matches in
-    the file name.
+    """Names of the images' groups, (n_images,): values of a column, or matches in file names.
 
     Raises:
         ParameterError: no column and no pattern, or one that matches no part of some names.
@@ -145,51 +138,38 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
 
 def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
     path = Path(plan.source)
-    table = _listed(path, plan, ids.dtype).sort("image_id")
+    table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
+    image_id = pl.col("image_id").cast(ids.dtype, strict=False)
+    table = table.select(image_id, pl.col("split").cast(pl.Enum(SPLITS))).drop_nulls()
+    table = table.sort("image_id")
     listed, codes = table["image_id"], table["split"].to_physical()
     if len(twice := listed.filter((listed == listed.shift()) & (codes != codes.shift()))):
-        raise _two_splits(twice.unique(maintain_order=True), path)
+        raise InputError(
+            f"images are in two splits: {some_of(twice.unique(maintain_order=True))}",
+            where=path,
+            allowed="each image in one",
+        )
     place = listed.search_sorted(ids).clip(upper_bound=max(len(listed) - 1, 0))
     missing = ids if listed.is_empty() else ids.filter(listed[place] != ids)
     if len(missing):
-        raise _left_out(missing, len(ids), path)
+        raise InputError(
+            f"the split leaves out {len(missing)} of {len(ids)} images: {some_of(missing)}",
+            where=path,
+            remedy="give a split that names every image, or percentages such as 70/10/20",
+        )
     return codes[place].to_numpy().astype(np.int8, copy=False)
-
-
-def _listed(path: Path, plan: SplitPlan, kind: pl.DataType) -> pl.DataFrame:
-    """What a file says: ``image_id`` of a kind, and ``split`` as one of SPLITS."""
-    table = _read_npz(path) if path.suffix == ".npz" else _read_split_table(path, plan.values)
-    return table.select(
-        pl.col("image_id").cast(kind, strict=False), pl.col("split").cast(pl.Enum(SPLITS))
-    ).drop_nulls()
-
-
-def _two_splits(ids: Collection[Any], path: Path) -> InputError:
-    return InputError(
-        f"images are in two splits: {some_of(ids)}", where=path, allowed="each image in one"
-    )
-
-
-def _left_out(ids: Collection[Any], of: int, path: Path) -> InputError:
-    return InputError(
-        f"the split leaves out {len(ids)} of {of} images: {some_of(ids)}",
-        where=path,
-        remedy="give a split that names every image, or percentages such as 70/10/20",
-    )
 
 
 def _read_npz(path: Path) -> pl.DataFrame:
     arrays = read_arrays(path, _NPZ)
-    found = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
-    if not found:
+    of_split = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
+    if not of_split:
         raise InputError(f"holds {some_of(arrays) or 'no named array'}", where=path, allowed=_NPZ)
-    columns = [id_column(ids, f"{path}, {name}_ids") for name, ids in found.items()]
-    text = any(column.dtype == pl.String for column in columns)
+    columns = {name: id_column(ids, f"{path}, {name}_ids") for name, ids in of_split.items()}
+    text = any(column.dtype == pl.String for column in columns.values())
     return pl.concat(
-        pl.DataFrame({"image_id": column.cast(pl.String if text else pl.Int64)}).with_columns(
-            split=pl.lit(name, pl.Enum(SPLITS))
-        )
-        for name, column in zip(found, columns, strict=True)
+        column.cast(pl.String if text else pl.Int64).to_frame().with_columns(split=pl.lit(name))
+        for name, column in columns.items()
     )
 
 

@@ -1,6 +1,4 @@
-"""What the columns of nooch's own tables hold: declared per table, and checked whenever one is read
-from a folder.
-"""
+"""Columns of nooch's own tables: declared per table, and checked whenever one is read."""
 
 from __future__ import annotations
 
@@ -21,13 +19,18 @@ __all__ = [
     "CAPTIONS",
     "EXCEPTIONS",
     "IMAGES",
+    "IMPORT_AGAIN",
     "NAMES",
     "Column",
     "Schema",
     "check_columns",
+    "dataset_error",
     "is_ascending",
     "type_name",
 ]
+
+IMPORT_AGAIN = "import the dataset again"
+"""The remedy for a dataset folder with wrong content."""
 
 NAMES = (pl.Enum, pl.Categorical, pl.String)
 """Types of a column of names."""
@@ -41,8 +44,8 @@ class Column:
         types: of polars.
         allowed: values, in words.
         nulls: whether a value may be missing.
-        optional: whether the column may be.
-        among: the names that are allowed, of a column of names; empty where any is.
+        optional: whether the column may be missing.
+        among: allowed names of a column of names; empty: any.
         wrong: mask of the values that are not allowed, bool (n,); null counts as allowed.
     """
 
@@ -59,19 +62,13 @@ Schema = Mapping[str, Column]
 _ID = Column((pl.Int64, pl.String), "Int64 or String, never null")
 _NAME = Column(NAMES, "names of classes, never null")
 _SIZE = Column(
-    (pl.Int64,),
-    "Int64, 1 pixel and more, null where unknown",
-    nulls=True,
-    wrong=lambda size: size < 1,
+    (pl.Int64,), "Int64, 1 pixel and more, null where unknown", nulls=True, wrong=lambda n: n < 1
 )
 
 IMAGES: Schema = {
     "image_id": _ID,
     "file_name": Column(
-        (pl.String,),
-        "relative paths without '..', null where unknown",
-        nulls=True,
-        wrong=unsafe_names,
+        (pl.String,), "relative paths without '..', null where unknown", True, wrong=unsafe_names
     ),
     "width": _SIZE,
     "height": _SIZE,
@@ -98,13 +95,13 @@ EXCEPTIONS: Schema = {
 
 
 def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: str) -> pl.DataFrame:
-    """The table, if every column of the schema is there and holds what it may.
+    """The table, if every column of the schema is present and valid.
 
     Args:
         table: as it was read.
-        schema: what it must hold; columns that it does not name are not looked at.
+        schema: what it must hold; other columns are not checked.
         where: the file, for errors.
-        remedy: what to do about a table that is refused.
+        remedy: for errors.
 
     Raises:
         FormatError: it names the file, the column, what came and what is allowed.
@@ -113,12 +110,8 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
         if name not in table.columns:
             if column.optional:
                 continue
-            raise FormatError(
-                f"has no column {name}",
-                where=where,
-                allowed=f"columns {', '.join(schema)}",
-                remedy=remedy,
-            )
+            columns = f"columns {', '.join(schema)}"
+            raise FormatError(f"has no column {name}", where=where, allowed=columns, remedy=remedy)
         values = table[name]
         if values.dtype not in column.types:
             problem = f"is {type_name(values.dtype)}"
@@ -137,10 +130,13 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
 
 
 def type_name(kind: pl.DataType | None) -> str:
-    """A type for people, without all the categories that it may have; ``missing`` where there is no
-    such column.
-    """
+    """A type for people, without its categories; ``missing`` where there is no such column."""
     return "missing" if kind is None else shorten(str(kind), 60)
+
+
+def dataset_error(problem: str, where: object, allowed: str | None = None) -> FormatError:
+    """The error of a dataset folder with wrong content."""
+    return FormatError(problem, where=where, allowed=allowed, remedy=IMPORT_AGAIN)
 
 
 def is_ascending(ids: pl.Series) -> bool:

@@ -1,6 +1,4 @@
-"""A table of one's own -> attribute columns of a dataset: scores of context, cameras, places,
-years.
-"""
+"""Columns of a custom table -> attributes of a dataset: context scores, cameras, places, years."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _dependencies(reading: Reading, plan: SplitPlan | None, asked: list[Any]) ->
         "version": __version__,
         "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
         "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
-        "asked": [*asked, *reading.words()],
+        "asked": [*asked, *reading.dependencies()],
     }
 
 

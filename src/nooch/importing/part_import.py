@@ -1,6 +1,4 @@
-"""What workers do for an import: write a part of the dataset from scanned rows; give its images
-their splits.
-"""
+"""What workers do for an import: write a part of the dataset, and give its images their splits."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ from nooch.data.dataset_folder import (
 from nooch.data.splits import group_names, split_codes
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
-from nooch.readers.reader_contract import Counter, ImageListing, Job, Scanned, part_edges
+from nooch.readers.reader_contract import ImageListing, NumberedJob, Scanned, part_edges
+from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, Progress
 
 __all__ = [
@@ -64,9 +63,7 @@ class Written(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Part:
-    """Images ``first`` to ``first + count`` in the order of ids; theirs lie in ``low <= id <
-    high``, where None is no end.
-    """
+    """Images ``first`` to ``first + count`` by id; ``low <= id < high``, where None is no end."""
 
     low: ImageId | None
     high: ImageId | None
@@ -75,9 +72,7 @@ class Part:
 
 
 def divided(ids: pl.Series, part_size: int | None) -> list[Part]:
-    """Parts of about as many images each, ``part_size`` at most; one part where it is None. Their
-    ranges leave no id out.
-    """
+    """Parts of about as many images each, at most ``part_size``; one part where it is None."""
     edges = part_edges(len(ids), part_size)
     bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
@@ -120,11 +115,11 @@ class Work:
 
 
 @dataclass(frozen=True)
-class PartJob(Job):
+class PartJob(NumberedJob):
     """Write one part. A split by groups waits until those of all images are known."""
 
     name: ClassVar[str] = "part"
-    result: ClassVar[type] = Written
+    result_type: ClassVar[type] = Written
     work: Work
     part: Part
 
@@ -162,7 +157,7 @@ class SplitJob(PartJob):
     def make(self) -> Written:
         """Write the table of images."""
         work, number = self.work, self.number
-        written: Written = PartJob(self.folder, number, work, self.part).do()
+        written: Written = PartJob(self.folder, number, work, self.part).result()
         record = written.record
         name = next(name for name in record.files if name.startswith("images"))
         images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
@@ -174,9 +169,7 @@ class SplitJob(PartJob):
 
 
 def groups_of(files: Sequence[Path]) -> pl.Series:
-    """Groups of the images of all parts, as numbers in the order of their names, from files of
-    names.
-    """
+    """The group of each image of all parts, as a number in the order of the groups' names."""
     named = [pl.scan_parquet(file, glob=False).select("group") for file in files]
     names = pl.concat(some.unique() for some in named).unique().collect()["group"].sort()
     kind = pl.Enum(names)
@@ -192,9 +185,7 @@ def write_parts(
     map: Map,
     progress: Progress,
 ) -> tuple[Work, list[Written]]:
-    """Write all parts. The parameters are those of ``import_dataset``, and the folder of
-    intermediate files.
-    """
+    """Write all parts. Parameters as of ``import_dataset``; ``folder`` holds intermediate files."""
     ids = scanned.ids()
     parts = divided(ids, part_size)
     listing = None if images is None else _listing(images, folder)
@@ -204,13 +195,13 @@ def write_parts(
     del ids
     work.dataset.mkdir(exist_ok=True)
     jobs = [PartJob(folder, number, work, part) for number, part in enumerate(parts)]
-    written = Counter(map, partial(progress, "putting parts together")).done(jobs)
+    written = JobRunner(map, partial(progress, "putting parts together")).results(jobs)
     if plan is not None and plan.group is not None:
         groups = groups_of([work.groups(number) for number in range(len(parts))])
         # of the ids, only the number counts
         _save_splits(work, plan, split_codes(groups, plan, groups))
         again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
-        written = Counter(map, partial(progress, "splitting parts")).done(again)
+        written = JobRunner(map, partial(progress, "splitting parts")).results(again)
     return work, written
 
 
@@ -292,8 +283,7 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def split_provenance(
     provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Provenance with the plan, and a note where it leaves a split empty; ``counts`` are images in
-    each split.
+    """Provenance with the plan, and a note on empty splits; ``counts`` are images per split.
 
     Raises:
         InputError: percentages that leave a split empty.

@@ -1,10 +1,8 @@
-"""A reader turns files of one format into a Dataset without splits; it knows nothing of criteria."""
+"""A reader turns files of a format into a Dataset without splits; it knows nothing of criteria."""
 
 from nooch.shared_types import Map
 
-"""What a reader does its work with: Python's ``map``, or an engine's, which spreads it over
-processes.
-"""
+"""Applies a reader's jobs: Python's ``map``, or an engine's, which spreads them over processes."""
 
 READERS = {
     "coco": "nooch.readers.coco.coco_reader:read_coco",

@@ -15,8 +15,7 @@ Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
 
 
 def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
-    """Entries as CSR, those of the same place added up: in an order that depends on the entries of
-    that row alone.
+    """Sum entries of the same place as CSR, in an order that depends on their row alone.
 
     Args:
         entries: to be added up.

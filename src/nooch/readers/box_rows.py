@@ -1,6 +1,4 @@
-"""What every format of bounding boxes gives: where the boxes of each image are, and the checks that
-formats share.
-"""
+"""What every format of bounding boxes gives: each image's boxes; and the checks they share."""
 
 from __future__ import annotations
 
@@ -22,7 +20,8 @@ from nooch.readers.image_rows import (
     parse_files,
     write_rows,
 )
-from nooch.readers.reader_contract import Counter, ImageListing, Job
+from nooch.readers.reader_contract import ImageListing, NumberedJob
+from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
     "BOX_COLUMNS",
@@ -66,10 +65,8 @@ class FoundBoxes(ABC):
         """A digest of the files beyond the source itself."""
 
     @abstractmethod
-    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
-        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (an image of the listing that has no
-        boxes), and what else is known.
-        """
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
+        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (no boxes), other known columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,16 +88,13 @@ class BoxFiles(FoundBoxes):
         """Of the files by name, size and time."""
         return listed_digest(self.listed)
 
-    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
         """Parse the files. Raises InputError where two have the same name."""
         stems = self.listed["stem"]
         if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
-            raise InputError(
-                f"several files are called {some_of(twice)}",
-                where=self.source,
-                allowed="one file for each image",
-            )
-        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, count)
+            problem = f"several files are called {some_of(twice)}"
+            raise InputError(problem, where=self.source, allowed="one file for each image")
+        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, runner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,51 +111,47 @@ class BoxTable(FoundBoxes):
         """Of nothing: there is only the source."""
         return ""
 
-    def scan(self, folder: Path, count: Counter, images: ImageListing | None) -> ImageRows:
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
         """Read the table."""
-        (n_batches,) = count.done([_TableJob(folder, 0, self.read, images)])
+        (n_batches,) = runner.results([_TableJob(folder, 0, self.read, images)])
         return ImageRows(folder, n_batches)
 
 
 @dataclass(frozen=True)
-class _TableJob(Job):
+class _TableJob(NumberedJob):
     """Read a table of boxes; the result is the number of batches of rows."""
 
     name: ClassVar[str] = "table"
-    result: ClassVar[type] = int
+    result_type: ClassVar[type] = int
     read: Callable[[], pl.DataFrame]
     images: ImageListing | None
 
     def make(self) -> int:
         """Read the table."""
-        return write_rows(_with_bare(self.read(), self.images), self.folder).batches
+        return write_rows(_with_bare(self.read(), self.images), self.folder)
 
 
 def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
     """Rows with ids, in the order of stems; images without boxes have rows, too."""
     rows = rows.with_columns(bare=False)
     if images is not None:
-        stems = pl.Series(
-            "stem", [Path(path).stem for path in images.paths()], dtype=pl.String
-        ).unique()
-        bare = stems.to_frame().join(rows, on="stem", how="anti").with_columns(bare=True)
+        stems = sorted({Path(path).stem for path in images.paths()})
+        bare = pl.DataFrame({"stem": stems}, schema={"stem": pl.String})
+        bare = bare.join(rows, on="stem", how="anti").with_columns(bare=True)
         rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
     return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
 
 
 def listed_files(files: Sequence[str]) -> pl.DataFrame:
     """Files that are called after their images, as ``BoxFiles.listed``."""
-    columns = {
-        "stem": [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files],
-        "file": list(files),
-    }
-    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+    stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files]
+    return pl.DataFrame(
+        {"stem": stems, "file": files}, schema={"stem": pl.String, "file": pl.String}
+    )
 
 
 def files_of(folder: Path, ending: str) -> list[str]:
-    """The files below a folder with an ending, sorted. Raises InputError where there is no such
-    folder or file.
-    """
+    """The files below a folder with an ending, sorted. Raises InputError where there is none."""
     if not folder.is_dir():
         raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
     files = files_below(folder, lambda name: name.endswith(ending))
@@ -172,24 +162,21 @@ def files_of(folder: Path, ending: str) -> list[str]:
 
 def count_notes(bare: int, missing: int, of: int) -> list[str]:
     """Notes that count images without labels, and labels without an image file."""
-    notes = (
-        [f"{bare} of {of} images have no label file or row: they count as images without objects"]
-        if bare
-        else []
+    without = (
+        f"{bare} of {of} images have no label file or row: they count as images without objects"
     )
-    return [*notes, *([f"{missing} of {of} image files are not there"] if missing else [])]
+    lost = f"{missing} of {of} image files are not there"
+    return [note for note, count in ((without, bare), (lost, missing)) if count]
 
 
 def check_box(edges: Sequence[float], where: object) -> None:
-    """Raise InputError for a box that is not within the image: left, right, top and bottom, as
-    fractions of its size.
-    """
+    """Raise InputError unless left, right, top, bottom (fractions) lie within the image."""
     left, right, top, bottom = edges
     # false for NaN, too
     if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
+        box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
         raise InputError(
-            f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g}) is not within the"
-            " image",
+            f"the box from {box} is not within the image",
             where=where,
             allowed="edges between 0 and 1 of the image's width and height, in order",
         )

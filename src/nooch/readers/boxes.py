@@ -1,6 +1,4 @@
-"""Bounding boxes -> Dataset: YOLO, Pascal VOC, Open Images. A box's area stands for the object's,
-and says so.
-"""
+"""Bounding boxes (YOLO, Pascal VOC, Open Images) -> Dataset, with box areas for objects' areas."""
 
 from __future__ import annotations
 
@@ -25,7 +23,8 @@ from nooch.readers.box_rows import FoundBoxes, count_notes
 from nooch.readers.image_files import list_images
 from nooch.readers.image_rows import ImageRows, row_ends
 from nooch.readers.openimages import find_openimages
-from nooch.readers.reader_contract import Counter, ImageListing, read
+from nooch.readers.reader_contract import ImageListing, read
+from nooch.readers.resumable_jobs import JobRunner
 from nooch.readers.voc import find_voc
 from nooch.readers.yolo import find_yolo
 from nooch.shared_types import Map, StepProgress
@@ -37,9 +36,7 @@ FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
     "voc": find_voc,
     "openimages": find_openimages,
 }
-"""Name -> how boxes of that format are found: from the source, the classes and the images of
-``read_boxes``.
-"""
+"""Name -> the format's finder; its arguments: source, classes and images of ``read_boxes``."""
 
 
 def read_boxes(
@@ -50,8 +47,7 @@ def read_boxes(
     images: str | Path | None = None,
     map: Map = builtins.map,
 ) -> Dataset:
-    """Sum the areas of each class's boxes in each image, a proxy (an upper bound) for the areas of
-    the objects.
+    """Sum the areas of each class's boxes in each image: upper bounds of the objects' areas.
 
     Args:
         source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``,
@@ -98,20 +94,14 @@ class BoxReading:
         if not Path(self.source).exists():
             raise InputError("no such file or folder", where=self.source)
 
-    def words(self) -> list[Any]:
+    def dependencies(self) -> list[Any]:
         """The files of boxes by name, size and time, and the names of images."""
         found = self._found()
         folder = self.images or found.images
         names = [] if folder is None else sorted(list_images(folder))
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
-        return [
-            self.format,
-            str(self.source),
-            str(self.classes),
-            str(self.images),
-            found.digest(),
-            listed,
-        ]
+        given = map(str, (self.format, self.source, self.classes, self.images))
+        return [*given, found.digest(), listed]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -121,31 +111,21 @@ class BoxReading:
         found = self._found()
         images = self.images or found.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
-        rows = found.scan(folder, Counter(map, progress), listing)
+        rows = found.scan(folder, JobRunner(map, progress), listing)
         if not rows.batches:
             raise InputError("holds no boxes of any image", where=self.source)
-        keys = pl.concat(
-            batch["keys"].explode().drop_nulls().unique() for batch in rows.columns("keys")
-        )
-        names = found.names_of(keys.unique().sort().to_list())
+        batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
+        keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
+        names = found.names_of(keys)
         classes = list(dict.fromkeys(names.values()))
         columns = {key: classes.index(name) for key, name in names.items()}
-        return ScannedBoxes(
-            self,
-            rows,
-            classes,
-            columns,
-            _is_ordered(rows, columns),
-            listing,
-            found.root,
-            found.notes,
-        )
+        ordered = _is_ordered(rows, columns)
+        return ScannedBoxes(self, rows, classes, columns, ordered, listing, found.root, found.notes)
 
     def _found(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)
-        return FORMATS[self.format](
-            Path(self.source), classes, None if self.images is None else Path(self.images)
-        )
+        images = None if self.images is None else Path(self.images)
+        return FORMATS[self.format](Path(self.source), classes, images)
 
 
 def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
@@ -190,9 +170,7 @@ class ScannedBoxes:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``, and how many are bare or have no file. Raises
-        InputError as ``read_boxes``.
-        """
+        """Images with ``low <= id < high``, counts of bare and missing. Raises: ``read_boxes``."""
         del images  # which images there are depends on them: they are known already
         rows, root, missing = self.rows.read(low, high), self.root, 0
         if self.images is not None:
@@ -201,18 +179,14 @@ class ScannedBoxes:
             found = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
             rows, root, missing = rows.with_columns(file_name=found), index.root, found.null_count()
         known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
-        rows = rows.with_columns(
-            pl.lit(None, kind).alias(name)
-            for name, kind in known.items()
-            if name not in rows.columns
-        )
+        unknown = {n: pl.lit(None, kind) for n, kind in known.items() if n not in rows.columns}
+        rows = rows.with_columns(**unknown)
         check_file_names(rows["file_name"], self.reading.source)
-        columns = (
-            rows["keys"].explode().drop_nulls().replace_strict(self.columns, return_dtype=pl.Int64)
-        )
+        keys, values = (rows[name].explode().drop_nulls() for name in ("keys", "areas"))
+        columns = keys.replace_strict(self.columns, return_dtype=pl.Int64).to_numpy()
         at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))
-        entries = at, columns.to_numpy(), rows["areas"].explode().drop_nulls().to_numpy()
-        areas = summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)
+        shape = rows.height, len(self.classes)
+        areas = summed((at, columns, values.to_numpy()), shape, ordered=self.ordered)
         frame = rows.select("image_id", *known, *(["split"] if "split" in rows.columns else []))
         image_root = None if root is None else str(root.resolve())
         counts = {"bare": int(rows["bare"].sum()), "missing": missing}
@@ -225,15 +199,13 @@ class ScannedBoxes:
         del images
         file = Path(self.reading.source).name
         source = {"role": "boxes", "file": file, "images": n_images, "sha256": self._digest()}
-        notes = [*self.notes, *count_notes(counts["bare"], counts["missing"], n_images)]
+        proxy = "areas are those of bounding boxes, which are larger than the objects in them"
+        counted = count_notes(counts["bare"], counts["missing"], n_images)
         return {
             "reader": f"boxes/{self.reading.format}",
             "area": "boxes",
             "sources": [source],
-            "notes": [
-                "areas are those of bounding boxes, which are larger than the objects in them",
-                *notes,
-            ],
+            "notes": [proxy, *self.notes, *counted],
         }
 
     def _digest(self) -> str:

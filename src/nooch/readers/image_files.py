@@ -40,25 +40,21 @@ class ImageIndex:
 
     @classmethod
     def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
-        """The files below ``images``, or below the folder that the dataset records; ``option`` is
-        what names another one.
+        """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
 
         Raises:
             InputError: neither, or no such folder.
         """
         root = images or data.image_root
         if root is None:
-            raise InputError(
-                "the dataset records no folder of images",
-                remedy=f"import it with `images`, or give {option}",
-            )
+            remedy = f"import it with `images`, or give {option}"
+            raise InputError("the dataset records no folder of images", remedy=remedy)
         return cls(root)
 
     def all_of(
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:
-        """Where images are, by id and file name. Links that lead out of the folder count as
-        missing.
+        """Paths of images by id and file name. Links that lead out of the folder are missing.
 
         Raises:
             InputError: images that are not below the folder; several are named at once.
@@ -72,18 +68,14 @@ class ImageIndex:
             raise InputError(
                 f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}",
                 where=self.root,
-                allowed=(
-                    "image files below this folder, under the dataset's file names; no links that"
-                    " lead out of it"
-                ),
+                allowed="image files below this folder, under the dataset's file names; no links"
+                " that lead out of it",
                 remedy=f"give the folder that the dataset's file names are relative to as {option}",
             )
         return [self.root / str(name) for name in names]
 
     def by_file_name(self, name: str) -> str | None:
-        """Relative path of a file of this name: as given below the root, or in whatever one folder
-        holds it.
-        """
+        """Relative path of a file of this name: as given, or in the one folder that has it."""
         if name in self.paths:
             return name
         return _only(self._by_name.get(name.rsplit("/", 1)[-1], []), name)
@@ -93,29 +85,22 @@ class ImageIndex:
         return _only(self._by_stem.get(stem, []), stem)
 
     def by_id(self, image_id: ImageId) -> str | None:
-        """Relative path of the file called after an image: its id, or as COCO writes it in twelve
-        digits (the zeros of ids are not kept).
-        """
-        found = self.by_stem(str(image_id))
-        return (
-            self.by_stem(f"{image_id:012d}")
-            if found is None and isinstance(image_id, int)
-            else found
-        )
+        """Relative path of the file called after an id, also in COCO's twelve digits."""
+        path = self.by_stem(str(image_id))
+        if path is None and isinstance(image_id, int):
+            path = self.by_stem(f"{image_id:012d}")
+        return path
 
 
 def list_images(root: str | Path) -> Iterator[str]:
-    """Paths of the image files below a folder, relative to it, as they are found. Raises InputError
-    as ``ImageIndex``.
-    """
+    """Paths of the image files below a folder, relative to it. Raises as ``ImageIndex``."""
     if not Path(root).is_dir():
         raise InputError("no such folder of images", where=root)
     try:
         yield from _walk(Path(root).resolve(), "")
     except OSError as error:
-        raise InputError(
-            f"cannot be listed: {error.strerror}", where=error.filename or root
-        ) from error
+        where = error.filename or root
+        raise InputError(f"cannot be listed: {error.strerror}", where=where) from error
 
 
 def _only(found: list[str], name: str) -> str | None:

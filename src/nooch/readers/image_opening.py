@@ -1,6 +1,4 @@
-"""The one way to open an image file: as the formats that it may have, and never one that is too
-large to decode.
-"""
+"""The one way to open an image file: in allowed formats only, never too large to decode."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files that describe one image each -> a table with a row for each image, parsed in batches by
-workers and kept on disk.
-"""
+"""Files that describe one image each -> a table of images, parsed in batches and kept on disk."""
 
 from __future__ import annotations
 
@@ -17,7 +15,8 @@ from numpy.typing import NDArray
 
 from nooch.data import ImageId
 from nooch.errors import InputError
-from nooch.readers.reader_contract import Counter, Job, in_range
+from nooch.readers.reader_contract import NumberedJob, in_range
+from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
     "ImageRows",
@@ -65,9 +64,7 @@ class ImageRows:
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Paths of the files below a folder whose names are wanted, sorted; links to folders are not
-    followed.
-    """
+    """Sorted paths of the files below a folder with wanted names; folder links are not followed."""
     return sorted(
         path
         for place, _, names in os.walk(folder)
@@ -77,7 +74,7 @@ def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
 
 
 def parse_files(
-    listed: pl.DataFrame, parse: Parse, schema: Mapping[str, Any], folder: Path, count: Counter
+    listed: pl.DataFrame, parse: Parse, schema: Mapping[str, Any], folder: Path, runner: JobRunner
 ) -> ImageRows:
     """Parse files into a table whose rows keep the order of ``listed``.
 
@@ -87,23 +84,23 @@ def parse_files(
         parse: parses one file.
         schema: columns that ``parse`` gives.
         folder: where the table is written.
-        count: does the jobs.
+        runner: does the jobs.
     """
     here = Path.cwd()
     jobs = [
         _ParseJob(folder, number, batch, parse, schema, here)
         for number, batch in enumerate(_batches(listed))
     ]
-    count.done(jobs)
+    runner.run(jobs)
     return ImageRows(folder, len(jobs))
 
 
-def write_rows(rows: pl.DataFrame, folder: Path) -> ImageRows:
-    """Write a table that was read at once; it has a column ``image_id``."""
-    number = -1
-    for number, batch in enumerate(_batches(rows)):
+def write_rows(rows: pl.DataFrame, folder: Path) -> int:
+    """Write a table that has a column ``image_id``; returns the number of batches."""
+    batches = [*_batches(rows)]
+    for number, batch in enumerate(batches):
         batch.write_parquet(_batch_file(folder, number))
-    return ImageRows(folder, number + 1)
+    return len(batches)
 
 
 def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -112,7 +109,7 @@ def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 @dataclass(frozen=True)
-class _ParseJob(Job):
+class _ParseJob(NumberedJob):
     """A batch of files; the result is the number of rows.
 
     Attributes:
@@ -123,7 +120,7 @@ class _ParseJob(Job):
     """
 
     name: ClassVar[str] = "rows"
-    result: ClassVar[type] = int
+    result_type: ClassVar[type] = int
     listed: pl.DataFrame
     parse: Parse
     schema: Mapping[str, Any]
@@ -147,9 +144,7 @@ def _batch_file(folder: Path, number: int) -> Path:
 
 
 def listed_digest(listed: pl.DataFrame) -> str:
-    """A digest of listed files, their sizes and times. Raises InputError where a file cannot be
-    read.
-    """
+    """A digest of listed files, sizes and times. Raises InputError for an unreadable file."""
     digest = blake3()
     for row in listed.iter_rows(named=True):
         try:
@@ -162,7 +157,5 @@ def listed_digest(listed: pl.DataFrame) -> str:
 
 
 def row_ends(lists: pl.Series) -> NDArray[np.int64]:
-    """Where the entries of each row start in the values of all rows, and where the last ones end:
-    int64 (n + 1,).
-    """
+    """Offsets of each row's entries among the values of all rows: int64 (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])

@@ -1,6 +1,4 @@
-"""Label maps -> Dataset: one single-channel image of class values for each photograph, areas
-counted exactly.
-"""
+"""Label maps (one single-channel image of class values per photograph) -> Dataset, exact areas."""
 
 from __future__ import annotations
 
@@ -22,23 +20,15 @@ from nooch.plans import SplitPlan
 from nooch.readers.coco.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.readers.image_rows import ImageRows, listed_digest
 from nooch.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
-from nooch.readers.reader_contract import Counter, ImageListing, read
+from nooch.readers.reader_contract import ImageListing, read
+from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, StepProgress
 
 __all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
 
-_NOT_ANNOTATED = {
-    "void",
-    "unknown",
-    "unlabelled",
-    "unlabeled",
-    "unannotated",
-    "unlabel",
-    "ignore",
-    "ignored",
-}
+_NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
+_NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
 _FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
-
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
 
 
@@ -53,13 +43,12 @@ def read_label_maps(
 ) -> Dataset:
     """Count every class in every map.
 
-    A class's area is its pixels over all pixels of the image, so areas and the unlabelled share add
-    up to 1.
+    A class's area is its share of the image's pixels: areas and the unlabeled share add up to 1.
 
     Args:
         folder: the maps; a map is called after its image.
-        classes: ``cocostuff`` (value = COCO id - 1, 255 unlabelled), ``pixelmaps`` (value = COCO
-            id, 183 other), or a text file with a class in each line: ``value name``, or only names,
+        classes: ``cocostuff`` (value = COCO id - 1, 255 unlabeled), ``pixelmaps`` (value = COCO
+            id, 183 other), or a text file with a class per line: ``value name``, or only names,
             then counted from 0.
         void: values that are no class. Needed for a listed class that is called void, unknown,
             unlabeled, unannotated or ignore (also ``name (void)``): its pixels were not annotated,
@@ -92,30 +81,23 @@ class MapReading:
 
     def check(self, plan: SplitPlan | None) -> None:
         """Raises InputError and ParameterError for the folder and the list of classes."""
-        del (
-            plan
-        )  # maps have no columns: whether a pattern fits their names is known when they are listed
+        del plan  # maps have no columns; whether a pattern fits their names is known when listed
         self._classes()
 
-    def words(self) -> list[Any]:
+    def dependencies(self) -> list[Any]:
         """The maps by name, size and time, and what is read in them."""
-        return [
-            str(self.class_list),
-            list(self.void),
-            self.suffix,
-            listed_digest(list_maps(self.folder, self.suffix)),
-        ]
+        digest = listed_digest(list_maps(self.folder, self.suffix))
+        return [str(self.class_list), list(self.void), self.suffix, digest]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedMaps:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
         del part_size
-        values = self._classes()
+        values, runner = self._classes(), JobRunner(map, progress)
         listed = list_maps(self.folder, self.suffix)
-        return ScannedMaps(
-            values, count_maps(listed, values.names, values.ignored, folder, Counter(map, progress))
-        )
+        rows = count_maps(listed, values.names, values.ignored, folder, runner)
+        return ScannedMaps(values, rows)
 
     def _classes(self) -> MapClasses:
         """What the values of the maps mean."""
@@ -182,29 +164,19 @@ class ScannedMaps:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``, and the number of maps without an image and the
-        first of these maps.
-        """
+        """Images with ``low <= id < high``; counts of maps without an image, the first by name."""
         counted = counted_maps(self.rows.read(low, high), len(self.classes))
         stems, root = counted.stems, None
-        found: list[str | None] = [None] * len(stems)
+        paths: list[str | None] = [None] * len(stems)
+        missing: list[str] = []
         if images is not None:
             among = set(stems)
             index = images.index(lambda name: name.rsplit(".", 1)[0] in among)
-            found, root = [index.by_stem(stem) for stem in stems], str(index.root.resolve())
-        frame = pl.DataFrame(
-            {
-                "image_id": counted.image_ids,
-                "file_name": pl.Series(found, dtype=pl.String),
-                "width": counted.sizes[:, 0],
-                "height": counted.sizes[:, 1],
-            }
-        )
-        missing = (
-            [stem for stem, path in zip(stems, found, strict=True) if path is None]
-            if images
-            else []
-        )
+            paths, root = [index.by_stem(stem) for stem in stems], str(index.root.resolve())
+            missing = [stem for stem, path in zip(stems, paths, strict=True) if path is None]
+        names = pl.Series("file_name", paths, pl.String)
+        widths, heights = (pl.Series(values) for values in counted.sizes.T)
+        frame = pl.DataFrame([counted.image_ids, names]).with_columns(width=widths, height=heights)
         counts = {"missing": len(missing), **{f"{_FIRST}{stem}": 1 for stem in missing[:5]}}
         return Dataset.build(frame, self.classes, _fractions(counted), image_root=root), counts
 
@@ -222,9 +194,7 @@ class ScannedMaps:
         }
 
     def _digest(self) -> str:
-        """SHA-256 of what was counted, not of the files: re-encoded maps with the same pixels count
-        the same.
-        """
+        """SHA-256 of the counts: re-encoded maps with the same pixels have the same digest."""
         digest = hashlib.sha256()
         for number, batch in enumerate(self.rows.columns("stem")):
             digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
@@ -247,24 +217,16 @@ _FIRST = "missing: "
 
 
 def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
-    """A note where maps have no image, of which the first are named. Raises InputError where none
-    has.
-    """
-    missing, first = (
-        counts["missing"],
-        [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5],
-    )
+    """A note on maps without an image. Raises InputError where none has one."""
+    missing = counts["missing"]
+    first = [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5]
     # the others count, but need no names
     listed = [*first, *[""] * (missing - len(first))]
     if missing == n_images:
-        raise InputError(
-            f"no image is called after a map, such as {some_of(listed, 2)}", where=images
-        )
-    return (
-        [f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"]
-        if missing
-        else []
-    )
+        problem = f"no image is called after a map, such as {some_of(listed, 2)}"
+        raise InputError(problem, where=images)
+    note = f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"
+    return [note] if missing else []
 
 
 def _fractions(counted: CountedMaps) -> csr_array:
@@ -276,11 +238,8 @@ def _fractions(counted: CountedMaps) -> csr_array:
 def _means_void(name: str) -> bool:
     """Whether a class name says that its pixels have no annotation."""
     marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
-    words = [
-        [word for word in re.findall("[a-z]+", mark.lower()) if word not in _FILLERS]
-        for mark in marks
-    ]
-    return any(listed and set(listed) <= _NOT_ANNOTATED for listed in words)
+    words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
+    return any(said and said <= _NOT_ANNOTATED for said in words)
 
 
 def _class_list(path: Path) -> dict[int, str]:
@@ -301,9 +260,6 @@ def _class_list(path: Path) -> dict[int, str]:
     else:
         values, names = list(range(len(lines))), [class_name(line, path) for line in lines]
     if not values or len(set(values)) != len(values) or len(set(names)) != len(names):
-        raise InputError(
-            "names no class, or a value or name twice",
-            where=path,
-            allowed="one 'value name' in each line",
-        )
+        problem = "names no class, or a value or name twice"
+        raise InputError(problem, where=path, allowed="one 'value name' per line")
     return dict(zip(values, names, strict=True))

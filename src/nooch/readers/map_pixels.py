@@ -18,22 +18,16 @@ from nooch.data import identifiers
 from nooch.errors import InputError, some_of
 from nooch.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.readers.image_rows import ImageRows, files_below, parse_files, row_ends
-from nooch.readers.reader_contract import Counter
+from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = ["CountedMaps", "count_maps", "counted_maps", "list_maps"]
 
 _ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
-_COUNTED = {
-    "width": pl.Int64,
-    "height": pl.Int64,
-    "column": pl.List(pl.Int64),
-    "pixels": pl.List(pl.Int64),
-}
-"""What is counted in a map: its size, and how many pixels each class has, by ascending column of
-the class.
-"""
+_SIZE = {"width": pl.Int64, "height": pl.Int64}
+_COUNTED = {**_SIZE, "column": pl.List(pl.Int64), "pixels": pl.List(pl.Int64)}
+"""The size of a map, and the number of pixels of each class, by ascending class column."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +48,7 @@ class CountedMaps:
 
 
 def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
-    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (without the suffix) and
-    ``file``.
+    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (no suffix), ``file``.
 
     Raises:
         InputError: there is none, or there are two for an image.
@@ -67,16 +60,12 @@ def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
 
     files = files_below(folder, is_map)
     if not files:
-        raise InputError(
-            "holds no label maps", where=folder, allowed=f"files ending in {', '.join(_ENDINGS)}"
-        )
+        allowed = f"files ending in {', '.join(_ENDINGS)}"
+        raise InputError("holds no label maps", where=folder, allowed=allowed)
     stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
     ids = identifiers(stems)
-    if ids.n_unique() != len(ids):
-        raise InputError(
-            f"several maps have the same name: {some_of(ids.filter(ids.is_duplicated()).unique())}",
-            where=folder,
-        )
+    if len(twice := ids.filter(ids.is_duplicated()).unique()):
+        raise InputError(f"several maps have the same name: {some_of(twice)}", where=folder)
     return pl.DataFrame({"image_id": ids, "stem": stems, "file": files}).sort("image_id")
 
 
@@ -85,7 +74,7 @@ def count_maps(
     names: Mapping[int, str],
     ignored: Collection[int],
     folder: Path,
-    count: Counter,
+    runner: JobRunner,
 ) -> ImageRows:
     """Count the pixels of every class in every map; ``counted_maps`` gives the rows as arrays.
 
@@ -94,15 +83,14 @@ def count_maps(
         names: pixel value -> class name, in the order of columns.
         ignored: values that mean no class (void, unlabelled).
         folder: where counts are kept.
-        count: does the jobs.
+        runner: does the jobs.
 
     Raises:
         InputError: a file that is no single-channel image, or a value that means nothing.
     """
     columns = {value: column for column, value in enumerate(names)}
-    return parse_files(
-        listed, partial(_count, columns, frozenset(ignored)), _COUNTED, folder, count
-    )
+    parse = partial(_count, columns, frozenset(ignored))
+    return parse_files(listed, parse, _COUNTED, folder, runner)
 
 
 def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
@@ -117,27 +105,22 @@ def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
 def _count(
     columns: Mapping[int, int], ignored: Collection[int], path: Path, where: str
 ) -> dict[str, Any]:
-    size, values, counts = _pixel_counts(path, where)
-    found = {}
+    (width, height), values, counts = _pixel_counts(path, where)
+    pixels = {}
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         if value in columns:
-            found[columns[value]] = count
+            pixels[columns[value]] = count
         elif value not in ignored:
+            classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
             raise InputError(
                 f"{count} pixels have value {value}, which is no class",
                 where=where,
-                allowed=(
-                    f"{some_of(sorted(columns), 8)}; ignored: {some_of(sorted(ignored)) or 'none'}"
-                ),
+                allowed=f"{classes}; ignored: {void}",
                 remedy="add the value to the class list, or name it with `void`",
             )
-    ordered = sorted(found)
-    return {
-        "width": size[0],
-        "height": size[1],
-        "column": ordered,
-        "pixels": [found[column] for column in ordered],
-    }
+    ordered = sorted(pixels)
+    counted = [pixels[column] for column in ordered]
+    return {"width": width, "height": height, "column": ordered, "pixels": counted}
 
 
 def _pixel_counts(
@@ -152,11 +135,8 @@ def _pixel_counts(
         text = str(error).replace(str(path), where)
         raise InputError(f"cannot be read as an image: {text}", where=where) from error
     if mode not in _MODES:
-        raise InputError(
-            f"is a {mode} image",
-            where=where,
-            allowed="one channel of class values (modes L, P, I, I;16)",
-        )
+        allowed = "one channel of class values (modes L, P, I, I;16)"
+        raise InputError(f"is a {mode} image", where=where, allowed=allowed)
     if pixels.dtype.itemsize == 1:
         counts = np.bincount(pixels.ravel(), minlength=256)
         values = np.flatnonzero(counts)

@@ -18,9 +18,7 @@ _EDGES = ("XMin", "XMax", "YMin", "YMax")
 
 
 def find_openimages(file: Path, classes: Path | None, images: Path | None) -> BoxTable:
-    """Boxes of a table, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as
-    that does.
-    """
+    """Boxes of a table; parameters and errors as of ``nooch.readers.boxes.read_boxes``."""
     del images  # a table names no images
     return BoxTable(source=file, names_of=partial(_names, file, classes), read=partial(_read, file))
 
@@ -38,20 +36,16 @@ def _read(file: Path) -> pl.DataFrame:
     try:
         table = table.with_columns(pl.col(_EDGES).cast(pl.Float64))
     except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"edges are no numbers: {str(error).splitlines()[0]}", where=file
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"edges are no numbers: {reason}", where=file) from error
     left, right, top, bottom = (pl.col(edge) for edge in _EDGES)
     # the same bounds as ``check_box``, which raises for the first box outside them
     inside = [
         pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
         for low, high in ((left, right), (top, bottom))
     ]
-    outside = (
-        table.with_row_index("row", 1)
-        .filter(~pl.all_horizontal(inside).fill_null(value=False))
-        .head(1)
-    )
+    is_inside = pl.all_horizontal(inside).fill_null(value=False)
+    outside = table.with_row_index("row", 1).filter(~is_inside).head(1)
     for row, *box in outside.select("row", pl.col(_EDGES).fill_null(float("nan"))).iter_rows():
         check_box(box, f"{file}, row {row}")
     boxes = table.select(stem="ImageID", keys="LabelName", areas=(right - left) * (bottom - top))
@@ -61,9 +55,8 @@ def _read(file: Path) -> pl.DataFrame:
 def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:
     if classes is None:
         return {key: class_name(key, file) for key in keys}
-    listed = (
-        read_table(classes, has_header=False) if classes.suffix == ".csv" else read_table(classes)
-    )
+    options = {"has_header": False} if classes.suffix == ".csv" else {}
+    listed = read_table(classes, **options)
     if listed.width < 2:
         raise InputError("has one column", where=classes, allowed="LabelName, name")
     known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}

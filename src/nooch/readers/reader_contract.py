@@ -1,5 +1,4 @@
-"""The contract of every reader: a ``Reading`` scans files into rows on disk, from which images are
-read part by part.
+"""The contract of every reader: a ``Reading`` scans files into rows, which are read by part.
 
 ``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
 """
@@ -10,7 +9,6 @@ import builtins
 import contextlib
 import os
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,13 +21,12 @@ from nooch.data import Dataset, ImageId
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
 from nooch.readers.image_files import ImageIndex, list_images
+from nooch.readers.resumable_jobs import ResumableJob
 from nooch.shared_types import Map, StepProgress, no_progress
-from nooch.work_folder import kept
 
 __all__ = [
-    "Counter",
     "ImageListing",
-    "Job",
+    "NumberedJob",
     "Reading",
     "Scanned",
     "as_given",
@@ -43,8 +40,7 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class ImageListing:
-    """The image files below a folder, listed in a file: a worker indexes those of its part without
-    holding all paths.
+    """Image files listed in a file: a worker indexes those of its part, and holds no others.
 
     Attributes:
         root: the folder, absolute.
@@ -62,7 +58,7 @@ class ImageListing:
         return cls(Path(images).absolute(), file)
 
     def index(self, is_wanted: Callable[[str], bool]) -> ImageIndex:
-        """The files that may be asked for; ``is_wanted`` decides by the file name, without folders."""
+        """An index of the files whose names, without folders, are wanted."""
         return ImageIndex(
             self.root, (path for path in self.paths() if is_wanted(path.rsplit("/", 1)[-1]))
         )
@@ -89,8 +85,7 @@ class Scanned(Protocol):
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high`` as a Dataset without provenance, and counts that add
-        up over parts.
+        """The images with ``low <= id < high`` without provenance, and counts that add up.
 
         Args:
             low: first id of the range; None: the range has no lower end.
@@ -117,13 +112,10 @@ class Reading(Protocol):
         """The files, each with its role."""
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raise what can be told before anything is read, of the files and of how images are
-        divided.
-        """
+        """Raise all errors that can be found before anything is read."""
 
-    def words(self) -> list[Any]:
-        """What else the rows depend on, JSON-like: an import resumes only from rows that were read
-        with the same values.
+    def dependencies(self) -> list[Any]:
+        """Further inputs of the rows, JSON-like: an import resumes only where they are equal.
 
         Asked again when everything is read: a file that changed meanwhile is refused.
         """
@@ -131,8 +123,7 @@ class Reading(Protocol):
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> Scanned:
-        """Read the files into rows below a folder; what an earlier scan left there is not read
-        again.
+        """Read the files into rows below a folder, except those that an earlier scan wrote.
 
         Args:
             folder: where rows are written.
@@ -165,70 +156,28 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
 
 
 @dataclass(frozen=True)
-class Job(ABC):
-    """Work that is done once: its result lies in a file of a folder.
+class NumberedJob(ResumableJob):
+    """A job of a kind.
 
     Attributes:
-        name: of its kind, in the names of files.
-        result: the type of what comes of it.
-        folder: where the file lies.
-        number: among its kind.
+        name: of the kind, in the names of files.
+        folder: where the file of the result lies.
+        number: among the jobs of its kind.
     """
 
     name: ClassVar[str]
-    result: ClassVar[type]
     folder: Path
     number: int
 
     @property
-    def kept(self) -> Path:
-        """The file, there once the work is done."""
+    def result_file(self) -> Path:
+        """Named after the kind and the number."""
         return self.folder / f"{self.name}-{self.number:07d}.msgpack"
-
-    @abstractmethod
-    def make(self) -> Any:
-        """Do the work."""
-
-    def do(self) -> Any:
-        """What came of the work, which is done if it was not before."""
-        return kept(self.kept, self.result, self.make)
-
-
-def _do(job: Job) -> Any:
-    return job.do()
-
-
-class Counter:
-    """Jobs done once, step by step, with the progress over all steps; what a step is comes of the
-    one before.
-
-    Args:
-        map: where jobs are done.
-        progress: called with how many are done, and of how many.
-    """
-
-    def __init__(self, map: Map, progress: StepProgress) -> None:
-        self._map, self._progress, self._done, self._total = map, progress, 0, 0
-
-    def done(self, jobs: Sequence[Job]) -> list[Any]:
-        """What came of jobs, in their order: those done before are not done again."""
-        waiting = [job for job in jobs if not job.kept.is_file()]
-        self._total += len(jobs)
-        self._tick(len(jobs) - len(waiting))
-        for _ in self._map(_do, waiting):
-            self._tick(1)
-        return [job.do() for job in jobs]
-
-    def _tick(self, more: int) -> None:
-        self._done += more
-        self._progress(self._done, self._total)
 
 
 @contextlib.contextmanager
 def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
-    """Errors about files name them as they were given, not as workers read them: pairs of a path
-    that is read, and that.
-    """
+    """Make errors name files as they were given; ``files`` are pairs (path that is read, name)."""
     try:
         yield
     except InputError as error:
@@ -241,8 +190,7 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
 
 
 def part_edges(n_images: int, part_size: int | None) -> list[int]:
-    """Where parts start and end among images sorted by id: n_parts + 1 positions, from 0 to
-    ``n_images``.
+    """Edges of parts among images sorted by id: n_parts + 1 positions, 0 to ``n_images``.
 
     Parts hold about as many images each, at most ``part_size``; None: one part.
     """
@@ -252,8 +200,6 @@ def part_edges(n_images: int, part_size: int | None) -> list[int]:
 
 
 def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
-    """Rows with ``low <= column < high``, where None is no end. Groups of rows on disk outside it
-    are passed over.
-    """
+    """Rows with ``low <= column < high``, where None is no end; skips row groups on disk."""
     wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
     return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))

@@ -1,5 +1,4 @@
-"""Rows on disk, sorted by image id, of which those of a range of ids are read and no others; each
-may carry a text.
+"""Rows on disk, sorted by image id, read by range of ids; each may carry a text.
 
 Rows are the bytes of a structured NumPy array, which is mapped to find a range; texts lie beside it
 in blocks. It is no Parquet because workers that write it start without importing Polars, which
@@ -61,9 +60,7 @@ def read_ids(stem: Path, kind: np.dtype[Any]) -> NDArray[np.int64]:
 def read_rows(
     stem: Path, kind: np.dtype[Any], low: int | None, high: int | None
 ) -> tuple[NDArray[Any], list[str | None]]:
-    """Rows with ``low <= id < high``, where None is no end, by id; and their texts (none where rows
-    have none).
-    """
+    """Rows with ``low <= id < high`` (None: no end), by id; and their texts, if any."""
     mapped = np.memmap(stem.with_suffix(".rows"), kind, mode="r")
     ids = mapped["id"]
     first = 0 if low is None else bisect_left(ids, low)

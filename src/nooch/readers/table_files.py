@@ -1,5 +1,4 @@
-"""Files that make up one table -> the types of its columns, and its rows as a lazy frame, in
-bounded memory.
+"""Files that make up one table -> column types, and rows as a lazy frame, in bounded memory.
 
 CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars
 holds the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nooch.data.disk_tables import table_told
+from nooch.data.disk_tables import checked_read
 from nooch.errors import InputError
 
 __all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]
@@ -42,22 +41,20 @@ class TableFiles:
     schema: Schema
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
-        """The result of an action on the rows. Raises InputError, which names the file, where it
-        cannot be read.
-        """
+        """Apply ``act`` to the rows. Raises InputError, which names the file that is unreadable."""
         scans = {
             given: _scan(file, self.schema)
             for file, given in zip(self.files, self.given, strict=True)
         }
         # relaxed: a file may have a column without any value, and so without a type
         try:
-            return table_told(
+            return checked_read(
                 self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed"))
             )
         except InputError:
             if len(scans) > 1:
                 for given, rows in scans.items():
-                    table_told(given, partial(act, rows))
+                    checked_read(given, partial(act, rows))
             raise
 
 
@@ -74,7 +71,7 @@ def common_schema(schemas: Sequence[Schema], where: object) -> Schema:
 
 def file_schema(file: Path) -> Schema:
     """Columns and types of a file. Raises InputError for one that cannot be read."""
-    return table_told(
+    return checked_read(
         file,
         lambda: _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema()),
     )
@@ -140,9 +137,7 @@ def _kinds_of_cells(
 
 
 def _kind(cell: pl.Expr) -> pl.Expr:
-    """The kind of text: as Polars infers types, which does not take for numbers all that it can
-    convert to numbers.
-    """
+    """The kind of a cell's text, with the rules by which Polars infers types."""
     is_int64 = cell.cast(pl.Int64, strict=False).is_not_null()
     has_float = cell.str.contains("[.eE]") & cell.cast(pl.Float64, strict=False).is_not_null()
     return (

@@ -1,4 +1,4 @@
-"""What the rows of a table say: the labels of an image each, or an image, a class and an area each."""
+"""Layouts of tables: a row for each image with its labels, or for each (image, class, area)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import class_name
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.data.disk_tables import are_exact_integers
+from nooch.errors import InputError, ParameterError, some_of
 from nooch.limits import MOST_AREA
 from nooch.readers.area_sums import Entries
-from nooch.readers.table_rows import Seen
+from nooch.readers.table_rows import Seen, TableLayout, TableRows
 
 __all__ = ["LongTable", "TableOfImages"]
 
 
 @dataclass(frozen=True)
 class _Class:
-    """Where a class is present: where a label column has this value, or where its text is this, in
-    small letters.
-    """
+    """Present where a label column has this value, or this text in lower case."""
 
     name: str
     label: str
@@ -33,40 +32,31 @@ class _Class:
 
     def present(self, values: pl.Series) -> NDArray[np.bool_]:
         """Of each row."""
-        same = (
-            values.cast(pl.String).str.to_lowercase() == self.value
-            if self.as_text
-            else values == self.value
-        )
-        found: NDArray[np.bool_] = same.to_numpy()
-        return found
+        if self.as_text:
+            values = values.cast(pl.String).str.to_lowercase()
+        is_present: NDArray[np.bool_] = (values == self.value).to_numpy()
+        return is_present
 
 
 @dataclass(frozen=True)
-class TableOfImages:
+class TableOfImages(TableLayout):
     """A row for each image; ``labels`` are the columns that say what is in it."""
 
     labels: Sequence[str]
-    area: str = "unknown"
 
     @property
     def columns(self) -> Sequence[str]:
-        """All are labels."""
-        return self.labels
-
-    @property
-    def named(self) -> Sequence[str]:
-        """All name classes."""
+        """All are labels, and name classes."""
         return self.labels
 
     def check(self, names: Sequence[str], path: Path) -> None:
-        """Raise where there is no label."""
+        """Raise ParameterError where there is no label."""
         if not self.labels:
+            allowed = ", ".join(names)
             raise ParameterError(
-                "no label column was given", allowed=", ".join(names), remedy="give `label`"
+                "no label column was given", allowed=allowed, remedy="give `label`"
             )
-        for label in self.labels:
-            check_one_of("column", label, names, owner=str(path))
+        super().check(names, path)
 
     def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
         """Raise InputError where an image has two rows."""
@@ -74,45 +64,33 @@ class TableOfImages:
             raise InputError(
                 f"image ids occur more than once: {some_of(twice)}",
                 where=path,
-                remedy=(
-                    "for a row of each (image, class), name the class column with `class_column`"
-                ),
+                remedy="for a row of each (image, class), name the class column with"
+                " `class_column`",
             )
 
     def classes(self, seen: Seen, path: Path) -> list[_Class]:
         """A class for each column of 0/1 or true/false, and for each value of the others."""
-        found: list[_Class] = []
+        classes: list[_Class] = []
         for label in self.labels:
             if nulls := seen.nulls[label]:
                 raise InputError(
                     f"{nulls} rows have no {label}", where=path, allowed="a label in every row"
                 )
-            found += _classes_of(label, seen.values[label], path)
-        return found
+            classes += _classes_of(label, seen.values[label], path)
+        return classes
 
     def names_of(self, classes: list[_Class]) -> list[str]:
         """In the order of labels, then of values."""
         return [c.name for c in classes]
 
-    def entries(
-        self,
-        table: pl.DataFrame,
-        rows: NDArray[Any],
-        numbers: NDArray[Any],
-        classes: list[_Class],
-        path: Path,
-    ) -> Entries:
-        """What is present, of unknown area."""
-        del numbers, path
-        values = {label: _as_labels(table[label]) for label in self.labels}
-        found = [np.flatnonzero(c.present(values[c.label])) for c in classes]
-        which = np.concatenate(found)
-        columns = np.repeat(np.arange(len(found)), [len(some) for some in found])
-        return rows[which], columns, np.full(len(which), np.nan)
-
-    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: list[_Class]) -> None:
-        """Every row says of every class whether it is there."""
-        del table, rows, classes
+    def entries(self, rows: TableRows, classes: list[_Class], path: Path) -> Entries:
+        """Present classes, of unknown area."""
+        del path
+        values = {label: _as_labels(rows.table[label]) for label in self.labels}
+        present = [np.flatnonzero(c.present(values[c.label])) for c in classes]
+        which = np.concatenate(present)
+        columns = np.repeat(np.arange(len(present)), [len(some) for some in present])
+        return rows.positions[which], columns, np.full(len(which), np.nan)
 
 
 def _as_labels(values: pl.Series) -> pl.Series:
@@ -127,11 +105,7 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
             allowed="one value in each row",
             remedy="give a long table with a row for each (image, class), and `class_column`",
         )
-    # beyond 2^53 a float is no exact number
-    if (
-        distinct.dtype.is_float()
-        and not ((distinct == distinct.round()) & (distinct.abs() <= 2**53)).all()
-    ):
+    if distinct.dtype.is_float() and not are_exact_integers(distinct).all():
         raise InputError(
             f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53",
             where=path,
@@ -149,7 +123,7 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
 
 
 @dataclass(frozen=True)
-class LongTable:
+class LongTable(TableLayout):
     """A row for each (image, class); without a column of areas they are unknown."""
 
     class_column: str
@@ -169,11 +143,6 @@ class LongTable:
     def named(self) -> Sequence[str]:
         """The column of classes."""
         return [self.class_column]
-
-    def check(self, names: Sequence[str], path: Path) -> None:
-        """Raise where one of them is missing."""
-        for name in self.columns:
-            check_one_of("column", name, names, owner=str(path))
 
     def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
         """Raise InputError where rows of an image differ."""
@@ -197,37 +166,25 @@ class LongTable:
         """They are names."""
         return classes
 
-    def entries(
-        self,
-        table: pl.DataFrame,
-        rows: NDArray[Any],
-        numbers: NDArray[Any],
-        classes: list[str],
-        path: Path,
-    ) -> Entries:
+    def entries(self, rows: TableRows, classes: list[str], path: Path) -> Entries:
         """Rows that name a class, and their areas."""
-        stated = self._stated(table)
-        there, columns = self._named(table, classes, ~stated)
-        return rows[there], columns, _areas(table, self.area_column, numbers, path, stated)[there]
+        stated = self._stated(rows.table)
+        there, columns = self._named(rows.table, classes, ~stated)
+        return rows.positions[there], columns, self._areas(rows, path, stated)[there]
 
-    def unknown(
-        self, table: pl.DataFrame, rows: NDArray[Any], classes: list[str]
-    ) -> Entries | None:
+    def unknown(self, rows: TableRows, classes: list[str]) -> Entries | None:
         """Rows whose area is the word ``unknown``; None where areas are numbers."""
-        if self.area_column is None or table[self.area_column].dtype != pl.String:
+        if self.area_column is None or rows.table[self.area_column].dtype != pl.String:
             return None
-        there, columns = self._named(table, classes, self._stated(table))
-        return rows[there], columns, np.ones(len(columns))
+        there, columns = self._named(rows.table, classes, self._stated(rows.table))
+        return rows.positions[there], columns, np.ones(len(columns))
 
     def _stated(self, table: pl.DataFrame) -> NDArray[np.bool_]:
         """Rows that state their class as unknown."""
         if self.area_column is None or table[self.area_column].dtype != pl.String:
             return np.zeros(table.height, dtype=bool)
-        return (
-            (_text(table[self.area_column]).str.to_lowercase() == _UNKNOWN)
-            .fill_null(value=False)
-            .to_numpy()
-        )
+        is_stated = _text(table[self.area_column]).str.to_lowercase() == _UNKNOWN
+        return is_stated.fill_null(value=False).to_numpy()
 
     def _named(
         self, table: pl.DataFrame, classes: list[str], among: NDArray[np.bool_]
@@ -238,10 +195,29 @@ class LongTable:
         named = text.filter(has_class)
         column = {name: i for i, name in enumerate(classes)}
         of_text = {t: column[class_name(t)] for t in named.unique().to_list()}
-        columns = named.replace_strict(
-            list(of_text), list(of_text.values()), return_dtype=pl.Int64
-        ).to_numpy()
-        return has_class.to_numpy(), columns
+        texts, numbers = list(of_text), list(of_text.values())
+        columns = named.replace_strict(texts, numbers, return_dtype=pl.Int64)
+        return has_class.to_numpy(), columns.to_numpy()
+
+    def _areas(self, rows: TableRows, path: Path, stated: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Area of each row; NaN in those that are stated as unknown, and where there is none."""
+        if self.area_column is None:
+            return np.full(rows.table.height, np.nan)
+        column = rows.table[self.area_column]
+        try:
+            given = column.set(pl.Series(stated), value=None) if stated.any() else column
+            values = given.cast(pl.Float64).to_numpy()
+        except pl.exceptions.PolarsError as error:
+            problem = f"column {self.area_column} holds {column.dtype}"
+            raise InputError(problem, where=path, allowed="numbers") from error
+        if len(wrong := np.flatnonzero((values < 0) | (values > MOST_AREA))):
+            raise InputError(
+                f"row {rows.numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
+                where=path,
+                allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present"
+                " with unknown area; unknown where not annotated",
+            )
+        return values
 
 
 _UNKNOWN = "unknown"
@@ -250,33 +226,3 @@ _UNKNOWN = "unknown"
 
 def _text(values: pl.Series) -> pl.Series:
     return values.cast(pl.String).str.strip_chars()
-
-
-def _areas(
-    table: pl.DataFrame,
-    column: str | None,
-    numbers: NDArray[Any],
-    path: Path,
-    stated: NDArray[np.bool_],
-) -> NDArray[np.float64]:
-    """Area of each row; NaN in those that are stated as unknown, and where there is none."""
-    if column is None:
-        return np.full(table.height, np.nan)
-    try:
-        given = table[column].set(pl.Series(stated), value=None) if stated.any() else table[column]
-        values = given.cast(pl.Float64).to_numpy()
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"column {column} holds {table[column].dtype}", where=path, allowed="numbers"
-        ) from error
-    wrong = np.flatnonzero((values < 0) | (values > MOST_AREA))
-    if len(wrong):
-        raise InputError(
-            f"row {numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
-            where=path,
-            allowed=(
-                f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present with"
-                " unknown area; unknown where not annotated"
-            ),
-        )
-    return values

@@ -1,6 +1,4 @@
-"""Tables -> Dataset: a row for each image with labels and attributes, or a row for each (image,
-class, area).
-"""
+"""Tables -> Dataset: a row for each image with labels, or for each (image, class, area)."""
 
 from __future__ import annotations
 

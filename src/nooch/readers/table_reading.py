@@ -1,10 +1,7 @@
-"""The reading of a table of any size: what its rows hold together, and the rows of a range of
-images as a Dataset.
-"""
+"""The reading of a table of any size: facts of all rows, and a range of images as a Dataset."""
 
 from __future__ import annotations
 
-import io
 import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +18,20 @@ from nooch.data.disk_tables import table_files
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
-from nooch.readers.reader_contract import Counter, ImageListing, Job, as_given, in_range, part_edges
+from nooch.readers.reader_contract import (
+    ImageListing,
+    NumberedJob,
+    as_given,
+    in_range,
+    part_edges,
+)
+from nooch.readers.resumable_jobs import JobRunner
 from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (
     Columns,
-    Layout,
-    Rows,
     Seen,
-    check_columns,
-    check_id_kind,
-    check_ids,
+    TableLayout,
+    TableRows,
     put_together,
     table_provenance,
 )
@@ -60,28 +61,24 @@ class TableReading:
 
     path: Path
     columns: Columns
-    layout: Layout
+    layout: TableLayout
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
         return [("table", file) for file in table_files(self.path)]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises InputError where there is no table. Whether a plan fits is known once columns are."""
-        del plan
+        """Raises InputError where there is no table."""
+        del plan  # whether it fits is known once columns are
         table_files(self.path)
 
-    def words(self) -> list[Any]:
+    def dependencies(self) -> list[Any]:
         """What the columns are."""
         c = self.columns
         kept = None if c.attributes is None else list(c.attributes)
         what = [c.id, c.file_name, c.split, dict(c.split_values), kept]
-        return [
-            str(self.path.absolute()),
-            type(self.layout).__name__,
-            *what,
-            [*self.layout.columns],
-        ]
+        kind, columns = type(self.layout).__name__, [*self.layout.columns]
+        return [str(self.path.absolute()), kind, *what, columns]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -92,63 +89,55 @@ class TableReading:
             ParameterError: columns that the table does not have.
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
-        count = Counter(map, progress)
+        runner = JobRunner(map, progress)
         given = [file for _, file in self.files()]
         files = [file.absolute() for file in given]
         with as_given((str(file), name) for file, name in zip(files, given, strict=True)):
-            schemas = count.done(
-                [_SchemaJob(folder, number, file) for number, file in enumerate(files)]
-            )
-        table = TableFiles(
-            files, given, common_schema([_schema_of(content) for content in schemas], self.path)
-        )
-        self._check_columns(table.schema)
-        look = _LookJob(folder, 0, table, self.columns.id, self._watched())
+            schemas = runner.results([_SchemaJob(folder, n, file) for n, file in enumerate(files)])
+        schema = common_schema([dict(pl.read_ipc(some).schema) for some in schemas], self.path)
+        self._check_columns(schema)
+        table, split = TableFiles(files, given, schema), self.columns.split
+        watched = dict.fromkeys([*([split] if split else []), *self.layout.named])
+        look = _LookJob(folder, 0, table, self.columns.id, [*watched])
         sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
-        found, *sha256 = count.done([look, *sums])
-        classes = self.layout.classes(self._checked(found), self.path)
+        facts, *sha256 = runner.results([look, *sums])
+        classes = self.layout.classes(self._checked(facts), self.path)
         scanned = ScannedTable(
-            self, folder, table, found.has_number_ids, classes, sha256[0] if sums else None
+            self, folder, table, facts.has_number_ids, classes, sha256[0] if sums else None
         )
         if part_size is None or len(ids := scanned.ids()) <= part_size:
             return scanned
-        return scanned.divided(ids, part_size, count)
+        return scanned.divided(ids, part_size, runner)
 
     def _check_columns(self, schema: Schema) -> None:
-        """Raise where columns are missing, or cannot be what they are said to be."""
+        """Raise where columns are missing, or of the wrong kind."""
         names = list(schema)
-        check_columns(self.columns, names, self.path)
+        self.columns.check(schema, self.path)
         self.layout.check(names, self.path)
-        check_id_kind(schema[self.columns.id], self.columns, self.path)
         self.columns.kept(names, self.layout.columns, self.path)
 
-    def _watched(self) -> list[str]:
-        """Columns of which all values must be known."""
-        split = [self.columns.split] if self.columns.split else []
-        return list(dict.fromkeys([*split, *self.layout.named]))
-
-    def _checked(self, found: _Found) -> Seen:
-        """What all rows hold. Raises InputError where no dataset can be made from it."""
-        if not found.rows:
+    def _checked(self, facts: _TableFacts) -> Seen:
+        """Values of all rows. Raises InputError where no dataset can be made from them."""
+        if not facts.rows:
             raise InputError("holds no row", where=self.path)
-        check_ids(found.nulls[self.columns.id], found.has_long_ids, self.columns, self.path)
-        values = {
-            name: pl.read_ipc(io.BytesIO(content))[name] for name, content in found.values.items()
-        }
+        if nulls := facts.nulls[self.columns.id]:
+            raise InputError(f"{nulls} rows have no {self.columns.id}", where=self.path)
+        if facts.has_long_ids:
+            raise InputError(
+                f"column {self.columns.id} holds numbers of more than 64 bits",
+                where=self.path,
+                remedy="write the ids with a letter in front, so that they are text",
+            )
+        values = {name: pl.read_ipc(content)[name] for name, content in facts.values.items()}
         if split := self.columns.split:
             named_splits(values[split], self.columns.split_values, self.path)
-        return Seen(values, found.nulls)
+        return Seen(values, facts.nulls)
 
     def used(self, names: Sequence[str]) -> list[str]:
         """Columns that a dataset is made from, but for the ids."""
-        c = self.columns
-        taken = [
-            *self.layout.columns,
-            *([c.file_name] if c.file_name else []),
-            *([c.split] if c.split else []),
-        ]
-        kept = c.kept(names, self.layout.columns, self.path)
-        return [name for name in names if name in {*taken, *kept}]
+        c, taken = self.columns, self.layout.columns
+        used = {*taken, c.file_name, c.split, *c.kept(names, taken, self.path)}
+        return [name for name in names if name in used]
 
 
 @dataclass(frozen=True)
@@ -183,8 +172,8 @@ class ScannedTable:
         return self._ids(None, None)
 
     def _ids(self, low: ImageId | None, high: ImageId | None) -> pl.Series:
-        kept = pl.scan_parquet(_ids_file(self.folder), glob=False)
-        return kept.filter(in_range("image_id", low, high)).collect()["image_id"]
+        ids = pl.scan_parquet(_ids_file(self.folder), glob=False)
+        return ids.filter(in_range("image_id", low, high)).collect()["image_id"]
 
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
@@ -192,26 +181,20 @@ class ScannedTable:
         """The images with ``low <= id < high``. Raises InputError for rows that are refused."""
         reading = self.reading
         table = self._rows(low, high)
-        rows = Rows(
-            table.drop(_ID, _ROW),
-            table[_ID].alias("image_id"),
-            table[_ROW].to_numpy(),
-            self._ids(low, high),
-        )
+        ids, numbers = table[_ID].alias("image_id"), table[_ROW].to_numpy()
+        rows = TableRows(table.drop(_ID, _ROW), ids, numbers, self._ids(low, high))
         index = None if images is None else images.index(_wanted(rows, reading.columns.file_name))
         return put_together(rows, reading.columns, reading.layout, reading.path, index, self.known)
 
     def _rows(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
         """The rows of a range of ids, in the order of the whole table."""
         if not self.lows:
-            return self.table.read(
-                lambda rows: self.numbered(rows).filter(in_range(_ID, low, high)).collect()
-            )
+            wanted = in_range(_ID, low, high)
+            return self.table.read(lambda rows: self.numbered(rows).filter(wanted).collect())
         first = 0 if low is None else bisect_right(self.lows, low)
         last = len(self.lows) if high is None else bisect_left(self.lows, high)
-        files = [
-            file for n in range(first, last + 1) for file in _part_folder(self.folder, n).iterdir()
-        ]
+        folders = [_part_folder(self.folder, n) for n in range(first, last + 1)]
+        files = [file for folder in folders for file in folder.iterdir()]
         rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
         return rows.filter(in_range(_ID, low, high)).collect().sort(_ROW)
 
@@ -219,40 +202,38 @@ class ScannedTable:
         """Columns that a dataset is made from, the image of each row, and its number."""
         kind = pl.Int64() if self.has_number_ids else pl.String()
         image = pl.col(self.reading.columns.id).cast(kind).alias(_ID)
-        return rows.with_row_index(_ROW).select(
-            _ROW, image, *self.reading.used(list(self.table.schema))
-        )
+        used = self.reading.used(list(self.table.schema))
+        return rows.with_row_index(_ROW).select(_ROW, image, *used)
 
-    def divided(self, ids: pl.Series, part_size: int, count: Counter) -> ScannedTable:
+    def divided(self, ids: pl.Series, part_size: int, runner: JobRunner) -> ScannedTable:
         """The table with its rows on disk, in parts of at most so many images."""
         lows = ids.gather(part_edges(len(ids), part_size)[1:-1])
-        count.done([_DivideJob(self.folder, 0, self, lows)])
+        runner.results([_DivideJob(self.folder, 0, self, lows)])
         return replace(self, lows=lows.to_list())
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
         """Where the dataset comes from."""
-        return table_provenance(
-            self.reading.path, self.sha256, self.reading.layout, counts, n_images, images
-        )
+        path, layout = self.reading.path, self.reading.layout
+        return table_provenance(path, self.sha256, layout, counts, n_images, images)
 
 
-def _wanted(rows: Rows, file_name: str | None) -> Callable[[str], bool]:
+def _wanted(rows: TableRows, file_name: str | None) -> Callable[[str], bool]:
     """Whether an image file of this name may be looked for."""
     if file_name is not None:
         names = rows.table[file_name].cast(pl.String).drop_nulls().unique().to_list()
         bases = {name.rsplit("/", 1)[-1] for name in names}
         return lambda name: name in bases
     ids = rows.images.to_list()
-    stems = {text for i in ids for text in (str(i), f"{i:012d}" if isinstance(i, int) else str(i))}
+    stems = {*map(str, ids), *(f"{i:012d}" for i in ids if isinstance(i, int))}
     return lambda name: name.rsplit(".", 1)[0] in stems
 
 
 # jobs
 
 
-class _Found(msgspec.Struct):
+class _TableFacts(msgspec.Struct):
     """What all rows of a table hold.
 
     Attributes:
@@ -271,24 +252,24 @@ class _Found(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class _SchemaJob(Job):
+class _SchemaJob(NumberedJob):
     """Columns and types of a file: an empty table in Arrow's format."""
 
     name: ClassVar[str] = "schema"
-    result: ClassVar[type] = bytes
+    result_type: ClassVar[type] = bytes
     file: Path
 
     def make(self) -> bytes:
         """Raises InputError."""
-        return _arrow_bytes(pl.DataFrame(schema=file_schema(self.file)))
+        return pl.DataFrame(schema=file_schema(self.file)).write_ipc(None).getvalue()
 
 
 @dataclass(frozen=True)
-class _HashJob(Job):
+class _HashJob(NumberedJob):
     """The hash of the file."""
 
     name: ClassVar[str] = "hash"
-    result: ClassVar[type] = str
+    result_type: ClassVar[type] = str
     file: Path
 
     def make(self) -> str:
@@ -297,7 +278,7 @@ class _HashJob(Job):
 
 
 @dataclass(frozen=True)
-class _LookJob(Job):
+class _LookJob(NumberedJob):
     """Look at all rows once, and write the ids of the images, ascending.
 
     Attributes:
@@ -307,12 +288,12 @@ class _LookJob(Job):
     """
 
     name: ClassVar[str] = "look"
-    result: ClassVar[type] = _Found
+    result_type: ClassVar[type] = _TableFacts
     table: TableFiles
     id: str
     watched: Sequence[str]
 
-    def make(self) -> _Found:
+    def make(self) -> _TableFacts:
         """Raises InputError."""
         seen = {name: _Distinct() for name in dict.fromkeys([self.id, *self.watched])}
         self.table.read(lambda rows: _look(seen, rows.select(*seen)))
@@ -324,14 +305,13 @@ class _LookJob(Job):
             _ids_file(self.folder), row_group_size=_SLICE
         )
         nulls = {name: column.nulls for name, column in seen.items()}
-        values = {name: _arrow_bytes(seen[name].values().to_frame()) for name in self.watched}
-        return _Found(seen[self.id].rows, nulls, values, has_long, numbers is not None)
+        tables = {name: seen[name].values().to_frame() for name in self.watched}
+        values = {name: table.write_ipc(None).getvalue() for name, table in tables.items()}
+        return _TableFacts(seen[self.id].rows, nulls, values, has_long, numbers is not None)
 
 
 class _Distinct:
-    """What a column holds, a batch of rows after another: polars would hold several times the
-    distinct values.
-    """
+    """The distinct values of a column, by batches: Polars would hold several times as much."""
 
     def __init__(self) -> None:
         self.rows = self.nulls = 0
@@ -364,14 +344,14 @@ def _look(seen: Mapping[str, _Distinct], rows: pl.LazyFrame) -> None:
 
 def _are_numbers(ids: pl.Series) -> bool:
     """Whether ids are integers, or text that is written in digits throughout."""
-    slices = ids.to_frame().iter_slices(_SLICE)
-    return ids.dtype.is_integer() or all(
-        identifiers(some.to_series().to_list()).dtype == pl.Int64 for some in slices
-    )
+    if ids.dtype.is_integer():
+        return True
+    slices = (some.to_series().to_list() for some in ids.to_frame().iter_slices(_SLICE))
+    return all(identifiers(some).dtype == pl.Int64 for some in slices)
 
 
 @dataclass(frozen=True)
-class _DivideJob(Job):
+class _DivideJob(NumberedJob):
     """Write all rows, those of each part into a folder.
 
     Attributes:
@@ -380,7 +360,7 @@ class _DivideJob(Job):
     """
 
     name: ClassVar[str] = "divide"
-    result: ClassVar[type] = bool
+    result_type: ClassVar[type] = bool
     scanned: ScannedTable
     lows: pl.Series
 
@@ -389,13 +369,13 @@ class _DivideJob(Job):
         folder = _part_folder(self.folder, 0).parent
         # a job that was interrupted leaves rows
         shutil.rmtree(folder, ignore_errors=True)
-        part = (
-            pl.col(_ID)
-            .map_batches(self._part, return_dtype=pl.UInt32(), is_elementwise=True)
-            .alias("part")
+        part = pl.col(_ID).map_batches(
+            lambda ids: self.lows.search_sorted(ids, side="right").cast(pl.UInt32),
+            return_dtype=pl.UInt32(),
+            is_elementwise=True,
         )
         target = pl.PartitionBy(
-            folder, key=part, include_key=False, approximate_bytes_per_file=None
+            folder, key=part.alias("part"), include_key=False, approximate_bytes_per_file=None
         )
         self.scanned.table.read(
             lambda rows: self.scanned.numbered(rows).sink_parquet(
@@ -403,9 +383,6 @@ class _DivideJob(Job):
             )
         )
         return True
-
-    def _part(self, ids: pl.Series) -> pl.Series:
-        return self.lows.search_sorted(ids, side="right").cast(pl.UInt32)
 
 
 def _ids_file(folder: Path) -> Path:
@@ -415,13 +392,3 @@ def _ids_file(folder: Path) -> Path:
 def _part_folder(folder: Path, number: int) -> Path:
     """Where the rows of a part are; the name is the one that Polars gives it."""
     return folder / "rows" / f"part={number}"
-
-
-def _arrow_bytes(table: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.write_ipc(buffer)
-    return buffer.getvalue()
-
-
-def _schema_of(content: bytes) -> Schema:
-    return dict(pl.read_ipc(io.BytesIO(content)).schema)

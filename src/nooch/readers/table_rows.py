@@ -1,13 +1,13 @@
-"""Rows of a table -> Dataset: the checks that all tables have in common, and images, splits and
-image files.
-"""
+"""Rows of a table -> Dataset: the checks that all tables share; images, splits, image files."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,12 +20,9 @@ from nooch.readers.image_files import ImageIndex
 
 __all__ = [
     "Columns",
-    "Layout",
-    "Rows",
     "Seen",
-    "check_columns",
-    "check_id_kind",
-    "check_ids",
+    "TableLayout",
+    "TableRows",
     "put_together",
     "table_provenance",
 ]
@@ -50,33 +47,34 @@ class Columns:
     attributes: Sequence[str] | None = None
 
     def kept(self, names: Iterable[str], taken: Sequence[str], path: Path) -> list[str]:
-        """The attributes among a table's columns; ``taken`` are those that classes and areas are
-        in.
+        """The attributes among a table's columns; ``taken`` hold classes and areas.
 
         Raises:
             InputError: a name that nooch uses itself.
         """
         used = {self.id, self.split, *taken}
-        kept = (
-            [c for c in names if c not in used]
-            if self.attributes is None
-            else [*dict.fromkeys(self.attributes)]
-        )
-        clash = [
-            c
-            for c in kept
-            if c in (*CORE_COLUMNS, *ANNOTATED) and not (c == self.file_name == "file_name")
-        ]
-        if clash := [c for c in clash if c not in ("width", "height")]:
+        unused = [name for name in names if name not in used]
+        kept = unused if self.attributes is None else [*dict.fromkeys(self.attributes)]
+        reserved = {*CORE_COLUMNS, *ANNOTATED} - {"width", "height"}
+        reserved -= {"file_name"} if self.file_name == "file_name" else set()
+        if clash := [name for name in kept if name in reserved]:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
-                remedy=(
-                    "say what they are (`id`, `file_name`, `split_column`), rename them, or leave"
-                    " them out of `attributes`"
-                ),
+                remedy="say what they are (`id`, `file_name`, `split_column`), rename them, or"
+                " leave them out of `attributes`",
             )
-        return [c for c in kept if c != "file_name"]
+        return [name for name in kept if name != "file_name"]
+
+    def check(self, schema: Mapping[str, pl.DataType], path: Path) -> None:
+        """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
+        for name in (self.id, self.file_name, self.split, *(self.attributes or ())):
+            if name is not None:
+                check_one_of("column", name, schema, owner=str(path))
+        kind = schema[self.id]
+        if not kind.is_integer() and kind != pl.String:
+            allowed = "integers or text as image ids"
+            raise InputError(f"column {self.id} holds {kind}", where=path, allowed=allowed)
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """All rows of some images, in the order of the whole table.
 
     Attributes:
@@ -108,91 +106,67 @@ class Rows:
     numbers: NDArray[Any]
     images: pl.Series
 
+    @cached_property
     def positions(self) -> NDArray[Any]:
         """The image of each row, as its position among the images."""
         order = self.images.alias("image_id").to_frame().with_row_index("position")
         ids = self.ids.alias("image_id").to_frame()
-        return ids.join(order, on="image_id", how="left", maintain_order="left")[
-            "position"
-        ].to_numpy()
+        joined = ids.join(order, on="image_id", how="left", maintain_order="left")
+        return joined["position"].to_numpy()
 
 
-class Layout(Protocol):
+class TableLayout(ABC):
     """How rows say what is in an image: one row for each image, or one for each (image, class)."""
 
     @property
     def area(self) -> str:
         """What areas are, for the provenance."""
+        return "unknown"
 
     @property
+    @abstractmethod
     def columns(self) -> Sequence[str]:
         """Columns that classes and areas are in."""
 
     @property
     def named(self) -> Sequence[str]:
         """Those of them whose values name classes."""
+        return self.columns
 
     def check(self, names: Sequence[str], path: Path) -> None:
-        """Raise where a column is missing."""
+        """Raise ParameterError where a column is missing."""
+        for name in self.columns:
+            check_one_of("column", name, names, owner=str(path))
 
+    @abstractmethod
     def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
-        """Raise InputError where rows of an image may not be; ``first`` is the first row of the
-        image of each row.
-        """
+        """Raise InputError for repeated rows; ``first`` is the first row of each row's image."""
 
+    @abstractmethod
     def classes(self, seen: Seen, path: Path) -> Any:
-        """The classes of the whole table, as ``names_of`` and ``entries`` take them. Raises
-        InputError.
-        """
+        """The classes of the whole table, for ``names_of`` and ``entries``. Raises InputError."""
 
+    @abstractmethod
     def names_of(self, classes: Any) -> list[str]:
         """Their names, in order."""
 
-    def entries(
-        self,
-        table: pl.DataFrame,
-        rows: NDArray[Any],
-        numbers: NDArray[Any],
-        classes: Any,
-        path: Path,
-    ) -> Entries:
-        """What is present; ``rows`` is the image of each row, ``numbers`` its number in the whole
-        table. Raises InputError.
-        """
+    @abstractmethod
+    def entries(self, rows: TableRows, classes: Any, path: Path) -> Entries:
+        """Positions of images and classes that are present, and areas. Raises InputError."""
 
-    def unknown(self, table: pl.DataFrame, rows: NDArray[Any], classes: Any) -> Entries | None:
-        """Pairs that are stated as unknown, each with a 1; None where the table cannot state any."""
-
-
-def check_columns(columns: Columns, names: Sequence[str], path: Path) -> None:
-    """Raise a ParameterError where a column is named that a table does not have."""
-    for name in (columns.id, columns.file_name, columns.split, *(columns.attributes or ())):
-        if name is not None:
-            check_one_of("column", name, names, owner=str(path))
-
-
-def check_id_kind(kind: pl.DataType, columns: Columns, path: Path) -> None:
-    """Raise an InputError where a column of this kind cannot hold ids."""
-    if not kind.is_integer() and kind != pl.String:
-        raise InputError(
-            f"column {columns.id} holds {kind}", where=path, allowed="integers or text as image ids"
-        )
-
-
-def check_ids(nulls: int, too_long: bool, columns: Columns, path: Path) -> None:
-    """Raise an InputError where rows have no id, or numbers of more than 64 bits."""
-    if nulls:
-        raise InputError(f"{nulls} rows have no {columns.id}", where=path)
-    if too_long:
-        raise InputError(
-            f"column {columns.id} holds numbers of more than 64 bits",
-            where=path,
-            remedy="write the ids with a letter in front, so that they are text",
-        )
+    def unknown(self, rows: TableRows, classes: Any) -> Entries | None:
+        """Pairs stated as unknown, each with a 1; None where the table cannot state any."""
+        del rows, classes
+        return None
 
 
 def put_together(
-    rows: Rows, columns: Columns, layout: Layout, path: Path, index: ImageIndex | None, classes: Any
+    rows: TableRows,
+    columns: Columns,
+    layout: TableLayout,
+    path: Path,
+    index: ImageIndex | None,
+    classes: Any,
 ) -> tuple[Dataset, dict[str, int]]:
     """Rows as a Dataset without provenance, and the counts that ``table_provenance`` tells.
 
@@ -204,7 +178,7 @@ def put_together(
         index: the image files, or None.
         classes: of the whole table.
     """
-    positions = rows.positions()
+    positions = rows.positions
     first = np.empty(len(rows.images), np.int64)
     # of an image's rows the first is written last
     first[positions[::-1]] = np.arange(len(positions))[::-1]
@@ -213,8 +187,8 @@ def put_together(
     frame = every[first]
     names = layout.names_of(classes)
     shape = frame.height, len(names)
-    areas = summed(layout.entries(rows.table, positions, rows.numbers, classes, path), shape)
-    stated = layout.unknown(rows.table, positions, classes)
+    areas = summed(layout.entries(rows, classes, path), shape)
+    stated = layout.unknown(rows, classes)
     unknown = None if stated is None else summed(stated, shape)
     counts: dict[str, int] = {}
     if index is not None:
@@ -232,14 +206,12 @@ def put_together(
 def table_provenance(
     path: Path,
     sha256: str | None,
-    layout: Layout,
+    layout: TableLayout,
     counts: Mapping[str, int],
     n_images: int,
     images: object,
 ) -> dict[str, Any]:
-    """Where a dataset comes from that was read from a table; ``images`` is the folder of image
-    files.
-    """
+    """Provenance of a dataset read from a table; ``images`` is the folder of image files."""
     missing = counts.get("files", 0)
     return {
         "reader": "table",
@@ -250,7 +222,7 @@ def table_provenance(
 
 
 def _images(
-    table: pl.DataFrame, ids: pl.Series, columns: Columns, layout: Layout, path: Path
+    table: pl.DataFrame, ids: pl.Series, columns: Columns, layout: TableLayout, path: Path
 ) -> pl.DataFrame:
     """What each row says of its image."""
     kept = columns.kept(table.columns, layout.columns, path)
@@ -268,8 +240,8 @@ def _located(frame: pl.DataFrame, index: ImageIndex) -> tuple[pl.Series, int]:
     """Where the image files are, and how many are missing."""
     if "file_name" in frame.columns:
         names = frame["file_name"].to_list()
-        found = [None if n is None else index.by_file_name(n) for n in names]
-        listed = [f or n for f, n in zip(found, names, strict=True)]
+        paths = [None if name is None else index.by_file_name(name) for name in names]
+        listed = [path or name for path, name in zip(paths, names, strict=True)]
     else:
-        found = listed = [index.by_id(image_id) for image_id in frame["image_id"].to_list()]
-    return pl.Series("file_name", listed, pl.String), sum(f is None for f in found)
+        paths = listed = [index.by_id(image_id) for image_id in frame["image_id"].to_list()]
+    return pl.Series("file_name", listed, pl.String), paths.count(None)

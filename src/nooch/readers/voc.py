@@ -18,9 +18,7 @@ _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
 def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFiles:
-    """Boxes of VOC files, as ``nooch.readers.boxes.read_boxes`` describes its parameters. Raises as
-    that does.
-    """
+    """Boxes of VOC files; parameters and errors as of ``nooch.readers.boxes.read_boxes``."""
     del images  # each file names its image
     if classes is not None:
         raise ParameterError(
@@ -38,8 +36,7 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFile
 
 def _parse(path: Path, where: str) -> dict[str, Any]:
     content = path.read_bytes()
-    # entities can blow up a small file or name other files: no annotation needs them (in UTF-16,
-    # zeros lie between)
+    # entities can blow up a small file or name other files; in UTF-16, zeros lie between
     plain = content.replace(b"\0", b"")
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise InputError(
@@ -49,7 +46,10 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
         names = [_text(item, "name") for item in root.findall("object")]
-        edges = [[_edge(item, edge) for edge in _EDGES] for item in root.findall("object")]
+        edges = [
+            [float(_text(item, f"bndbox/{edge}")) for edge in _EDGES]
+            for item in root.findall("object")
+        ]
     except (ET.ParseError, ValueError, LookupError) as error:
         raise InputError(f"is no VOC annotation: {error}", where=where) from error
     if width < 1 or height < 1:
@@ -58,16 +58,10 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
         check_box((first / width, right / width, upper / height, bottom / height), where)
-    areas = [
-        (right - left + 1) * (bottom - top + 1) / (width * height)
-        for left, right, top, bottom in edges
-    ]
+    size = width * height
+    areas = [(right - left + 1) * (bottom - top + 1) / size for left, right, top, bottom in edges]
     file_name = root.findtext("filename")
     return {"keys": names, "areas": areas, "width": width, "height": height, "file_name": file_name}
-
-
-def _edge(item: ET.Element, edge: str) -> float:
-    return float(_text(item, f"bndbox/{edge}"))
 
 
 def _text(item: ET.Element, path: str) -> str:

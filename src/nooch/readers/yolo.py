@@ -1,6 +1,4 @@
-"""YOLO label files: a folder of them with a list of classes, or the images that a ``data.yaml``
-lists.
-"""
+"""YOLO label files: a folder with a list of classes, or the images that a ``data.yaml`` lists."""
 
 from __future__ import annotations
 
@@ -21,16 +19,16 @@ from nooch.readers.yolo_data import (
     YoloImages,
     find_images,
     label_of,
+    read_lines,
     read_yolo_data,
+    unique_names,
 )
 
 __all__ = ["find_yolo"]
 
 
 def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFiles:
-    """Boxes of YOLO label files, as ``nooch.readers.boxes.read_boxes`` describes its parameters.
-    Raises as that does.
-    """
+    """Boxes of YOLO label files; parameters and errors as of ``nooch.readers.boxes.read_boxes``."""
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
         raise ParameterError(
@@ -49,21 +47,16 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
         if listed is not None:
             return _find_listed(source, data, listed)
         names = data.names
-        notes += (
-            [f"the splits of {file.name} have no effect: none of them is below {source}"]
-            if data.entries
-            else []
-        )
+        if data.entries:
+            lost = f"none of them is below {source}"
+            notes.append(f"the splits of {file.name} have no effect: {lost}")
     else:
         names = _class_list(file)
     files = [f for f in files_of(source, ".txt") if not file.samefile(f)]
     if images is None and next(list_images(source), None) is not None:
         images = source
-    notes += (
-        ["no folder of images was given: images without a label file are left out"]
-        if images is None
-        else []
-    )
+    if images is None:
+        notes.append("no folder of images was given: images without a label file are left out")
     return BoxFiles(
         source=source,
         names_of=lambda _keys: names,
@@ -75,18 +68,14 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
 
 
 def _class_list(file: Path) -> dict[str, str]:
-    try:
-        # an empty line in the middle is a class without a name: leaving it out would shift all that
-        # follow
-        lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
+    # an empty line in the middle is an error: leaving it out would shift all that follow
+    lines = read_lines(file)
+    while lines and not lines[-1].strip():
+        lines.pop()
     if not lines:
         raise InputError("names no class", where=file, allowed="a name per line")
-    return {
-        str(number): class_name(line, f"{file}, line {number + 1}")
-        for number, line in enumerate(lines)
-    }
+    names = (class_name(line, f"{file}, line {n}") for n, line in enumerate(lines, 1))
+    return unique_names({str(number): name for number, name in enumerate(names)}, file)
 
 
 def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages | None:
@@ -98,9 +87,8 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
                 "names no images that are there",
                 where=source,
                 allowed=f"train:, val: and test: below {data.root}",
-                remedy=(
-                    "correct path:, or give the dataset's folder as source and this file as classes"
-                ),
+                remedy="correct path:, or give the dataset's folder as source and this file as"
+                " classes",
             )
         return listed
     listed = find_images(data, source) if data.entries and source.is_dir() else None
@@ -117,15 +105,11 @@ def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
     labels = {image: base / label_of(image) for image in listed.splits}
     files = {image: file for image, file in labels.items() if file.is_file()}
     if not files:
-        raise InputError(
-            f"no label file is there, such as {next(iter(labels.values()))}", where=data.file
-        )
+        first = next(iter(labels.values()))
+        raise InputError(f"no label file is there, such as {first}", where=data.file)
     if outside := [file for file in files.values() if not file.resolve().is_relative_to(base)]:
-        raise InputError(
-            f"label files lead out of the folder: {some_of(outside, 2)}",
-            where=base,
-            allowed="no such links",
-        )
+        problem = f"label files lead out of the folder: {some_of(outside, 2)}"
+        raise InputError(problem, where=base, allowed="no such links")
     missing = [image for image in labels if not (base / image).is_file()]
     if lost := [image for image in missing if image not in files]:
         raise InputError(
@@ -157,28 +141,22 @@ def _range(names: Mapping[str, str]) -> str:
 
 def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> dict[str, Any]:
     keys, areas = [], []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=where) from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path, where), 1):
         parts = line.split()
         if not parts:
             continue
-        line_there = f"{where}, line {number}"
+        at = f"{where}, line {number}"
         try:
             # a sixth number is a confidence; more are the corners of a segment
-            x, y, width, height = (
-                float(part) for part in (parts[1:5] if len(parts) < 7 else parts[1:])
-            )
+            x, y, width, height = map(float, parts[1:5] if len(parts) < 7 else parts[1:])
             key = str(int(parts[0]))
         except ValueError as error:
             raise InputError(
                 f"{line[:80]!r} is no box",
-                where=line_there,
+                where=at,
                 allowed="class x y width height, and perhaps a confidence",
             ) from error
-        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), line_there)
+        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), at)
         keys.append(key)
         areas.append(width * height)
     if unknown := [key for key in keys if key not in names]:

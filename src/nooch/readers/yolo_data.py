@@ -14,15 +14,23 @@ from nooch.data import class_name
 from nooch.errors import InputError, some_of
 from nooch.readers.image_files import IMAGE_ENDINGS, list_images
 
-__all__ = ["YAML_ENDINGS", "YoloData", "YoloImages", "find_images", "label_of", "read_yolo_data"]
+__all__ = [
+    "YAML_ENDINGS",
+    "YoloData",
+    "YoloImages",
+    "find_images",
+    "label_of",
+    "read_lines",
+    "read_yolo_data",
+    "unique_names",
+]
 
 YAML_ENDINGS = (".yaml", ".yml")
+_IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"
 
 _SPLITS = {
     "train": "train",
-    "val": "valid",
-    "valid": "valid",
-    "validation": "valid",
+    **dict.fromkeys(("val", "valid", "validation"), "valid"),
     "test": "test",
 }
 
@@ -75,16 +83,12 @@ def read_yolo_data(file: Path) -> YoloData:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=file) from error
     if not isinstance(content, Mapping):
-        raise InputError(
-            "is no YAML mapping",
-            where=file,
-            allowed="names: and perhaps path:, train:, val:, test:",
-        )
+        allowed = "names: and perhaps path:, train:, val:, test:"
+        raise InputError("is no YAML mapping", where=file, allowed=allowed)
     names, path = _names(content.get("names"), file), content.get("path")
-    if (count := content.get("nc")) is not None and count != len(names):
-        raise InputError(
-            "nc is not the number of names", where=file, allowed=f"nc: {len(names)}, or no nc"
-        )
+    if content.get("nc", len(names)) not in (None, len(names)):
+        allowed = f"nc: {len(names)}, or no nc"
+        raise InputError("nc is not the number of names", where=file, allowed=allowed)
     if path is not None and not isinstance(path, str):
         raise InputError("path is no text", where=file, allowed="path: FOLDER")
     entries: dict[str, list[str]] = {}
@@ -94,15 +98,11 @@ def read_yolo_data(file: Path) -> YoloData:
         if not paths:
             continue
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise InputError(
-                f"{key} is no path",
-                where=file,
-                allowed=f"{key}: a folder, a .txt file, or a list of them",
-            )
+            allowed = f"{key}: a folder, a .txt file, or a list of them"
+            raise InputError(f"{key} is no path", where=file, allowed=allowed)
         if split in entries:
-            raise InputError(
-                f"{key} names the split {split} again", where=file, allowed="one key for each split"
-            )
+            problem = f"{key} names the split {split} again"
+            raise InputError(problem, where=file, allowed="one key for each split")
         entries[split] = paths
     return YoloData(file, names, path, entries)
 
@@ -115,19 +115,35 @@ def _names(names: Any, file: Path) -> dict[str, str]:
         names = dict(enumerate(names))
     if not isinstance(names, Mapping) or not names:
         raise InputError("gives no names", where=file, allowed=allowed)
-    found = {}
+    by_number: dict[int, str] = {}
     for number, name in names.items():
         if not isinstance(name, str):
-            raise InputError(
-                f"the name of class {some_of([number])} is no text", where=file, allowed=allowed
-            )
+            problem = f"the name of class {some_of([number])} is no text"
+            raise InputError(problem, where=file, allowed=allowed)
         key = str(number)
-        if isinstance(number, bool) or not key.isdecimal() or str(int(key)) in found:
-            raise InputError(
-                f"class {key[:40]!r} of names is no number of its own", where=file, allowed=allowed
-            )
-        found[str(int(key))] = class_name(name, file)
-    return dict(sorted(found.items(), key=lambda item: int(item[0])))
+        if isinstance(number, bool) or not key.isdecimal() or int(key) in by_number:
+            problem = f"class {key[:40]!r} of names is no number, or given twice"
+            raise InputError(problem, where=file, allowed=allowed)
+        by_number[int(key)] = class_name(name, file)
+    return unique_names({str(n): by_number[n] for n in sorted(by_number)}, file)
+
+
+def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
+    """The names by class number. Raises InputError where two classes have the same name."""
+    numbers: dict[str, str] = {}
+    for number, name in names.items():
+        if (first := numbers.setdefault(name, number)) != number:
+            problem = f"classes {first} and {number} have the same name {name!r}"
+            raise InputError(problem, where=file, remedy="give each class another name")
+    return names
+
+
+def read_lines(file: Path, where: object = None) -> list[str]:
+    """The lines of a text file, which errors call ``where``. Raises InputError."""
+    try:
+        return file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=where or file) from error
 
 
 def find_images(data: YoloData, root: Path) -> YoloImages | None:
@@ -148,16 +164,9 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             remedy="give the dataset's folder as source, and the file as classes",
         )
     base = root.resolve()
-    places = {
-        split: [_place(entry, base) for entry in entries] for split, entries in data.entries.items()
-    }
-    lost = [
-        e
-        for split, found in places.items()
-        for e, p in zip(data.entries[split], found, strict=True)
-        if p is None
-    ]
-    if len(lost) == sum(map(len, places.values())):
+    entries = [entry for listed in data.entries.values() for entry in listed]
+    lost = [entry for entry in entries if _place(entry, base) is None]
+    if len(lost) == len(entries):
         return None
     if lost:
         raise InputError(
@@ -167,20 +176,16 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             remedy="correct the entry, or remove it",
         )
     splits: dict[str, str] = {}
-    for split, found in places.items():
-        images = list(
-            dict.fromkeys(path for place in found if place for path in _images(place, base))
-        )
+    for split, listed in data.entries.items():
+        places = filter(None, (_place(entry, base) for entry in listed))
+        images = list(dict.fromkeys(path for place in places for path in _images(place, base)))
         if not images:
-            raise InputError(
-                f"the split {split} has no image",
-                where=data.file,
-                allowed=f"files ending in {', '.join(IMAGE_ENDINGS)}",
-            )
+            problem = f"the split {split} has no image"
+            raise InputError(problem, where=data.file, allowed=_IMAGE_FILES)
         if twice := [path for path in images if path in splits]:
+            both = f"{splits[twice[0]]} and {split}"
             raise InputError(
-                f"{len(twice)} images are in the splits {splits[twice[0]]} and {split}:"
-                f" {some_of(twice, 2)}",
+                f"{len(twice)} images are in the splits {both}: {some_of(twice, 2)}",
                 where=data.file,
                 allowed="each image in one split",
                 remedy="remove one of the entries, and split at import if need be",
@@ -190,9 +195,7 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
 
 
 def label_of(image: str) -> str:
-    """The label file of an image: in ``labels`` where the last folder ``images`` is in its path,
-    else next to it.
-    """
+    """The label file of an image: the last folder ``images`` becomes ``labels``, if any."""
     parts = list(PurePosixPath(image).with_suffix(".txt").parts)
     for number in range(len(parts) - 2, -1, -1):
         if parts[number] == "images":
@@ -215,38 +218,22 @@ def _images(place: Path, base: Path) -> Iterator[str]:
     """Paths of images relative to the base."""
     if place.is_dir():
         below = place.relative_to(base).as_posix()
-        yield from sorted(
-            path if below == "." else f"{below}/{path}" for path in list_images(place)
-        )
+        prefix = "" if below == "." else f"{below}/"
+        yield from sorted(f"{prefix}{path}" for path in list_images(place))
         return
     if place.suffix != ".txt":
-        raise InputError(
-            "is neither a folder nor a list of images",
-            where=place,
-            allowed="a folder, or a .txt file",
-        )
-    try:
-        lines = place.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=place) from error
-    yield from _listed([line.strip() for line in lines if line.strip()], place, base)
+        problem = "is neither a folder nor a list of images"
+        raise InputError(problem, where=place, allowed="a folder, or a .txt file")
+    yield from _listed([line.strip() for line in read_lines(place) if line.strip()], place, base)
 
 
 def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
     for line in lines:
-        # not resolved yet: a path keeps its spelling, and a link is followed to the end to see
-        # where it leads
+        # not resolved yet: a path keeps its spelling, and links are followed to see where they lead
         path = os.path.normpath((place.parent if line.startswith("./") else base) / line)
         if not (Path(path).is_relative_to(base) and Path(path).resolve().is_relative_to(base)):
-            raise InputError(
-                f"the image {line[:80]!r} leads out of the folder",
-                where=place,
-                allowed=f"paths below {base}",
-            )
+            problem = f"the image {line[:80]!r} leads out of the folder"
+            raise InputError(problem, where=place, allowed=f"paths below {base}")
         if not path.lower().endswith(IMAGE_ENDINGS):
-            raise InputError(
-                f"{line[:80]!r} is no image",
-                where=place,
-                allowed=f"files ending in {', '.join(IMAGE_ENDINGS)}",
-            )
+            raise InputError(f"{line[:80]!r} is no image", where=place, allowed=_IMAGE_FILES)
         yield Path(path).relative_to(base).as_posix()

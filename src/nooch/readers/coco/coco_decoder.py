@@ -1,5 +1,4 @@
-"""A COCO document in a file, decoded member by member, and its arrays slice by slice: memory does
-not grow with the file.
+"""A COCO document decoded member by member, its arrays slice by slice, in bounded memory.
 
 Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested
 objects and text can look the same. But a slice that starts at an element and decodes as a JSON
@@ -74,8 +73,7 @@ class Document(Generic[K]):
         self.members: dict[str, bytes] = {}
 
     def arrays(self) -> Iterator[str]:
-        """``images`` and ``annotations`` in the order of the document, when it is at their value:
-        ``elements`` has to read it.
+        """Stop at each ``images`` and ``annotations``, whose value ``elements`` has to read.
 
         A key that occurs again replaces what was read before. Raises InputError.
         """
@@ -88,9 +86,7 @@ class Document(Generic[K]):
                 self._skip(key, _ANY)
 
     def rest(self) -> K:
-        """The document without elements of ``images`` and ``annotations``, at its end. Raises
-        InputError.
-        """
+        """The document without ``images`` and ``annotations``, at its end. Raises InputError."""
         text = b",".join(
             b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items()
         )
@@ -100,9 +96,7 @@ class Document(Generic[K]):
         return found
 
     def cuts(self, key: str) -> list[Cut]:
-        """Places that seem to be between elements of the array that begins here, about a slice
-        apart, or behind its last.
-        """
+        """Probable boundaries of the elements of this array, about a slice apart, and its end."""
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             return []
@@ -167,8 +161,7 @@ class Document(Generic[K]):
         attempt: Callable[[int, int], R | None],
         kind: type | None = None,
     ) -> Iterator[tuple[int, Cut, R]]:
-        """Go through the array that begins here, slice by slice, each certain to hold whole
-        elements.
+        """Go through the array that begins here in slices that are certain to be whole elements.
 
         Args:
             key: of the array.
@@ -209,9 +202,7 @@ class Document(Generic[K]):
         self._at = start + 1
 
     def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
-        """Where an array ends before ``stop``, or None where it does not; the element at ``start``
-        is number ``number``.
-        """
+        """Where an array ends before ``stop``, or None; element ``number`` is at ``start``."""
         try:
             decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
         except DECODE_ERRORS as error:
@@ -279,9 +270,7 @@ class Document(Generic[K]):
         decode(self._content, Nothing, self._path)
 
     def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
-        """A decoder's error in a piece at byte ``offset``, whose first element has this number, as
-        one of the document.
-        """
+        """A decoder's error in the piece at byte ``offset``, worded for the whole document."""
         text = re.sub(
             r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error)
         )
@@ -297,9 +286,7 @@ def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A file's bytes, mapped and not copied. Raises InputError for a file that is empty or packed,
-    or cannot be read.
-    """
+    """A file's bytes, mapped. Raises InputError for a file that is empty, packed or unreadable."""
     try:
         if not path.stat().st_size:
             raise InputError("is empty", where=path)
@@ -336,7 +323,7 @@ def slice_text(content: Any, start: int, stop: int) -> bytes:
 
 
 def drop(content: Any, start: int, end: int) -> None:
-    """Give pages that were read back to the system: a file that is mapped whole counts as memory."""
+    """Give pages that were read back to the system: a mapped file counts as memory."""
     page = mmap.ALLOCATIONGRANULARITY
     first, last = -(-start // page) * page, end // page * page
     if last > first and hasattr(content, "madvise"):

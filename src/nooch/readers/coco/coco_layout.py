@@ -1,25 +1,17 @@
-"""Where COCO 2017 and COCO-Stuff lie below a folder, in the layouts that people have, and reading
-them from there.
-"""
+"""Finding COCO 2017 and COCO-Stuff below a folder, in the usual layouts."""
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nooch.errors import InputError, some_of
 from nooch.files import sha256_of
 from nooch.readers.coco.coco_reader import CocoReading
-from nooch.shared_types import Map
 
-if TYPE_CHECKING:
-    from nooch.data import Dataset
-
-__all__ = ["SPLIT_FILES", "CocoLayout", "find_coco", "find_split", "read_coco_stuff"]
+__all__ = ["SPLIT_FILES", "CocoLayout", "find_coco", "find_split"]
 
 SPLIT_FILES = ("nooch_split.npz", "cocostuff_split_image_ids.npz")
 """What the paper's split is called."""
@@ -47,8 +39,7 @@ _IMAGES = ("images", "")
 
 @dataclass(frozen=True)
 class CocoLayout:
-    """The files found, each list in the order train2017, val2017; ``images`` is the folder that
-    holds their folders.
+    """The files found, in the order train2017, val2017; ``images`` holds the parts' folders.
 
     ``stuff`` is empty where ``stuff_maps`` takes its place.
     """
@@ -69,29 +60,8 @@ class CocoLayout:
         )
 
 
-def read_coco_stuff(
-    root: str | Path, *, images: str | Path | None = None, map: Map = builtins.map
-) -> Dataset:
-    """COCO-Stuff below ``root`` as one Dataset without splits; see ``find_coco`` and
-    ``nooch.readers.coco.coco_reader``.
-
-    Args:
-        root: folder such as ``nooch download coco-stuff`` leaves.
-        images: folder below which the image files lie; by default where they are found below
-            ``root``.
-        map: where files are read.
-    """
-    layout = find_coco(root)
-    from nooch.readers.reader_contract import read
-
-    data = read(layout.reading, images=layout.images if images is None else images, map=map)
-    notes = [*layout.notes, *data.provenance["notes"]]
-    return replace(data, provenance={**data.provenance, "notes": notes})
-
-
 def find_coco(root: str | Path) -> CocoLayout:
-    """Find ``{instances,stuff,captions}_{train,val}2017.json``, pixel maps of stuff, and images
-    below a folder.
+    """Find ``{instances,stuff,captions}_{train,val}2017.json``, stuff pixel maps and images.
 
     A part (train2017, val2017) is there when its instances are; that one is missing, or has no
     captions, is noted. Annotations are looked for in ``annotations/``, the folder itself,
@@ -114,6 +84,10 @@ def find_coco(root: str | Path) -> CocoLayout:
     maps, values = None, "cocostuff"
     if bare := [part for part in things if part not in stuff]:
         maps, values = _maps(root, list(things), bare)
+    left_out = [part for part in PARTS if part not in things]
+    notes = [f"instances_{part}.json is not there: {part} is left out" for part in left_out]
+    bare = [part for part in things if captions and part not in captions]
+    notes += [f"captions_{part}.json is not there" for part in bare]
     return CocoLayout(
         list(things.values()),
         [] if maps else [stuff[part] for part in things],
@@ -121,16 +95,7 @@ def find_coco(root: str | Path) -> CocoLayout:
         maps,
         values,
         _images(root, list(things)),
-        [
-            f"instances_{part}.json is not there: {part} is left out"
-            for part in PARTS
-            if part not in things
-        ]
-        + [
-            f"captions_{part}.json is not there"
-            for part in things
-            if captions and part not in captions
-        ],
+        notes,
     )
 
 
@@ -144,24 +109,17 @@ def _places(root: Path, below: Iterable[str]) -> list[Path]:
 
 
 def _files(root: Path, role: str) -> dict[str, Path]:
-    """Part -> its file, where there is one; copies of one file count as one, the first in the order
-    of places.
-    """
+    """Part -> its file, where it exists; identical copies count as one, the first by place."""
     found = {}
     for part in PARTS:
-        places = [
-            path
-            for place in _places(root, _ANNOTATIONS)
-            if (path := place / f"{role}_{part}.json").is_file()
-        ]
+        files = [place / f"{role}_{part}.json" for place in _places(root, _ANNOTATIONS)]
+        places = [file for file in files if file.is_file()]
         if others := [path for path in places[1:] if not _same(places[0], path)]:
+            command = "nooch import coco `things` ... `stuff` ..."
             raise InputError(
                 f"differs from {others[0]}: which of them is meant?",
                 where=places[0],
-                remedy=(
-                    "move one of them away, or name files with nooch import coco `things` ..."
-                    " `stuff` ..."
-                ),
+                remedy=f"move one of them away, or name files with {command}",
             )
         if places:
             found[part] = places[0]
@@ -175,17 +133,13 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _missing(root: Path, names: list[str], also: str = "") -> InputError:
-    places = some_of(
-        dict.fromkeys(os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)), 20
-    )
+    places = [os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)]
+    command = f"nooch download coco-stuff {root}"
     return InputError(
         f"neither of {', '.join(names)} is there" if len(names) > 1 else f"{names[0]} is not there",
         where=root,
-        allowed=f"looked for in {places}{also}",
-        remedy=(
-            f"nooch download coco-stuff {root} gets the files; nooch import coco reads them from"
-            " anywhere"
-        ),
+        allowed=f"looked for in {some_of(dict.fromkeys(places), 20)}{also}",
+        remedy=f"{command} gets the files; nooch import coco reads them from anywhere",
     )
 
 
@@ -210,13 +164,11 @@ def _check_alone(folders: list[Path]) -> None:
     for stray in _map_files(parent):
         if not any(stray.is_relative_to(folder) for folder in folders):
             raise InputError(
-                f"holds images beside {' and '.join(folder.name for folder in folders)}, such as"
+                f"holds images next to {' and '.join(folder.name for folder in folders)}, such as"
                 f" {stray.name}, that would be counted as pixel maps",
                 where=parent,
-                remedy=(
-                    "move the two folders of maps into a folder of their own "
-                    "and name it with nooch import coco `stuff_maps`"
-                ),
+                remedy="move the two folders of maps into a folder of their own and name it with"
+                " nooch import coco `stuff_maps`",
             )
 
 

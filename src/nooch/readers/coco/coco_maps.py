@@ -14,7 +14,7 @@ from nooch.readers.coco.coco_structure import ParsedFile
 from nooch.readers.coco.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.readers.image_rows import ImageRows
 from nooch.readers.map_pixels import count_maps, counted_maps, list_maps
-from nooch.readers.reader_contract import Counter
+from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = ["StuffMaps", "scan_stuff_maps"]
 
@@ -34,9 +34,7 @@ class StuffMaps:
     rows: ImageRows
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
-        """The maps of the images with ``low <= id < high`` as an annotation file, whose areas are
-        pixels.
-        """
+        """Maps of images with ``low <= id < high`` as an annotation file; areas are pixels."""
         counted = counted_maps(self.rows.read(low, high), len(self.classes))
         pixels = counted.pixels.tocoo()
         return ParsedFile(
@@ -49,13 +47,11 @@ class StuffMaps:
             image_index=pixels.row,
             category_index=pixels.col,
             areas=pixels.data.astype(np.float64),
-            captions=[],
-            licenses=[],
         )
 
 
 def scan_stuff_maps(
-    maps: Path, values: str, known: NDArray[np.int64], folder: Path, count: Counter
+    maps: Path, values: str, known: NDArray[np.int64], folder: Path, runner: JobRunner
 ) -> StuffMaps:
     """Count the pixels of stuff in maps.
 
@@ -65,7 +61,7 @@ def scan_stuff_maps(
         known: ids of the images of the annotation files; maps of other images are left out when
             files are merged.
         folder: where counts are kept.
-        count: does the jobs.
+        runner: does the jobs.
 
     Raises:
         InputError: no map, or none of these images; a file that is no map; a value that means
@@ -85,4 +81,4 @@ def scan_stuff_maps(
     }
     # thing pixels are left to the things files
     ignored = (set(map_values(values)) | {0, 255, OTHER}) - set(stuff)
-    return StuffMaps(maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, count))
+    return StuffMaps(maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, runner))

@@ -1,4 +1,4 @@
-"""Parsed COCO files -> Dataset: things and stuff joined by image, captions, pixel maps for stuff."""
+"""Parsed COCO files -> Dataset: things, stuff (or its pixel maps) and captions by image."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ _NOTES = {
 def merge(
     parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None
 ) -> tuple[Dataset, dict[str, int]]:
-    """Parsed files, or the same part of each, as a Dataset without provenance; and the counts that
-    ``notes_of`` tells.
+    """Parsed files (or one part of each) as a Dataset without provenance; counts for ``notes_of``.
 
     Counts of parts add up to those of the whole.
 
@@ -219,9 +218,7 @@ class _Merged:
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """All ids, ascending. Things and stuff mostly list the same images, which need not be sorted
-    again.
-    """
+    """All ids, ascending, without sorting where all files list the same images."""
     first = ids[0]
     if all(np.array_equal(first, others) for others in ids[1:]) and (first[1:] > first[:-1]).all():
         return first
@@ -239,8 +236,7 @@ class _Categorised(Protocol):
 
 
 def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
-    """Names of things, then of stuff, each in the order of category ids; category 183 ``other`` is
-    none of them.
+    """Names of things, then of stuff, by category id, without category 183 ``other``.
 
     Raises:
         InputError: files of one role that disagree on the names of categories.
@@ -256,9 +252,7 @@ def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
 
 
 def _add_names(names: dict[int, str], file: _Categorised) -> None:
-    """Add a file's categories to those of other files of its role. Raises InputError where they
-    disagree.
-    """
+    """Add a file's categories to those of its role. Raises InputError where they disagree."""
     where = file.name
     numbers: dict[str, int] = {}
     for number, text in file.categories.items():

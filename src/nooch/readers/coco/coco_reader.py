@@ -1,5 +1,4 @@
-"""COCO-format annotations -> Dataset: things and stuff joined by image, captions, pixel maps for
-stuff.
+"""COCO-format annotations -> Dataset: things, stuff (or its pixel maps) and captions by image.
 
 This module is light on purpose: files are being read by workers before Polars and SciPy are
 imported here.
@@ -18,6 +17,7 @@ from nooch.plans import SplitPlan
 from nooch.readers.coco.coco_decoder import SLICE
 from nooch.readers.coco.coco_rows import ScannedFile, scan_files
 from nooch.readers.coco.cocostuff import map_values
+from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, StepProgress
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def read_coco(
 
 @dataclass(frozen=True)
 class CocoReading:
-    """The reading of COCO files; the attributes are parameters of ``read_coco``, and bytes that are
-    decoded at once.
-    """
+    """The parameters of ``read_coco``, and the number of bytes that are decoded at once."""
 
     things: Paths = ()
     stuff: Paths = ()
@@ -97,9 +95,7 @@ class CocoReading:
         return [(role, Path(path)) for role, paths in roles for path in paths]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises a ParameterError for parameters that do not fit, and for groups by what is no
-        column and no pattern.
-        """
+        """Raises ParameterError for parameters that do not fit, or an unusable group."""
         if not self.things and not self.stuff:
             raise ParameterError(
                 "no annotation file was given", allowed="`things`, `stuff`, or both"
@@ -118,7 +114,7 @@ class CocoReading:
             # these files give images no other columns
             group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), plan.group)
 
-    def words(self) -> list[Any]:
+    def dependencies(self) -> list[Any]:
         """How files are cut, and the maps."""
         words: list[Any] = [self.slice_size]
         if self.stuff_maps is not None:
@@ -134,7 +130,7 @@ class CocoReading:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         del part_size  # rows are sorted by image id, so that those of any part are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
-        files = scan_files(sources, folder, map=map, slice_size=self.slice_size, progress=progress)
+        files = scan_files(sources, folder, self.slice_size, map, progress)
         from nooch.readers.coco.coco_merge import class_order
 
         # categories that do not fit together are told before rows are looked at
@@ -142,14 +138,11 @@ class CocoReading:
         maps = None
         if self.stuff_maps is not None:
             from nooch.readers.coco.coco_maps import scan_stuff_maps
-            from nooch.readers.reader_contract import Counter
 
-            known, count = (
-                ScannedCoco(files, classes, None).ids().to_numpy(),
-                Counter(map, progress),
-            )
+            known = ScannedCoco(files, classes, None).ids().to_numpy()
+            runner = JobRunner(map, progress)
             maps = scan_stuff_maps(
-                Path(self.stuff_maps), self.stuff_map_values, known, folder, count
+                Path(self.stuff_maps), self.stuff_map_values, known, folder, runner
             )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
         return ScannedCoco(files, classes, maps)
@@ -183,9 +176,7 @@ class ScannedCoco:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does; lists in
-        it are those of the range.
-        """
+        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does."""
         from nooch.readers.coco.coco_merge import merge
 
         first, last = (None if end is None else int(end) for end in (low, high))

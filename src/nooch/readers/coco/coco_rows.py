@@ -1,16 +1,14 @@
-"""COCO annotation files of any size -> rows on disk by image id, a slice of an array by each
-worker; and back, for a range of ids.
-"""
+"""COCO files of any size -> rows on disk by image id, a slice per job; and back, by id range."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -18,9 +16,10 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.readers.coco.coco_decoder import SLICE, Cut, Document, Nothing, drop, opened, slice_text
+from nooch.readers.coco.coco_decoder import Cut, Document, Nothing, drop, opened, slice_text
 from nooch.readers.coco.coco_structure import (
     DECODE_ERRORS,
+    STRUCTURE,
     Annotation,
     Caption,
     Captions,
@@ -36,17 +35,16 @@ from nooch.readers.coco.coco_structure import (
     image_columns,
     instances_of,
     look_up,
-    no_image,
 )
+from nooch.readers.resumable_jobs import JobRunner, ResumableJob
 from nooch.readers.sorted_rows import read_ids, read_rows, write_rows
-from nooch.shared_types import Map, StepProgress, no_progress
-from nooch.work_folder import kept
+from nooch.shared_types import Map, StepProgress
 
-__all__ = ["ScannedFile", "scan_files", "source_of"]
+__all__ = ["ScannedFile", "SliceJob", "scan_files", "source_of"]
 
 _IMAGE = np.dtype([("id", "<i8"), ("width", "<f8"), ("height", "<f8")])
-_CAPTION = np.dtype([("id", "<i8"), ("number", "<i4")])
-_ANNOTATION = np.dtype([("id", "<i8"), ("number", "<i4"), ("category", "<i8"), ("area", "<f8")])
+_CAPTION = np.dtype([("id", "<i8"), ("number", "<i8")])
+_ANNOTATION = np.dtype([("id", "<i8"), ("number", "<i8"), ("category", "<i8"), ("area", "<f8")])
 """Texts are names of images, captions, and the segmentations of annotations without area."""
 
 
@@ -54,7 +52,7 @@ class _Mask(msgspec.Struct, gc=False):
     segmentation: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class Rows(msgspec.Struct):
+class SliceResult(msgspec.Struct):
     """What came of a slice: its number of rows; or that a value in it is refused."""
 
     n: int
@@ -65,8 +63,8 @@ class Rows(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Slice:
-    """A slice of the images or annotations of a file, to be decoded and written as rows.
+class SliceJob(ResumableJob):
+    """Decode a slice of the images or annotations of a file, and write it as rows.
 
     Attributes:
         role: things, stuff or captions.
@@ -77,6 +75,7 @@ class Slice:
         stop: byte behind its last element.
     """
 
+    result_type: ClassVar[Any] = SliceResult | None
     role: str
     path: Path
     stem: Path
@@ -85,83 +84,68 @@ class Slice:
     stop: int
 
     @property
-    def kept(self) -> Path:
-        """The file that says what came of it."""
+    def result_file(self) -> Path:
+        """Next to the rows."""
         return self.stem.with_suffix(".msgpack")
 
-    def do(self) -> Rows | None:
-        """Write the rows, unless that was done before; None where the slice does not decode as an
-        array.
-        """
-        return kept(self.kept, Rows | None, self._tried)
-
-    def _tried(self) -> Rows | None:
+    def make(self) -> SliceResult | None:
+        """Write the rows; None where the slice does not decode as an array."""
         try:
-            return self.make()
+            return self.write()
         except DECODE_ERRORS:
             return None
         except InputError:
-            return Rows(0, refused=True)
+            return SliceResult(0, refused=True)
 
-    def make(self) -> Rows:
-        """Write the rows. Raises what a decoder raises, and InputError for values that are not
-        allowed.
-        """
+    def write(self) -> SliceResult:
+        """Write the rows. Raises a decoder's errors, and InputError for refused values."""
         with opened(self.path) as content:
             text = slice_text(content, self.start, self.stop)
-        make = (
-            self._images
-            if self.key == "images"
-            else self._captions
-            if self.role == "captions"
-            else self._annotations
-        )
-        return make(text)
-
-    def _images(self, text: bytes) -> Rows:
-        *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), self.path)
-        write_rows(self.stem, _IMAGE, columns, names)
-        return Rows(len(names))
-
-    def _captions(self, text: bytes) -> Rows:
-        ids, captions = caption_columns(msgspec.json.decode(text, type=list[Caption]), self.path)
-        write_rows(self.stem, _CAPTION, (ids, _numbers(ids)), captions)
-        return Rows(len(ids))
-
-    def _annotations(self, text: bytes) -> Rows:
+        if self.key == "images":
+            *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), self.path)
+            return self._written(_IMAGE, columns, names)
+        if self.role == "captions":
+            records = msgspec.json.decode(text, type=list[Caption])
+            ids, captions = caption_columns(records, self.path)
+            return self._written(_CAPTION, (ids, np.arange(len(ids))), captions)
         ids, categories, areas = annotation_columns(
             msgspec.json.decode(text, type=list[Annotation]), self.path
         )
         masks = None
         if (bare := np.isnan(areas)).any():
-            found = msgspec.json.decode(text, type=list[_Mask])
+            segmentations = msgspec.json.decode(text, type=list[_Mask])
             masks = [
                 bytes(mask.segmentation).decode() if b else None
-                for mask, b in zip(found, bare, strict=True)
+                for mask, b in zip(segmentations, bare, strict=True)
             ]
-        write_rows(self.stem, _ANNOTATION, (ids, _numbers(ids), categories, areas), masks)
-        return Rows(len(ids))
+        return self._written(_ANNOTATION, (ids, np.arange(len(ids)), categories, areas), masks)
 
-
-def _numbers(ids: NDArray[np.int64]) -> NDArray[np.int32]:
-    return np.arange(len(ids), dtype=np.int32)
+    def _written(
+        self,
+        kind: np.dtype[Any],
+        columns: Sequence[NDArray[Any]],
+        texts: Sequence[str | None] | None,
+    ) -> SliceResult:
+        write_rows(self.stem, kind, columns, texts)
+        return SliceResult(len(columns[0]))
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file to be described for the provenance; the attributes are those of a ``Slice``."""
+class SourceJob(ResumableJob):
+    """Describe a file for the provenance; the attributes are those of a ``SliceJob``."""
 
+    result_type: ClassVar[Any] = dict[str, Any]
     path: Path
     stem: Path
 
     @property
-    def kept(self) -> Path:
-        """The file of what was found."""
+    def result_file(self) -> Path:
+        """The description."""
         return self.stem.with_suffix(".msgpack")
 
-    def do(self) -> dict[str, Any]:
-        """Name, size and hash, unless that was done before."""
-        return kept(self.kept, dict[str, Any], partial(source_of, self.path))
+    def make(self) -> dict[str, Any]:
+        """Name, size and hash."""
+        return source_of(self.path)
 
 
 def source_of(path: Path) -> dict[str, Any]:
@@ -179,13 +163,9 @@ def source_of(path: Path) -> dict[str, Any]:
 _HASHED = 1 << 22
 
 
-def _do(job: Slice | Source) -> None:
-    job.do()
-
-
 @dataclass(frozen=True)
-class _Part:
-    """Rows of one slice; the first is number ``first`` of the array."""
+class SliceRows:
+    """Rows of one slice on disk; the first is number ``first`` of the array."""
 
     stem: Path
     first: int
@@ -207,8 +187,8 @@ class ScannedFile:
 
     role: str
     path: Path
-    images: list[_Part]
-    annotations: list[_Part]
+    images: list[SliceRows]
+    annotations: list[SliceRows]
     categories: dict[int, str]
     licenses: list[dict[str, Any]]
     source: dict[str, Any]
@@ -223,81 +203,57 @@ class ScannedFile:
         return np.concatenate([read_ids(part.stem, _IMAGE) for part in self.images])
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
-        """What the file says of the images with ``low <= id < high``. Raises InputError for ids,
-        sizes and areas.
-        """
+        """The content for images with ``low <= id < high``. Raises InputError for bad values."""
         images = self._images(low, high)
-        found = [self._annotations(part, images, low, high) for part in self.annotations]
-        columns = [
-            np.concatenate(column)
-            for column in zip(*(columns for columns, _ in found), strict=True)
-        ]
+        slices = [self._annotations(part, images, low, high) for part in self.annotations]
+        rows = np.concatenate([np.empty(0, self._kind), *(rows for rows, _ in slices)])
+        ids, numbers = rows["id"].copy(), rows["number"].copy()
         if self.role == "captions":
-            ids, numbers = columns or (_NO_IDS, _NO_IDS)
-            return captions_of(
-                self.path, images, ids, [text for _, texts in found for text in texts], numbers
-            )
-        ids, numbers, categories, areas = columns or (
-            _NO_IDS,
-            _NO_IDS,
-            _NO_IDS,
-            _NO_IDS.astype(np.float64),
-        )
+            texts = [text for _, texts in slices for text in texts]
+            return captions_of(self.path, images, ids, texts, numbers)
+        categories, areas = rows["category"].copy(), rows["area"].copy()
         return instances_of(
             self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
         )
+
+    @property
+    def _kind(self) -> np.dtype[Any]:
+        return _CAPTION if self.role == "captions" else _ANNOTATION
 
     def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
         parts = [read_rows(part.stem, _IMAGE, low, high) for part in self.images]
         rows = np.concatenate([rows for rows, _ in parts])
         names = [name for _, texts in parts for name in texts]
         order = np.argsort(rows["id"], kind="stable")
-        ordered = rows[order]
-        columns = (
-            ordered["id"].copy(),
-            ordered["width"],
-            ordered["height"],
-            [names[row] for row in order.tolist()],
-        )
-        return checked_images([columns], self.path)
+        ids, widths, heights = (rows[name][order] for name in ("id", "width", "height"))
+        return checked_images(ids, widths, heights, [names[k] for k in order.tolist()], self.path)
 
     def _annotations(
-        self, part: _Part, images: dict[str, Any], low: int | None, high: int | None
-    ) -> tuple[list[NDArray[Any]], list[Any]]:
-        """Columns of one slice, those of an image in the order of the file; and the texts of
-        captions.
-        """
-        is_caption = self.role == "captions"
-        rows, texts = read_rows(part.stem, _CAPTION if is_caption else _ANNOTATION, low, high)
-        ids, numbers = rows["id"].copy(), rows["number"].astype(np.int64) + part.first
-        if is_caption:
-            return [ids, numbers], texts
-        areas = rows["area"].copy()
-        if texts:
-            areas = fill_areas(
+        self, part: SliceRows, images: dict[str, Any], low: int | None, high: int | None
+    ) -> tuple[NDArray[Any], list[Any]]:
+        """Rows of one slice, an image's in the order of the file; and the captions."""
+        rows, texts = read_rows(part.stem, self._kind, low, high)
+        rows["number"] += part.first
+        if texts and self.role != "captions":
+            rows["area"] = fill_areas(
                 lambda row: msgspec.json.decode(texts[row] or "null"),
-                areas,
-                look_up(ids, images["image_ids"]),
+                rows["area"],
+                look_up(rows["id"], images["image_ids"]),
                 images,
                 self.path,
-                lambda row: int(numbers[row]),
+                lambda row: int(rows["number"][row]),
             )
-        return [ids, numbers, rows["category"].copy(), areas], []
-
-
-_NO_IDS = np.empty(0, np.int64)
+        return rows, texts
 
 
 def scan_files(
     files: Sequence[tuple[str, Path]],
     folder: Path,
-    *,
+    slice_size: int,
     map: Map,
-    slice_size: int = SLICE,
-    progress: StepProgress = no_progress,
+    progress: StepProgress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; what a folder holds of an earlier scan is not done
-    again.
+    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated.
 
     Raises:
         InputError: a file that cannot be read, is truncated or of another structure, or lists no
@@ -308,27 +264,30 @@ def scan_files(
         for number, (role, path) in enumerate(files)
     ]
     walks = [scan.walk() for scan in scans]
-    jobs = [*(scan.source for scan in scans), *_next(walks)]
+    jobs: list[ResumableJob] = [*(scan.source for scan in scans), *_next(walks)]
     # starting processes would take longer
-    small = sum(path.stat().st_size for _, path in files) <= slice_size
-    done = 0
+    is_small = sum(path.stat().st_size for _, path in files) <= slice_size
+    runner = JobRunner(builtins.map if is_small else _importing(map), progress)
     while jobs:
-        waiting = [job for job in jobs if not job.kept.is_file()]
-        total, done = done + len(jobs), done + len(jobs) - len(waiting)
-        progress(done, total)
-        results = (builtins.map if small else map)(_do, waiting)
-        # what rows are merged with takes as long to import as workers need for a small file
-        import nooch.readers.coco.coco_merge  # noqa: F401
-
-        for _ in results:
-            done += 1
-            progress(done, total)
+        runner.run(jobs)
         jobs = [*_next(walks)]
     return [scan.file() for scan in scans]
 
 
-def _next(walks: Sequence[Iterator[list[Slice]]]) -> Iterator[Slice | Source]:
+def _next(walks: Sequence[Iterator[list[SliceJob]]]) -> Iterator[SliceJob]:
     return (job for walk in walks for job in next(walk, []))
+
+
+def _importing(map: Map) -> Map:
+    """A map that imports the module that merges rows, which takes a while, as its workers start."""
+
+    def apply(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+        results = map(function, items)
+        import nooch.readers.coco.coco_merge  # noqa: F401
+
+        return results
+
+    return apply
 
 
 class _Scan:
@@ -342,16 +301,14 @@ class _Scan:
     """
 
     def __init__(self, role: str, path: Path, stem: Path, size: int) -> None:
-        self.source = Source(path.absolute(), stem)
+        self.source = SourceJob(path.absolute(), stem)
         self._role, self._path, self._stem, self._size = role, path, stem, size
         self._kind: type[Instances | Captions] = Captions if role == "captions" else Instances
-        self._slices: dict[str, list[tuple[Slice, Rows]]] = {}
+        self._slices: dict[str, list[tuple[SliceJob, SliceResult]]] = {}
         self._waiting: list[tuple[str, Document[Any], list[Cut]]] = []
 
-    def walk(self) -> Iterator[list[Slice]]:
-        """Walk through the file; slices that are yielded are to be done before it goes on. Raises
-        InputError.
-        """
+    def walk(self) -> Iterator[list[SliceJob]]:
+        """Walk through the file; yields slices to be done before it continues."""
         with opened(self._path) as content:
             document = Document(content, self._path, self._kind, self._size)
             for key in document.arrays():
@@ -370,7 +327,7 @@ class _Scan:
             yield from self._read()
             self._rest = document.rest()
 
-    def _read(self) -> Iterator[list[Slice]]:
+    def _read(self) -> Iterator[list[SliceJob]]:
         """Have arrays read by workers, and check what came of it."""
         jobs = [
             self._slice(key, *ends)
@@ -385,28 +342,28 @@ class _Scan:
                 self._slices[key].append((self._slice(key, start, stop), rows))
         self._waiting.clear()
 
-    def _slice(self, key: str, start: int, stop: int) -> Slice:
+    def _slice(self, key: str, start: int, stop: int) -> SliceJob:
         # images may lie where annotations were looked for in vain
         stem = self._stem.with_name(f"{self._stem.name}-{key}-{start:x}-{stop:x}")
-        return Slice(self._role, self.source.path, stem, key, start, stop)
+        return SliceJob(self._role, self.source.path, stem, key, start, stop)
 
-    def _attempt(self, key: str, start: int, stop: int) -> Rows | None:
+    def _attempt(self, key: str, start: int, stop: int) -> SliceResult | None:
         job = self._slice(key, start, stop)
-        rows = job.do()
+        rows: SliceResult | None = job.result()
         if rows is not None and rows.refused:
             # a worker cannot know whether its slice starts at an element
-            job.make()
+            job.write()
         return rows
 
     def file(self) -> ScannedFile:
         """The whole file, once it was walked through. Raises InputError."""
         if not self._slices.get("images"):
-            raise no_image(self._path)
-        parts: dict[str, list[_Part]] = {}
+            raise InputError("lists no image", where=self._path, allowed=STRUCTURE)
+        parts: dict[str, list[SliceRows]] = {}
         for key, slices in self._slices.items():
             parts[key], first = [], 0
             for job, rows in slices:
-                parts[key].append(_Part(job.stem, first))
+                parts[key].append(SliceRows(job.stem, first))
                 first += len(rows)
         return ScannedFile(
             self._role,
@@ -415,5 +372,5 @@ class _Scan:
             parts["annotations"],
             categories_of(getattr(self._rest, "categories", []), self._path),
             getattr(self._rest, "licenses", None) or [],
-            {"role": self._role, **self.source.do()},
+            {"role": self._role, **self.source.result()},
         )

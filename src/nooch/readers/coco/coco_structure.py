@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from nooch.readers.coco.coco_masks import mask_area
 
 __all__ = [
     "DECODE_ERRORS",
+    "STRUCTURE",
     "Annotation",
     "Caption",
     "Captions",
@@ -34,7 +35,6 @@ __all__ = [
     "image_columns",
     "instances_of",
     "look_up",
-    "no_image",
     "refused",
 ]
 
@@ -145,8 +145,8 @@ class ParsedFile:
     image_index: NDArray[np.int32]
     category_index: NDArray[np.int32]
     areas: NDArray[np.float64]
-    captions: list[str]
-    licenses: list[dict[str, Any]]
+    captions: list[str] = field(default_factory=list)
+    licenses: list[dict[str, Any]] = field(default_factory=list)
 
 
 def instances_of(
@@ -157,10 +157,9 @@ def instances_of(
     areas: NDArray[np.float64],
     categories: dict[int, str],
     licenses: list[dict[str, Any]],
-    numbers: NDArray[np.int64] | None = None,
+    numbers: NDArray[np.int64],
 ) -> ParsedFile:
-    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, where these are
-    not all in order.
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0.
 
     Raises:
         InputError: ids that the file does not list, or areas that are not allowed.
@@ -176,7 +175,6 @@ def instances_of(
         image_index=index,
         category_index=category_index,
         areas=areas,
-        captions=[],
         licenses=licenses,
     )
 
@@ -186,7 +184,7 @@ def captions_of(
     images: Mapping[str, Any],
     image_ids: NDArray[np.int64],
     texts: list[str],
-    numbers: NDArray[np.int64] | None = None,
+    numbers: NDArray[np.int64],
 ) -> ParsedFile:
     """As ``instances_of``, of captions."""
     none = np.empty(0, np.int32)
@@ -198,21 +196,18 @@ def captions_of(
         category_index=none,
         areas=none.astype(np.float64),
         captions=texts,
-        licenses=[],
     )
 
 
-ImageColumns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]
-
-
-def image_columns(images: list[Image], path: Path) -> ImageColumns:
+def image_columns(
+    images: list[Image], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]:
     """Ids, widths and heights (NaN where there is none) and file names."""
-    n = len(images)
-    ids = integers(map(attrgetter("id"), images), n, path)
+    ids = integers(map(attrgetter("id"), images), len(images), path)
     # numpy takes None for NaN, and float64 holds every size that fits into memory
     try:
         width, height = (
-            np.fromiter(map(attrgetter(side), images), np.float64, n)
+            np.fromiter(map(attrgetter(side), images), np.float64, len(images))
             for side in ("width", "height")
         )
     except OverflowError as error:
@@ -223,28 +218,28 @@ def image_columns(images: list[Image], path: Path) -> ImageColumns:
     return ids, width, height, [_file_name(image) for image in images] if None in names else names
 
 
-def checked_images(parts: list[ImageColumns], path: Path) -> dict[str, Any]:
-    """Images as the fields of a ``ParsedFile``. Raises InputError for ids that are repeated, and
-    images without extent.
-    """
-    ids, width, height = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:3])
+def checked_images(
+    ids: NDArray[np.int64],
+    widths: NDArray[np.float64],
+    heights: NDArray[np.float64],
+    names: list[str | None],
+    path: Path,
+) -> dict[str, Any]:
+    """Images as fields of a ``ParsedFile``. Raises InputError for repeated ids or no extent."""
     if len(set(ids.tolist())) != len(ids):
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(
             f"image ids occur more than once: {some_of(values[counts > 1])}", where=path
         )
-    if len(
-        flat := np.flatnonzero(
-            ~((width >= 1) & (height >= 1) & (width < _WIDEST) & (height < _WIDEST))
-        )
-    ):
+    least, most = np.minimum(widths, heights), np.maximum(widths, heights)
+    if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
         raise InputError(
             f"images without extent: ids {some_of(ids[flat])}",
             where=path,
             allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
         )
-    sizes = {"widths": width.astype(np.int64), "heights": height.astype(np.int64)}
-    return {"image_ids": ids, **sizes, "file_names": [name for part in parts for name in part[3]]}
+    sizes = {"widths": widths.astype(np.int64), "heights": heights.astype(np.int64)}
+    return {"image_ids": ids, **sizes, "file_names": names}
 
 
 _WIDEST = 1 << 31
@@ -266,11 +261,6 @@ def caption_columns(records: list[Caption], path: Path) -> tuple[NDArray[np.int6
     """Image ids and texts."""
     ids = (caption.image_id for caption in records)
     return integers(ids, len(records), path), [caption.caption for caption in records]
-
-
-def no_image(path: Path) -> InputError:
-    """What is wrong with a file that lists none."""
-    return InputError("lists no image", where=path, allowed=STRUCTURE)
 
 
 def integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
@@ -295,11 +285,8 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     names = {c.id: c.name for c in categories}
     if len(names) != len(categories):
         ids = [c.id for c in categories]
-        raise InputError(
-            "category ids occur more than once:"
-            f" {some_of(sorted({i for i in ids if ids.count(i) > 1}))}",
-            where=path,
-        )
+        repeated = some_of(sorted({i for i in ids if ids.count(i) > 1}))
+        raise InputError(f"category ids occur more than once: {repeated}", where=path)
     return names
 
 
@@ -308,32 +295,26 @@ def index_of(
     known: NDArray[np.int64],
     what: str,
     path: Path,
-    numbers: NDArray[np.int64] | None = None,
+    numbers: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Position of each used id among the file's listed ones. Raises InputError for ids that are not
-    listed.
+    """Position of each used id among the known ones. Raises InputError for other ids.
 
-    ``numbers`` are those of the annotations in the file, where they are not all of them in order.
+    ``numbers`` are those of the annotations in the file.
     """
     place = look_up(used, known)
     if len(missing := np.flatnonzero(place < 0)):
-        first = missing[0] if numbers is None else numbers[missing].min()
+        lists = "images" if what == "image" else "categories"
         raise InputError(
             f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
-            f"the first is annotation {first} (counted from 0)",
+            f"the first is annotation {numbers[missing].min()} (counted from 0)",
             where=path,
-            allowed=(
-                f"ids that the file's own list of {'images' if what == 'image' else 'categories'}"
-                " holds"
-            ),
+            allowed=f"ids that the file's own list of {lists} holds",
         )
     return place
 
 
 def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Position of each used id in ``known``, or -1. int32 is half the bytes on the way from a
-    worker process.
-    """
+    """Position of each used id in ``known``, or -1; int32, which is cheaper to send to workers."""
     positions = np.arange(len(known), dtype=np.int32)
     if not len(used) or not len(known):
         return np.full(len(used), -1, dtype=np.int32)
@@ -393,7 +374,7 @@ def check_areas(
     index: NDArray[np.int32],
     images: Mapping[str, Any],
     path: Path,
-    numbers: NDArray[np.int64] | None = None,
+    numbers: NDArray[np.int64],
 ) -> None:
     """Raise InputError for areas that are negative or more than ``MOST_AREA`` times the image.
 
@@ -402,20 +383,17 @@ def check_areas(
         index: position of each annotation's image in ``images``.
         images: as of ``checked_images``.
         path: of the file, for messages.
-        numbers: as for ``index_of``.
+        numbers: of the annotations in the file, from 0.
     """
     most = MOST_AREA * images["widths"].astype(np.float64) * images["heights"]
     bad = np.flatnonzero(~((areas >= 0) & (areas <= most[index])))
     if not len(bad):
         return
-    first = bad[0] if numbers is None else bad[numbers[bad].argmin()]
+    first = bad[numbers[bad].argmin()]
+    more = f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""
+    most_text = f"square pixels, from 0 to {MOST_AREA:.0f} times the image"
     raise InputError(
-        f"annotation {first if numbers is None else numbers[first]} (counted from 0) has area"
-        f" {areas[first]}"
-        + (f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""),
+        f"annotation {numbers[first]} (counted from 0) has area {areas[first]}{more}",
         where=path,
-        allowed=(
-            f"square pixels, from 0 to {MOST_AREA:.0f} times the image, or no area but a"
-            " segmentation"
-        ),
+        allowed=f"{most_text}, or no area but a segmentation",
     )

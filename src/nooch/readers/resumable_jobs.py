@@ -1,0 +1,65 @@
+"""Jobs that are done once, their results kept in files. Light: workers import this first."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nooch.shared_types import Map, StepProgress
+from nooch.work_folder import kept
+
+__all__ = ["JobRunner", "ResumableJob"]
+
+
+class ResumableJob(ABC):
+    """Work that is done once; ``result_type`` is the type of its result."""
+
+    result_type: ClassVar[Any]
+
+    @property
+    @abstractmethod
+    def result_file(self) -> Path:
+        """The file of the result, which exists once the work is done."""
+
+    @abstractmethod
+    def make(self) -> Any:
+        """Do the work."""
+
+    def result(self) -> Any:
+        """The result; the work is done first if it was not before."""
+        return kept(self.result_file, self.result_type, self.make)
+
+
+def _do(job: ResumableJob) -> None:
+    job.result()
+
+
+class JobRunner:
+    """Runs jobs step by step, with the progress over all steps; their number is not known before.
+
+    Args:
+        map: where jobs are done.
+        progress: called with how many are done, and of how many.
+    """
+
+    def __init__(self, map: Map, progress: StepProgress) -> None:
+        self._map, self._progress, self._done, self._total = map, progress, 0, 0
+
+    def run(self, jobs: Sequence[ResumableJob]) -> None:
+        """Do the jobs that were not done before."""
+        waiting = [job for job in jobs if not job.result_file.is_file()]
+        self._total += len(jobs)
+        self._tick(len(jobs) - len(waiting))
+        for _ in self._map(_do, waiting):
+            self._tick(1)
+
+    def results(self, jobs: Sequence[ResumableJob]) -> list[Any]:
+        """The results of jobs, in their order."""
+        self.run(jobs)
+        return [job.result() for job in jobs]
+
+    def _tick(self, more: int) -> None:
+        self._done += more
+        self._progress(self._done, self._total)
