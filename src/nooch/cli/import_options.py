@@ -145,11 +145,11 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     }
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         typed: dict[str, Any] = {
-            f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
+            f.name: values.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
         }
-        command(**given, options=ImportOptions(**typed))
+        command(**values, options=ImportOptions(**typed))
 
     parameters = [*own.values(), *shared.values()]
     # what typer reads
@@ -168,7 +168,7 @@ def run_import(
     from nooch.importing.dataset_import import import_dataset
 
     with watched(engine.logs) as update:
-        made = import_dataset(
+        imported = import_dataset(
             reading,
             out,
             part_size=options.part_size,
@@ -179,7 +179,7 @@ def run_import(
             map=engine.map,
             progress=update,
         )
-    print_imported(out, made, options.format)
+    print_imported(out, imported, options.format)
 
 
 LARGE = 4_000_000_000
@@ -194,9 +194,9 @@ def _note_size(reading: Reading) -> None:
         note(f"{much}; --part-size 125000 merges them in parts")
 
 
-def print_imported(out: Path, made: Imported, format: Format) -> None:
+def print_imported(out: Path, imported: Imported, format: Format) -> None:
     """Print what was written."""
-    header = made.header
+    header = imported.header
     note(*header.provenance.get("notes", []))
     if format is Format.json:
         print_json(
@@ -205,9 +205,9 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
                 "images": header.n_images,
                 "splits": header.splits,
                 "classes": len(header.classes),
-                "annotated": made.annotated,
-                "captions": made.captions,
-                "attributes": made.attributes,
+                "annotated": imported.annotated,
+                "captions": imported.captions,
+                "attributes": imported.attributes,
                 "area": header.provenance.get("area"),
                 "fingerprint": header.fingerprint,
                 "notes": header.provenance.get("notes", []),
@@ -215,7 +215,7 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
-    classes = f"{len(header.classes)} classes, {made.captions:,} captions"
+    classes = f"{len(header.classes)} classes, {imported.captions:,} captions"
     say(f"{out}: {header.n_images:,} images ({splits}), {classes}")
-    criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
+    criterion = "ce" if imported.has_areas else 'attribute --phi "EXPRESSION"'
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")

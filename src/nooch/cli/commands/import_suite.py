@@ -50,11 +50,11 @@ def published(
     from nooch.finding.suite_summary import summary
     from nooch.published import published_suite, read_labels, read_published
 
-    found, known = read_published(folder), read_labels(labels) if labels else None
-    suite = published_suite(found, known)
+    sets, known = read_published(folder), read_labels(labels) if labels else None
+    suite = published_suite(sets, known)
     save_suite(suite, out, overwrite=overwrite)
     for split in suite.splits if labels else ():
-        ids = found.splits[split]
+        ids = sets.splits[split]
         # hard images are kept without a label, so too few labels leave the sets mostly hard
         if known is not None and (lacking := len(np.setdiff1d(ids, known.image_ids))):
             note(

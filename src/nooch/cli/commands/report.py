@@ -63,7 +63,7 @@ def report_command(
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
     with progress() as update:
-        made = write_report(
+        site = write_report(
             shown,
             out,
             data=data,
@@ -84,6 +84,6 @@ def report_command(
             overwrite=overwrite,
             progress=update,
         )
-    note(*made.notes)
-    facts = {"site": str(made.path), "notes": list(made.notes)}
-    print_result(format, facts, f"{made.path}: open {made.path / 'index.html'}")
+    note(*site.notes)
+    facts = {"site": str(site.path), "notes": list(site.notes)}
+    print_result(format, facts, f"{site.path}: open {site.path / 'index.html'}")
