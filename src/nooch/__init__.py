@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
-    from nooch.evaluation import Predictions, Scores, evaluate
+    from nooch.evaluation import EvaluateOptions, Predictions, Scores, evaluate
     from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.figures.figure_sources import Sources
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from nooch.figures.paper_figures import figure_data, save_figures
     from nooch.finding.dataset_embedding import embed
     from nooch.finding.loss_sweep import sweep_losses
-    from nooch.finding.suite_builder import find
+    from nooch.finding.suite_builder import FindOptions, find
     from nooch.finding.suite_summary import explain, overlaps, summary
-    from nooch.finding.threshold_sweep import sweep_thresholds
+    from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import import_dataset, with_split
     from nooch.models.backbones import load_backbone
@@ -84,7 +84,7 @@ _NAMES = {
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
     "nooch.errors": "NoochError",
-    "nooch.evaluation": "Predictions Scores evaluate",
+    "nooch.evaluation": "EvaluateOptions Predictions Scores evaluate",
     "nooch.exports.export_suite": "export",
     "nooch.exports.torch_dataset": "torch_dataset",
     "nooch.figures.figure_sources": "Sources",
@@ -92,9 +92,9 @@ _NAMES = {
     "nooch.figures.paper_figures": "figure_data save_figures",
     "nooch.finding.dataset_embedding": "embed",
     "nooch.finding.loss_sweep": "sweep_losses",
-    "nooch.finding.suite_builder": "find",
+    "nooch.finding.suite_builder": "FindOptions find",
     "nooch.finding.suite_summary": "explain overlaps summary",
-    "nooch.finding.threshold_sweep": "sweep_thresholds",
+    "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "import_dataset with_split",
     "nooch.models.backbones": "load_backbone",
@@ -132,7 +132,9 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "EvaluateOptions",
     "FeatureOptions",
+    "FindOptions",
     "Gist",
     "LocalEngine",
     "LongTable",
@@ -146,6 +148,7 @@ __all__ = [
     "SplitPlan",
     "Suite",
     "Sweep",
+    "SweepOptions",
     "TableOfImages",
     "TableReading",
     "__version__",

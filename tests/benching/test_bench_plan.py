@@ -1,5 +1,7 @@
 """Plans: what jobs are trained on, and what is refused before any training."""
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -13,6 +15,8 @@ from nooch.challenge import Suite
 from nooch.challenge.suite import SuiteHeader
 from nooch.errors import InputError, ParameterError, UndefinedError
 
+undefined = partial(fails, kind=UndefinedError)
+
 pytest.importorskip("torch")
 
 
@@ -24,14 +28,14 @@ def world(n=300, seed=0):
     cow = random.random(n) < 0.3
     areas = csr_array(np.stack([0.05 * car, 0.05 * cow, 0.4 * road], axis=1))
     split = np.array(["train", "valid", "test"])[np.arange(n) % 3].tolist()
-    data = nooch.Dataset.build(
-        pl.DataFrame({"image_id": range(n), "split": split}), ["car", "cow", "road"], areas
-    )
+    images = pl.DataFrame({"image_id": range(n), "split": split})
+    data = nooch.Dataset.build(images, ["car", "cow", "road"], areas)
     return data, random.normal(size=(n, 4)).astype(np.float32)
 
 
 DATA, FEATURES = world()
 CE = {"ce": nooch.CE()}
+ERM = nooch.read_config({"methods": ["erm"], "seeds": [0]})
 
 
 def test_training_on_what_is_in_context_alone():
@@ -47,17 +51,15 @@ def test_training_on_what_is_in_context_alone():
     assert np.array_equal(road, car)
     assert len(rows) == len(suite.in_context("ce", "car"))
     assert len(trained.data.rows["valid"]) == 100
-    everything = plan_bench(
-        DATA, suite, FEATURES, nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]})
-    )
+    everywhere = nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]})
+    everything = plan_bench(DATA, suite, FEATURES, everywhere)
     assert not set(everything.jobs) & set(plan.jobs)
 
 
 def test_tasks_within_a_criterion_have_passes_of_their_own():
     suite = nooch.find(DATA, CE, tasks=["car", "cow"], splits=["train", "valid", "test"])
-    plan = plan_bench(
-        DATA, suite, FEATURES, nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]})
-    )
+    config = nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]})
+    plan = plan_bench(DATA, suite, FEATURES, config)
     tasks = [{plan.jobs[name].task for name in names} for names in plan.header.passes]
     assert all(len(found) == 1 for found in tasks)
 
@@ -81,80 +83,53 @@ def test_what_is_refused():
 def test_a_label_that_training_does_not_tell():
     split = ["train"] * 3 + ["valid"] * 3 + ["test"] * 3
     areas = csr_array(np.array([[0.1, 0.5]] * 3 + [[0.1, 0.5], [0, 0.5], [0.1, 0]] * 2))
-    data = nooch.Dataset.build(
-        pl.DataFrame({"image_id": range(9), "split": split}), ["car", "road"], areas
-    )
-    suite = nooch.find(data, CE, tasks=["car"])
-    config = nooch.read_config({"methods": ["erm"]})
-    fails(
-        lambda: plan_bench(data, suite, FEATURES[:9], config),
-        "erm",
-        "split train",
-        "same label",
-        kind=UndefinedError,
-    )
+    images = pl.DataFrame({"image_id": range(9), "split": split})
+    data = nooch.Dataset.build(images, ["car", "road"], areas)
+    plan = data, nooch.find(data, CE, tasks=["car"]), FEATURES[:9], ERM
+    undefined(lambda: plan_bench(*plan), "erm", "split train", "same label")
 
 
-def _partly(unknown, **more):
-    """The world in which some pairs of image and class were not annotated."""
+def _partly(split, name):
+    """A plan's data and suite, where an image of a split was not annotated for a class."""
+    absent = np.flatnonzero(~DATA.labels("car") & ~DATA.labels("road"))
     pairs = np.zeros(DATA.areas.shape)
-    for row, name in unknown:
-        pairs[row, DATA.column(name)] = 1
-    return nooch.Dataset.build(DATA.images, DATA.classes, DATA.areas, unknown=pairs, **more)
+    row = next(row for row in absent if DATA.images["split"][int(row)] == split)
+    pairs[row, DATA.column(name)] = 1
+    data = nooch.Dataset.build(DATA.images, DATA.classes, DATA.areas, unknown=pairs)
+    return data, nooch.find(data, CE, tasks=["car"]), FEATURES
 
 
 def test_an_unknown_label_is_not_trained_on_as_absent():
-    config = nooch.read_config({"methods": ["erm"], "seeds": [0]})
-    absent = np.flatnonzero(~DATA.labels("car") & ~DATA.labels("road"))
-    for split, refused in (("train", True), ("valid", True), ("test", False)):
-        row = next(row for row in absent if DATA.images["split"][int(row)] == split)
-        data = _partly([(row, "car")])
-        suite = nooch.find(data, CE, tasks=["car"])
-        if refused:
-            fails(
-                lambda data=data, suite=suite: plan_bench(data, suite, FEATURES, config),
-                "task car was not annotated in 1 images of train and valid",
-                "unknown_labels(task)",
-                kind=UndefinedError,
-            )
-        else:
-            plan_bench(data, suite, FEATURES, config)
+    for split in ("train", "valid"):
+        plan = *_partly(split, "car"), ERM
+        parts = "task car was not annotated in 1 images of train and valid", "unknown_labels(task)"
+        undefined(lambda plan=plan: plan_bench(*plan), *parts)
+    plan_bench(*_partly("test", "car"), ERM)
     # the cue alone: methods that need no environments are trained
-    data = _partly(
-        [(next(row for row in absent if DATA.images["split"][int(row)] == "train"), "road")]
-    )
-    suite = nooch.find(data, CE, tasks=["car"])
-    assert plan_bench(data, suite, FEATURES, config).training.environments == {}
-    fails(
-        lambda: plan_bench(
-            data, suite, FEATURES, nooch.read_config({"methods": ["gdro"], "seeds": [0]})
-        ),
-        "method gdro",
-        "its cue road was not annotated in all images of train and valid",
-        kind=UndefinedError,
-    )
+    plan = _partly("train", "road")
+    assert plan_bench(*plan, ERM).training.environments == {}
+    gdro = nooch.read_config({"methods": ["gdro"], "seeds": [0]})
+    part = "its cue road was not annotated in all images of train and valid"
+    undefined(lambda: plan_bench(*plan, gdro), "method gdro", part)
 
 
 def test_a_suite_of_an_earlier_version_keeps_its_identity():
-    """Runs name the suite that they were trained for: a field that is new must not change that
-    name.
-    """
+    """Runs name the suite that they were trained for: a new field must not change that name."""
     ce = {"alpha": 0.05, "beta": 0.1, "cues": {}}
+    fitted = {"kind": "ce", "parameters": ce, "fitted": None, "cues": {"car": [["road", 0.3]]}}
+    splits = {"fingerprint": "0", "n_images": 10, "splits": {"test": 10}}
+    zero = ("excluded_positives", "excluded_negatives", "missing_positives", "missing_negatives")
+    challenge = {"criterion": "ce", "task": "car", "split": "test", **dict.fromkeys(zero, 0)}
+    challenge |= {"positives": 3, "negatives": 4, "hard_positives": 2, "hard_negatives": 2}
+    challenge |= {"threshold_positive": 0.1, "threshold_negative": 0.1}
     content = {
-        "criteria": {"ce": {"kind": "ce", "parameters": ce, "fitted": None, "cues": {"car": [["road", 0.3]]}}},
-        "dataset": {"fingerprint": "0", "n_images": 10, "splits": {"test": 10}, "area": None, "path": None},
-        "sets": [
-            {
-                "criterion": "ce", "task": "car", "split": "test", "positives": 3, "negatives": 4, "hard_positives": 2,
-                "hard_negatives": 2, "excluded_positives": 0, "excluded_negatives": 0, "threshold_positive": 0.1,
-                "threshold_negative": 0.1, "tied_positive": False, "tied_negative": False, "missing_positives": 0,
-                "missing_negatives": 0,
-            }
-        ],
-        "skipped": [], "splits": ["test"], "tasks": ["car"],
-    }  # fmt: skip
+        "criteria": {"ce": fitted},
+        "dataset": {**splits, "area": None, "path": None},
+        "sets": [{**challenge, "tied_positive": False, "tied_negative": False}],
+        "skipped": [],
+        "splits": ["test"],
+        "tasks": ["car"],
+    }
     header = msgspec.convert(content, SuiteHeader)
-    assert (
-        identity_of(Suite(header, lambda *_: pytest.fail("no set is read")))
-        == "a51856cefe0110c6e00e7733b453e765"
-    )
+    suite = Suite(header, lambda *_: pytest.fail("no set is read"))
+    assert identity_of(suite) == "a51856cefe0110c6e00e7733b453e765"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ from waiting import HANGS
 from nooch.caches import features
 from nooch.caches.features import FeatureOptions, extract_features, load_features
 from nooch.caches.pixels import PixelCache, build_pixels
-from nooch.errors import FormatError, InputError, NoochError, OutputError, ParameterError
+from nooch.errors import FormatError, NoochError, OutputError, ParameterError
 from nooch.models.backbones import load_backbone
 from nooch.readers.label_maps import read_label_maps
+
+refused = partial(fails, kind=ParameterError)
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(
@@ -52,7 +55,7 @@ def pixels(data, tmp_path):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Eight images in a block, in batches of four."""
-    monkeypatch.setattr(features, "_BLOCK", 8)
+    monkeypatch.setattr(features, "BLOCK_IMAGES", 8)
 
 
 def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_path):
@@ -66,22 +69,15 @@ def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_pat
     assert np.allclose(made.matrix(), expected, rtol=1e-5, atol=1e-5)
     assert made.header.made["backbone"]["sha256"] == backbone.identity
     assert made.header.made["pixels"]["cache"] == pixels.identity
-    assert {f.name for f in (tmp_path / "f").iterdir()} == {
-        "features.json",
-        "features.npy",
-        "images.parquet",
-    }
+    names = {f.name for f in (tmp_path / "f").iterdir()}
+    assert names == {"features.json", "features.npy", "images.parquet"}
 
 
 def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, pixels, tmp_path):
     seen = []
-    a = extract_features(
-        data,
-        backbone,
-        tmp_path / "a",
-        FeatureOptions(batch=4, readers=2),
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    options = FeatureOptions(batch=4, readers=2)
+    record = lambda *done: seen.append(done)  # noqa: E731
+    a = extract_features(data, backbone, tmp_path / "a", options, progress=record)
     b = extract_features(data, backbone, tmp_path / "b", FeatureOptions(batch=4), pixels=pixels)
     c = extract_features(data, backbone, tmp_path / "c", FeatureOptions(batch=4, readers=1))
     for name in ("features.npy", "features.json", "images.parquet"):
@@ -93,19 +89,14 @@ def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, 
 
 def test_half(data, backbone, pixels, tmp_path):
     whole = extract_features(data, backbone, tmp_path / "a", pixels=pixels)
-    half = extract_features(
-        data, backbone, tmp_path / "b", FeatureOptions(half=True), pixels=pixels
-    )
+    options = FeatureOptions(half=True)
+    half = extract_features(data, backbone, tmp_path / "b", options, pixels=pixels)
     assert half.matrix().dtype == np.float16
     assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
     large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
-    fails(
-        lambda: extract_features(
-            data, large, tmp_path / "c", FeatureOptions(half=True), pixels=pixels
-        ),
-        "not finite float16",
-        "rows 0, 1",
-    )
+    given = data, large, tmp_path / "c", options
+    parts = "not finite float16", "rows 0, 1"
+    fails(lambda: extract_features(*given, pixels=pixels), *parts)
     assert not (tmp_path / "c").exists()
 
 
@@ -116,35 +107,33 @@ sys.path.insert(0, {tests!r})
 from image_folders import image_dataset
 from nooch.caches import features
 from nooch.models.backbones import load_backbone
-features._BLOCK = 8
+features.BLOCK_IMAGES = 8
 def progress(done, total):
     if done > 8:
         os.kill(os.getpid(), signal.SIGKILL)
 folder = Path({folder!r})
 backbone = load_backbone(str(folder / "resnet"), device="cpu")
 options = features.FeatureOptions(batch=4, codec="pil")
-features.extract_features(image_dataset(folder, 23), backbone, folder / "f", options, progress=progress)
+data = image_dataset(folder, 23)
+features.extract_features(data, backbone, folder / "f", options, progress=progress)
 """
 
 
 def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert (
-        subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode
-        == -signal.SIGKILL
-    )
+    killed = subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS)
+    assert killed.returncode == -signal.SIGKILL
     assert (tmp_path / ".f.building").is_dir()
-    sizes, original = [], features._forward
-    monkeypatch.setattr(features, "_forward", lambda b, p: sizes.append(len(p)) or original(b, p))
+    sizes, original = [], features.forward
+    monkeypatch.setattr(
+        features, "forward", lambda f, p, d: sizes.append(len(p)) or original(f, p, d)
+    )
     extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
     assert sizes == [4, 4, 4, 3]
     extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
-    assert (tmp_path / "f" / "features.npy").read_bytes() == (
-        tmp_path / "whole" / "features.npy"
-    ).read_bytes()
-    assert (tmp_path / "f" / "features.json").read_bytes() == (
-        tmp_path / "whole" / "features.json"
-    ).read_bytes()
+    for name in ("features.npy", "features.json"):
+        ours, theirs = ((tmp_path / folder / name).read_bytes() for folder in ("f", "whole"))
+        assert ours == theirs, name
     assert not (tmp_path / ".f.building").exists()
 
 
@@ -157,11 +146,9 @@ def test_other_weights_do_not_go_on_with_what_was_left(data, backbone, tmp_path,
         extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4), progress=stop)
     other = load_backbone(str(tiny_resnet(tmp_path / "other", seed=5)), device="cpu")
     assert other.identity != backbone.identity
-    made = extract_features(data, other, tmp_path / "f", FeatureOptions(batch=4))
-    assert np.array_equal(
-        made.matrix(),
-        extract_features(data, other, tmp_path / "g", FeatureOptions(batch=4)).matrix(),
-    )
+    options = FeatureOptions(batch=4)
+    made, again = (extract_features(data, other, tmp_path / name, options) for name in "fg")
+    assert np.array_equal(made.matrix(), again.matrix())
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -174,9 +161,8 @@ def test_a_part_of_the_dataset_finds_its_rows(backbone, tmp_path, text_ids):
     # and a cache of all images serves the part
     pixels = build_pixels(data, tmp_path / "px", size=32)
     some = data.select(rows=np.array([0, 3, 6]))
-    made = extract_features(
-        some, backbone, tmp_path / "g", pixels=PixelCache.load(pixels.folder, some)
-    )
+    cache = PixelCache.load(pixels.folder, some)
+    made = extract_features(some, backbone, tmp_path / "g", pixels=cache)
     assert np.abs(made.matrix() - part.matrix()).max() < 1e-6
     larger = image_dataset(tmp_path, 9, text_ids=text_ids)
     fails(lambda: load_features(tmp_path / "f", larger), "no features of 2 of 9 images")
@@ -197,30 +183,17 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 
 
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
-    monkeypatch.setattr(features, "_forward", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr(features, "forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    fails(
-        lambda: extract_features(data, backbone, out, FeatureOptions(batch=0)),
-        "batch of 0",
-        kind=ParameterError,
-    )
+    refused(lambda: FeatureOptions(batch=0), "batch of 0")
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
-    fails(
-        lambda: extract_features(data, other, out, pixels=pixels),
-        "pixels of 32 x 32",
-        "40 x 40",
-        kind=ParameterError,
-    )
+    parts = "pixels of 32 x 32", "40 x 40"
+    refused(lambda: extract_features(data, other, out, pixels=pixels), *parts)
     part = data.select(rows=np.arange(4))
-    fails(
-        lambda: extract_features(part, backbone, out, pixels=pixels),
-        "of 23 images",
-        kind=ParameterError,
-    )
+    refused(lambda: extract_features(part, backbone, out, pixels=pixels), "of 23 images")
     (tmp_path / "images" / "004.jpg").unlink()
-    fails(
-        lambda: extract_features(data, backbone, out), "1 of 23 images are not there: 4 (004.jpg)"
-    )
+    text = "1 of 23 images are not there: 4 (004.jpg)"
+    fails(lambda: extract_features(data, backbone, out), text)
     out.mkdir()
     smooth(4, 64, 48).save(tmp_path / "images" / "004.jpg")
     fails(lambda: extract_features(data, backbone, out), "exists already", kind=OutputError)
@@ -228,24 +201,20 @@ def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monke
 
 def test_a_broken_image_is_named(data, backbone, tmp_path):
     (tmp_path / "images" / "004.jpg").write_bytes(b"no image")
-    fails(
-        lambda: extract_features(data, backbone, tmp_path / "f"),
-        "1 images cannot be read",
-        "004.jpg",
-        kind=InputError,
-    )
+    parts = "1 images cannot be read", "004.jpg"
+    fails(lambda: extract_features(data, backbone, tmp_path / "f"), *parts)
     assert not (tmp_path / "f").exists()
 
 
 def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkeypatch):
-    def full(_backbone, _pixels):
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
-    monkeypatch.setattr(features, "_forward", full)
-    fails(
-        lambda: extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=16)),
-        "out of memory while extracting features with batches of 16", "`batch` 8", kind=NoochError,
-    )  # fmt: skip
+    monkeypatch.setattr(features, "forward", full)
+    options = FeatureOptions(batch=16)
+    parts = "out of memory while extracting features with batches of 16", "`batch` 8"
+    out = tmp_path / "f"
+    fails(lambda: extract_features(data, backbone, out, options), *parts, kind=NoochError)
 
 
 def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
@@ -257,17 +226,10 @@ def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
     made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=8), pixels=pixels)
     module = transformers.AutoModel.from_pretrained(weights).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(weights)
-    images = processor(
-        list(pixels.matrix()), do_resize=False, do_center_crop=False, return_tensors="pt"
-    )["pixel_values"]
-    plain = (
-        torch.from_numpy(pixels.matrix().copy())
-        .permute(0, 3, 1, 2)
-        .float()
-        .mul(1 / 255)
-        .sub(0.5)
-        .div(0.5)
-    )
+    as_they_are = {"do_resize": False, "do_center_crop": False, "return_tensors": "pt"}
+    images = processor(list(pixels.matrix()), **as_they_are)["pixel_values"]
+    plain = torch.from_numpy(pixels.matrix().copy()).permute(0, 3, 1, 2).float()
+    plain = plain.mul(1 / 255).sub(0.5).div(0.5)
     assert (images - plain).abs().max() < 1e-6
     with torch.inference_mode():
         expected = module(plain).pooler_output.numpy()

@@ -1,6 +1,4 @@
-"""The pixel cache: the pictures that Pillow gives, made once, kept after a kill, refused where it
-does not fit.
-"""
+"""The pixel cache: Pillow's pictures, made once, kept after a kill, refused if it does not fit."""
 
 import io
 import json
@@ -30,29 +28,25 @@ from nooch.files import sha256_of
 from nooch.models import image_decoding
 from nooch.readers.label_maps import read_label_maps
 
+FILES = ("pixels.npy", "pixels.json", "images.parquet")
 FAST = image_decoding.choose_codec() == "fast"
-CODECS = [
-    "pil",
-    pytest.param(
-        "fast",
-        marks=pytest.mark.skipif(
-            not FAST, reason="simplejpeg or torch is not installed (nooch[pixels])"
-        ),
-    ),
-]
+WITHOUT = pytest.mark.skipif(not FAST, reason="simplejpeg or torch is missing (nooch[pixels])")
+CODECS = ["pil", pytest.param("fast", marks=WITHOUT)]
 
 
 def _plain(path, size):
     with Image.open(path) as image:
-        return np.asarray(
-            image.convert("RGB").resize((size[1], size[0]), Image.Resampling.BILINEAR)
-        )
+        return _resized(image.convert("RGB"), size)
+
+
+def _resized(image, size):
+    return np.asarray(image.resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Three images of 24 x 20 in a block."""
-    monkeypatch.setattr(pixels, "_BLOCK", 3 * 24 * 20 * 3)
+    monkeypatch.setattr(pixels, "BLOCK_BYTES", 3 * 24 * 20 * 3)
 
 
 @pytest.fixture
@@ -65,9 +59,8 @@ def test_pixels_are_those_of_pillow(data, tmp_path, codec, small_blocks):
     cache = build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec)
     assert cache.array.shape == (11, 24, 20, 3)
     assert cache.array.dtype == np.uint8
-    expected = np.stack(
-        [_plain(tmp_path / "images" / n, (24, 20)) for n in data.images["file_name"]]
-    )
+    names = data.images["file_name"]
+    expected = np.stack([_plain(tmp_path / "images" / name, (24, 20)) for name in names])
     apart = np.abs(expected.astype(int) - cache.array)
     assert apart.max() <= (0 if codec == "pil" else 1)
     assert apart.mean() < 0.1
@@ -77,11 +70,7 @@ def test_pixels_are_those_of_pillow(data, tmp_path, codec, small_blocks):
     assert np.array_equal(cache.batch(rows), out)
     assert cache.size == (24, 20)
     assert cache.matrix() is cache.array
-    assert {f.name for f in (tmp_path / "px").iterdir()} == {
-        "images.parquet",
-        "pixels.json",
-        "pixels.npy",
-    }
+    assert {f.name for f in (tmp_path / "px").iterdir()} == set(FILES)
     assert not list(tmp_path.glob(".px*"))
 
 
@@ -96,7 +85,7 @@ def test_every_kind_of_image_file(tmp_path, codec):
     rotated = Image.Exif()
     rotated[0x0112] = 6
     picture.save(folder / "rotated.jpg", exif=rotated)
-    picture.convert("L").save(folder / "grey.jpg")
+    picture.convert("L").save(folder / "gray.jpg")
     picture.convert("CMYK").save(folder / "cmyk.jpg")
     picture.convert("RGBA").save(folder / "alpha.png")
     picture.resize((1200, 900)).save(folder / "large.jpg", quality=95)
@@ -110,21 +99,17 @@ def test_every_kind_of_image_file(tmp_path, codec):
     for row, name in enumerate(names):
         with Image.open(folder / name) as opened:
             plain = opened.convert("RGBA" if opened.mode == "P" else opened.mode).convert("RGB")
-        apart = np.abs(
-            np.asarray(plain.resize((32, 32), Image.Resampling.BILINEAR)).astype(int)
-            - cache.array[row]
-        )
+        apart = np.abs(_resized(plain, (32, 32)).astype(int) - cache.array[row])
         # a large JPEG is reduced while it is decoded
         assert apart.mean() < (1.5 if name == "large.jpg" else 0.1), name
 
 
 def test_processes_and_one_process_give_the_same_bytes(data, tmp_path, small_blocks):
     seen = []
-    build_pixels(
-        data, tmp_path / "a", size=(24, 20), map=LocalEngine(2).map, progress=lambda d, t: seen.append((d, t))
-    )  # fmt: skip
+    options = {"map": LocalEngine(2).map, "progress": lambda *done: seen.append(done)}
+    build_pixels(data, tmp_path / "a", size=(24, 20), **options)
     build_pixels(data, tmp_path / "b", size=(24, 20))
-    for name in ("pixels.npy", "pixels.json", "images.parquet"):
+    for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     assert seen == [(0, 11), (3, 11), (6, 11), (9, 11), (11, 11)]
 
@@ -135,21 +120,20 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from image_folders import image_dataset
 from nooch.caches import pixels
-pixels._BLOCK = 3 * 24 * 20 * 3
+pixels.BLOCK_BYTES = 3 * 24 * 20 * 3
 def progress(done, total):
     if done >= 6:
         os.kill(os.getpid(), signal.SIGKILL)
 folder = Path({folder!r})
-pixels.build_pixels(image_dataset(folder, 11), folder / "px", size=(24, 20), codec="pil", progress=progress)
+options = {{"size": (24, 20), "codec": "pil", "progress": progress}}
+pixels.build_pixels(image_dataset(folder, 11), folder / "px", **options)
 """
 
 
 def _kill_half_way(tmp_path):
     code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    assert (
-        subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS).returncode
-        == -signal.SIGKILL
-    )
+    killed = subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS)
+    assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "px").exists()
     return tmp_path / ".px.building"
 
@@ -162,15 +146,15 @@ def test_after_a_kill_it_goes_on(data, tmp_path, small_blocks, monkeypatch):
     with (work / "pixels.npy").open("r+b") as file:
         file.seek(128)
         file.write(b"damaged")
-    made, original = [], pixels._make
-    monkeypatch.setattr(pixels, "_make", lambda part: made.append(part.number) or original(part))
+    made, original = [], pixels.decode_images
+    record = lambda files, *how: made.append(files[0][-7:]) or original(files, *how)  # noqa: E731
+    monkeypatch.setattr(pixels, "decode_images", record)
     build_pixels(data, tmp_path / "px", size=(24, 20), codec="pil")
-    assert made == [0, 2, 3]
+    assert made == ["000.jpg", "006.jpg", "009.jpg"]
     build_pixels(data, tmp_path / "whole", size=(24, 20), codec="pil")
-    for name in ("pixels.npy", "pixels.json", "images.parquet"):
-        assert (tmp_path / "px" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (
-            name
-        )
+    for name in FILES:
+        ours, theirs = ((tmp_path / folder / name).read_bytes() for folder in ("px", "whole"))
+        assert ours == theirs, name
     assert not work.exists()
 
 
@@ -180,45 +164,39 @@ def test_what_a_kill_left_is_of_no_use_for_another_size(data, tmp_path, small_bl
     assert np.array_equal(cache.array[0], _plain(tmp_path / "images" / "000.jpg", (20, 24)))
 
 
+def _unfinished(data, folder):
+    plan = {"shape": (11, 1), "dtype": "uint8", "block": 4}
+    return array_store.making(folder, pixels.PIXELS, data, {}, **plan)
+
+
 def test_two_processes_do_not_make_the_same(data, tmp_path):
-    with array_store.making(
-        tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4
-    ) as unfinished:
-        fails(
-            lambda: build_pixels(data, tmp_path / "px", size=8), "another process", kind=OutputError
-        )
-        for number in unfinished.todo:
-            block = np.zeros((11, 1), np.uint8)[unfinished.rows(number)]
-            unfinished.record(number, array_store.write_block(unfinished.place(number), block))
+    with _unfinished(data, tmp_path / "px") as made:
+        build = lambda: build_pixels(data, tmp_path / "px", size=8)  # noqa: E731
+        fails(build, "another process", kind=OutputError)
+        for number in made.todo:
+            block = np.zeros((11, 1), np.uint8)[made.rows(number)]
+            digest = array_store.write_block(made.array, made.offset_of(number), block)
+            made.record(number, digest)
     assert (tmp_path / "px" / "pixels.json").is_file()
 
 
 def test_what_lacks_a_block_gets_no_name(data, tmp_path):
-    making = array_store.making(
-        tmp_path / "px", pixels.PIXELS, data, {}, shape=(11, 1), dtype="uint8", block=4
-    )
-    with pytest.raises(NoochError, match="3 blocks are missing"), making:
+    missing = pytest.raises(NoochError, match="3 blocks are missing")
+    with missing, _unfinished(data, tmp_path / "px"):
         pass
     assert not (tmp_path / "px").exists()
 
 
 def test_missing_images_are_all_found_before_any_is_decoded(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(pixels, "_make", lambda part: pytest.fail("an image was decoded"))
+    monkeypatch.setattr(pixels, "decode_images", lambda *_: pytest.fail("an image was decoded"))
     (tmp_path / "images" / "004.jpg").unlink()
     (tmp_path / "images" / "009.jpg").unlink()
-    fails(
-        lambda: build_pixels(data, tmp_path / "px", size=8), "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
-    )  # fmt: skip
+    text = "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), text)
     assert not list(tmp_path.glob("*px*"))
-    fails(
-        lambda: build_pixels(replace(data, image_root=None), tmp_path / "px"),
-        "records no folder of images",
-    )
-    fails(
-        lambda: build_pixels(data, tmp_path / "px", images=tmp_path / "no"),
-        "no such folder of images",
-        helps=False,
-    )
+    out, nowhere, no = tmp_path / "px", replace(data, image_root=None), tmp_path / "no"
+    fails(lambda: build_pixels(nowhere, out), "records no folder of images")
+    fails(lambda: build_pixels(data, out, images=no), "no such folder of images", helps=False)
 
 
 def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
@@ -226,11 +204,8 @@ def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
     smooth(1, 64, 48).save(outside)
     (tmp_path / "images" / "003.jpg").unlink()
     (tmp_path / "images" / "003.jpg").symlink_to(outside)
-    fails(
-        lambda: build_pixels(data, tmp_path / "px", size=8),
-        "1 of 11 images are not there: 3 (003.jpg)",
-        "links",
-    )
+    parts = "1 of 11 images are not there: 3 (003.jpg)", "links"
+    fails(lambda: build_pixels(data, tmp_path / "px", size=8), *parts)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -238,25 +213,18 @@ def test_broken_images_are_named_together(data, tmp_path, codec, small_blocks):
     folder = tmp_path / "images"
     (folder / "001.jpg").write_bytes(b"no image")
     (folder / "008.jpg").write_bytes((folder / "008.jpg").read_bytes()[:400])
-    text = fails(
-        lambda: build_pixels(data, tmp_path / "px", size=(24, 20), codec=codec),
-        "2 images cannot be read",
-    )
+    given = {"size": (24, 20), "codec": codec}
+    build = lambda: build_pixels(data, tmp_path / "px", **given)  # noqa: E731
+    text = fails(build, "2 images cannot be read")
     assert "001.jpg: cannot identify" in text
     assert "008.jpg: " in text
     assert "<_io" not in text
     assert not (tmp_path / "px").exists()
-    # mended, only their blocks are made
+    # fixed, only their blocks are made
     for name, seed in (("001.jpg", 1), ("008.jpg", 8)):
         smooth(seed, 64, 48).save(folder / name, quality=92)
     seen = []
-    build_pixels(
-        data,
-        tmp_path / "px",
-        size=(24, 20),
-        codec=codec,
-        progress=lambda done, _: seen.append(done),
-    )
+    build_pixels(data, tmp_path / "px", **given, progress=lambda done, _: seen.append(done))
     assert seen == [5, 8, 11]
 
 
@@ -280,11 +248,8 @@ def test_images_and_header_are_checked(data, tmp_path):
     folder = build_pixels(data, tmp_path / "px", size=8).folder
     header = json.loads((folder / "pixels.json").read_bytes())
     data.images.head(3).select("image_id", "file_name").write_parquet(folder / "images.parquet")
-    fails(
-        lambda: PixelCache.load(folder, data),
-        "images.parquet is missing or altered",
-        kind=FormatError,
-    )
+    part = "images.parquet is missing or altered"
+    fails(lambda: PixelCache.load(folder, data), part, kind=FormatError)
     header["version"] = 9
     (folder / "pixels.json").write_text(json.dumps(header))
     fails(lambda: PixelCache.load(folder, data), "nooch-pixels version 9", kind=FormatError)
@@ -296,27 +261,18 @@ def test_images_and_header_are_checked(data, tmp_path):
     [
         (lambda t: t.drop("image_id"), "has no column image_id"),
         (lambda t: t.drop("file_name"), "has no column file_name"),
-        (
-            lambda t: t.with_columns(pl.col("image_id").cast(pl.Float64)),
-            "column image_id is Float64",
-        ),
+        (lambda t: t.cast({"image_id": pl.Float64}), "column image_id is Float64"),
         (lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)), "column image_id holds 1, 1, 1"),
     ],
 )
 def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word):
     folder = build_pixels(data, tmp_path / "px", size=8).folder
-    change(pl.read_parquet(folder / "images.parquet")).write_parquet(folder / "images.parquet")
-    header = json.loads((folder / "pixels.json").read_bytes())
-    (folder / "pixels.json").write_text(
-        json.dumps({**header, "images": sha256_of(folder / "images.parquet")})
-    )
-    fails(
-        lambda: PixelCache.load(folder, data),
-        "images.parquet",
-        word,
-        "nooch pixels",
-        kind=FormatError,
-    )
+    images, header = folder / "images.parquet", folder / "pixels.json"
+    change(pl.read_parquet(images)).write_parquet(images)
+    content = {**json.loads(header.read_bytes()), "images": sha256_of(images)}
+    header.write_text(json.dumps(content))
+    parts = "images.parquet", word, "nooch pixels"
+    fails(lambda: PixelCache.load(folder, data), *parts, kind=FormatError)
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -336,45 +292,31 @@ def test_images_that_it_does_not_have(data, tmp_path):
     build_pixels(data.select(rows=np.arange(9)), tmp_path / "px", size=8)
     fails(lambda: PixelCache.load(tmp_path / "px", data), "no pixels of 2 of 11 images: 9, 10")
     # the same ids may mean other images
-    renamed = replace(
-        data, images=data.images.with_columns(file_name=pl.lit("x/") + pl.col("file_name"))
-    )
-    fails(
-        lambda: PixelCache.load(tmp_path / "px", renamed.select(rows=np.arange(2))),
-        "no pixels of 2 of 2",
-    )
+    images = data.images.with_columns(file_name=pl.lit("x/") + pl.col("file_name"))
+    renamed = replace(data, images=images).select(rows=np.arange(2))
+    fails(lambda: PixelCache.load(tmp_path / "px", renamed), "no pixels of 2 of 2")
 
 
 def test_parameters_and_places(data, tmp_path, monkeypatch):
-    fails(lambda: build_pixels(data, tmp_path / "px", size=0), "size 0 x 0", kind=ParameterError)
-    fails(
-        lambda: build_pixels(data, tmp_path / "px", codec="quick"),
-        "'quick' is no codec",
-        kind=ParameterError,
-    )
-    (tmp_path / "there").mkdir()
-    fails(
-        lambda: build_pixels(data, tmp_path / "there", size=8), "exists already", kind=OutputError
-    )
-    build_pixels(data, tmp_path / "there", size=8, overwrite=True)
-    assert build_pixels(data, tmp_path / "there", size=9, overwrite=True).size == (9, 9)
+    out, there = tmp_path / "px", tmp_path / "there"
+    fails(lambda: build_pixels(data, out, size=0), "size 0 x 0", kind=ParameterError)
+    codec = "'quick' is no codec"
+    fails(lambda: build_pixels(data, out, codec="quick"), codec, kind=ParameterError)
+    there.mkdir()
+    fails(lambda: build_pixels(data, there, size=8), "exists already", kind=OutputError)
+    build_pixels(data, there, size=8, overwrite=True)
+    assert build_pixels(data, there, size=9, overwrite=True).size == (9, 9)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))
-    fails(lambda: build_pixels(data, tmp_path / "px", size=8), "are free", kind=OutputError)
-    fails(
-        lambda: build_pixels(data.select(rows=np.arange(0)), tmp_path / "px"),
-        "has no images",
-        helps=False,
-    )
+    fails(lambda: build_pixels(data, out, size=8), "are free", kind=OutputError)
+    none = data.select(rows=np.arange(0))
+    fails(lambda: build_pixels(none, out), "has no images", helps=False)
 
 
 def test_without_the_fast_packages(data, tmp_path, monkeypatch):
     monkeypatch.setattr(image_decoding.importlib.util, "find_spec", lambda name: None)
     assert image_decoding.choose_codec() == "pil"
-    text = fails(
-        lambda: build_pixels(data, tmp_path / "px", codec="fast"),
-        "simplejpeg",
-        kind=MissingExtraError,
-    )
+    build = lambda: build_pixels(data, tmp_path / "px", codec="fast")  # noqa: E731
+    text = fails(build, "simplejpeg", kind=MissingExtraError)
     assert "pip install 'nooch[pixels]'" in text
 
 

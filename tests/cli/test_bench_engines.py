@@ -21,7 +21,7 @@ from waiting import HANGS, until
 from nooch.benching import plan_source
 from nooch.benching.bench_config import read_config
 from nooch.benching.bench_plan import plan_finetune
-from nooch.benching.bench_run import _train_if_needed, planned_for, status
+from nooch.benching.bench_run import planned_for, status, train_pass
 from nooch.benching.plan_source import PlanSource, training_device
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
@@ -173,7 +173,7 @@ def test_a_job_that_an_earlier_bench_has_left_in_the_queue(world, undisturbed, r
 
     other = threading.Thread(target=bench_again)
     other.start()
-    _train_if_needed(lambda: plan, runs, 0, print, progress)
+    train_pass(lambda: plan, runs, 0, print, progress)
     other.join(HANGS)
     assert told[0].code == 0, told[0].err
     assert contents(out) == undisturbed

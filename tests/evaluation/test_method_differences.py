@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions, evaluate
-from nooch.evaluation.bootstrap import Draws
+from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.method_differences import paired
 
 RESAMPLES = 40
@@ -68,7 +68,7 @@ def test_intervals_are_those_of_loops(world, scores, what):
     suite, methods = world
     metric, subset = what
     ids = suite.set("ce", "car", "test").image_ids
-    draws = Draws(len(ids), RESAMPLES, 3)
+    draws = BootstrapDraws(len(ids), RESAMPLES, 3)
     counts = np.concatenate([w.T for _, w in draws.weights(slice(None))])
     replicates: dict[str, list[np.ndarray]] = {name: [] for name in methods}
     for task in TASKS:

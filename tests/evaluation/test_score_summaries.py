@@ -72,7 +72,7 @@ def cells_of(table):
     """(task, method) -> (mean, std) as cells."""
     rows = [
         {"criterion": "ce", "metric": "auc", "subset": "hard", "task": t, "method": m, "mean": mean_, "std": std, "n": 4, "n_positive": 1,
-         "n_seeds": 3, "seeds": 3, "n_settings": 2, "settings": 4}
+         "n_seeds": 3, "seeds": 3, "n_settings": 2, "settings": 4, "n_worse": 0}
         for (t, m), (mean_, std) in table.items()
     ]  # fmt: skip
     return pl.DataFrame(rows, schema_overrides=SCHEMA)

@@ -235,7 +235,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    embedding._made.cache_clear()
+    embedding._loaded_encoder.cache_clear()
     return tmp_path / "seen"
 
 
@@ -278,10 +278,9 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
     assert 10 <= len(lines) <= 10 + 2 * killed * 2
     finished = {line.split()[0] for line in lines}
     assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
-    assert {line.split()[1] for line in lines} <= {
-        "1",
-        "2",
-    }, "two jobs side by side share the processors"
+    assert {line.split()[1] for line in lines} <= {"1", "2"}, (
+        "two jobs side by side share the processors"
+    )
     assert np.array_equal(
         load_dataset(folder).embeddings["slow"],
         np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),
@@ -417,7 +416,7 @@ def test_workers_have_the_device_and_precision_of_the_driver(monkeypatch):
     # a worker on a machine with a GPU
     options = tuple(sbert.chosen.items())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: not sbert.on_gpu)
-    made = embedding._made("minilm", options)
+    made = embedding._loaded_encoder("minilm", options)
     assert (made.identity, made.chosen) == (sbert.identity, sbert.chosen)
     assert encoder("minilm").identity != sbert.identity
 

@@ -1,7 +1,6 @@
-"""Checks on a GPU: each compares with a processor's result. Everything is generated, and weights
-are random.
+"""Checks on a GPU, against a CPU's results. Data are generated, and weights are random.
 
-Without CUDA they are skipped. NOOCH_GPU_CHECK_DEVICE=cpu runs the same lines on a processor, as a
+Without CUDA they are skipped. NOOCH_GPU_CHECK_DEVICE=cpu runs the same lines on a CPU, as a
 rehearsal: it shows that the checks work, and nothing of a GPU.
 """
 
@@ -21,15 +20,13 @@ def device():
     pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
     named = os.environ.get(VARIABLE)
     if named is None and not torch.cuda.is_available():
-        pytest.skip(f"no CUDA device here; {VARIABLE}=cpu rehearses the checks on a processor")
+        pytest.skip(f"no CUDA device here; {VARIABLE}=cpu rehearses the checks on a CPU")
     return named or "cuda"
 
 
 @pytest.fixture(autouse=True)
 def exact(device):
-    """Products and convolutions in full float32: TF32 would round inputs to 10 bits, and tolerances
-    would have to hide that.
-    """
+    """Products and convolutions in full float32: TF32 would round inputs to 10 bits."""
     import torch
 
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

@@ -1,4 +1,4 @@
-"""Features, embeddings and heads on a GPU against a processor."""
+"""Features, embeddings and heads on a GPU against a CPU."""
 
 import numpy as np
 import pytest
@@ -32,20 +32,10 @@ def test_features(device, family, more, tolerance, tmp_path):
     folder, data = family(tmp_path / "model"), image_dataset(tmp_path, 37)
     pixels = build_pixels(data, tmp_path / "px", size=32)
     # 37 images in batches of 16: the last has another shape
-    ours = extract_features(
-        data,
-        load_backbone(folder, device=device, **more),
-        tmp_path / "a",
-        FeatureOptions(batch=16),
-        pixels=pixels,
-    )
-    theirs = extract_features(
-        data,
-        load_backbone(folder, device="cpu"),
-        tmp_path / "b",
-        FeatureOptions(batch=16),
-        pixels=pixels,
-    )
+    options = FeatureOptions(batch=16)
+    fast, plain = load_backbone(folder, device=device, **more), load_backbone(folder, device="cpu")
+    ours = extract_features(data, fast, tmp_path / "a", options, pixels=pixels)
+    theirs = extract_features(data, plain, tmp_path / "b", options, pixels=pixels)
     assert apart(ours.matrix(), theirs.matrix()) < tolerance
     assert ours.header.made["backbone"]["device"] == device.partition(":")[0]
 
@@ -58,37 +48,31 @@ def sentence_model(folder):
     from sentence_transformers.sentence_transformer import modules as parts
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    vocabulary = {
-        word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])
-    }
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
+    vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=ends
-    )
+    template = {"single": "[CLS] $A [SEP]", "special_tokens": ends}
+    tokenizer.post_processor = processors.TemplateProcessing(**template)
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(
-        folder / "hf"
-    )
+    wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    wrapped.save_pretrained(folder / "hf")
     torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=64,
-    )  # fmt: skip
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 64}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.BertConfig(vocab_size=len(vocabulary), **sizes)
     transformers.BertModel(config).save_pretrained(folder / "hf")
     first = parts.Transformer(str(folder / "hf"), max_seq_length=32)
-    model = SentenceTransformer(
-        modules=[first, parts.Pooling(32, pooling_mode="mean"), parts.Normalize()], device="cpu"
-    )
+    modules = [first, parts.Pooling(32, pooling_mode="mean"), parts.Normalize()]
+    model = SentenceTransformer(modules=modules, device="cpu")
     model.save_pretrained(str(folder / "st"), create_model_card=False)
     return str(folder / "st")
 
 
 def test_embeddings(device, tmp_path):
-    pytest.importorskip(
-        "sentence_transformers", reason="sentence-transformers is not installed (nooch[gist])"
-    )
+    reason = "sentence-transformers is not installed (nooch[gist])"
+    pytest.importorskip("sentence_transformers", reason=reason)
     folder, random = sentence_model(tmp_path), np.random.default_rng(0)
     sentences = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(200)]
     theirs = SbertEncoder(folder, "float32", "cpu").encode(sentences)
@@ -114,10 +98,8 @@ def heads(device, *, interrupted=False):
                 trained = HeadPass(DATA, members, SETTINGS, device)
                 trained.load_state_dict(saved)
         trained.refit()
-        found |= {
-            job.run: logits
-            for job, logits in zip(trained.jobs, trained.logits("test"), strict=True)
-        }
+        runs = [job.run for job in trained.jobs]
+        found |= dict(zip(runs, trained.logits("test"), strict=True))
     return found
 
 

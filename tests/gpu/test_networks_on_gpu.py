@@ -1,6 +1,4 @@
-"""Fine-tuning on a GPU: against a processor, several networks against each alone, resumed against
-undisturbed.
-"""
+"""Fine-tuning on a GPU: as on a CPU, several networks as each alone, resumed as undisturbed."""
 
 from dataclasses import replace
 
@@ -44,9 +42,8 @@ def logits(*given, **more):
 
 
 def apart(ours, theirs):
-    return max(
-        float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, theirs, strict=True)
-    )
+    pairs = zip(ours, theirs, strict=True)
+    return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +60,7 @@ def apart(ours, theirs):
     ],
     ids=str,
 )
-def test_one_network_as_on_a_processor(device, small, more):
+def test_one_network_as_on_a_cpu(device, small, more):
     settings = replace(SETTINGS, **more)
     ours, theirs = (logits(where, small, settings, FEW[:1]) for where in (device, "cpu"))
     assert apart(ours, theirs) < 0.01
@@ -81,10 +78,8 @@ def test_bf16_is_near_fp32_and_several_networks_as_each_alone(device, small):
     assert len(FEW) == 3
     fast = logits(device, small, FAST, FEW)
     assert apart(fast, logits(device, small, SETTINGS, FEW)) < 0.1
-    together, alone = (
-        logits(device, small, SETTINGS, FEW),
-        [logits(device, small, SETTINGS, [job])[0] for job in FEW],
-    )
+    together = logits(device, small, SETTINGS, FEW)
+    alone = [logits(device, small, SETTINGS, [job])[0] for job in FEW]
     assert apart(together, alone) < 0.005
 
 
@@ -98,9 +93,8 @@ def test_compiled_as_plain(device, compiles, small):
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize("settings", [SETTINGS, FAST], ids=["fp32", "bf16"])
 def test_resumed_as_undisturbed(device, small, settings, optimiser):
-    settings = replace(
-        settings, optimiser=optimiser, lr=settings.lr if optimiser == "sgd" else 1e-4
-    )
+    rate = settings.lr if optimiser == "sgd" else 1e-4
+    settings = replace(settings, optimiser=optimiser, lr=rate)
     one = trained(device, small, settings, FEW[:2])
     other = trained(device, small, settings, FEW[:2], interrupted=True)
     values = [np.stack([record["valid"] for record in found.history]) for found in (one, other)]

@@ -1,6 +1,4 @@
-"""Backbones: features as transformers pools them, nothing run that a folder brings, clear words for
-what cannot be used.
-"""
+"""Backbones: features as transformers pools them, no code of folders, clear refusals."""
 
 import json
 import math
@@ -24,9 +22,8 @@ transformers = pytest.importorskip(
 
 
 def _resnet(transformers):
-    config = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="bottleneck"
-    )
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}
+    config = transformers.ResNetConfig(**sizes, layer_type="bottleneck")
     return transformers.ResNetModel(config), 16, lambda out: out.pooler_output.flatten(1)
 
 
@@ -36,14 +33,8 @@ def _mobilenet(transformers):
 
 
 def _vit(transformers):
-    config = transformers.ViTConfig(
-        hidden_size=12,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        image_size=32,
-        patch_size=8,
-    )
+    sizes = {"hidden_size": 12, "intermediate_size": 16, "image_size": 32, "patch_size": 8}
+    config = transformers.ViTConfig(num_hidden_layers=2, num_attention_heads=2, **sizes)
     return transformers.ViTModel(config), 12, lambda out: out.pooler_output
 
 
@@ -66,11 +57,9 @@ def pixels():
 
 
 def _as_a_processor(pixels):
-    """Rescaled and normalised with PREPROCESSOR, in float64."""
-    scaled = (pixels / 255 - np.array(PREPROCESSOR["image_mean"])) / np.array(
-        PREPROCESSOR["image_std"]
-    )
-    return scaled.transpose(0, 3, 1, 2)
+    """Rescaled and normalized with PREPROCESSOR, in float64."""
+    mean, std = (np.array(PREPROCESSOR[name]) for name in ("image_mean", "image_std"))
+    return ((pixels / 255 - mean) / std).transpose(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,10 +96,8 @@ def test_a_classifier_without_a_pooler_gives_its_first_token(pixels, tmp_path):
 
 def test_order_in_memory_and_precision(pixels, tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
-    plain, last, rough = (
-        load_backbone(str(folder), device="cpu", **options)
-        for options in ({}, {"channels_last": True}, {"bf16": True})
-    )
+    options = {}, {"channels_last": True}, {"bf16": True}
+    plain, last, rough = (load_backbone(str(folder), device="cpu", **each) for each in options)
     assert plain.prepare(pixels).is_contiguous()
     assert last.prepare(pixels).is_contiguous(memory_format=torch.channels_last)
     expected = plain.features(plain.prepare(pixels))
@@ -127,14 +114,11 @@ def test_random_weights_depend_on_the_seed_alone(pixels, tmp_path):
     (folder / "model.safetensors").unlink()
     # buffers, not only parameters
     states = {}
-    for name, source, seed in (
-        ("a", f"config:{folder}", 3),
-        ("b", f"config:{folder / 'config.json'}", 3),
-        ("c", f"config:{folder}", 4),
-    ):
+    file = folder / "config.json"
+    for name, source, seed in (("a", folder, 3), ("b", file, 3), ("c", folder, 4)):
         torch.manual_seed(len(name) + seed)
         before = torch.random.get_rng_state()
-        made = load_backbone(source, seed=seed, size=32, device="cpu")
+        made = load_backbone(f"config:{source}", seed=seed, size=32, device="cpu")
         assert torch.equal(torch.random.get_rng_state(), before)
         states[name] = (made.identity, made.features(made.prepare(pixels)))
         assert made.preprocessing.mean == IMAGENET.mean
@@ -149,10 +133,9 @@ def test_named_configurations():
     depths = {name: sum(c["depths"]) for name, c in CONFIGURATIONS.items()}
     # a block has two convolutions in a basic layer, three in a bottleneck; then the first one and
     # the classifier
-    assert {
-        n: 2 + d * (2 if CONFIGURATIONS[n]["layer_type"] == "basic" else 3)
-        for n, d in depths.items()
-    } == {f"resnet-{n}": n for n in (18, 34, 50, 101, 152)}
+    convolutions = {"basic": 2, "bottleneck": 3}
+    layers = {n: 2 + d * convolutions[CONFIGURATIONS[n]["layer_type"]] for n, d in depths.items()}
+    assert layers == {f"resnet-{n}": n for n in (18, 34, 50, 101, 152)}
 
 
 def test_the_default_is_the_papers(monkeypatch):
@@ -166,18 +149,13 @@ def test_a_folder_without_weights(tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
     weights = folder / "model.safetensors"
     moved = weights.rename(folder / "model.bin")
-    fails(
-        lambda: load_backbone(str(folder)),
-        "holds no weights as .safetensors",
-        "pickled ones can run code",
-        "config:",
-    )
+    parts = "holds no weights as .safetensors", "pickled ones can run code", "config:"
+    fails(lambda: load_backbone(str(folder)), *parts)
     moved.rename(weights)
-    (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}})
-    )
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
     fails(lambda: load_backbone(str(folder)), "lacks weights", "../elsewhere.safetensors")
-    (folder / "model.safetensors.index.json").write_text("[]")
+    index.write_text("[]")
     fails(lambda: load_backbone(str(folder)), "index of weights")
 
 
@@ -192,22 +170,16 @@ def test_what_is_no_backbone(tmp_path):
         fails(lambda source=source: find_source(source), "is no backbone", "config:NAME")
     fails(lambda: find_source(str(tmp_path)), "no such file, so this is no backbone")
     fails(lambda: find_source("config:resnet-51"), "is no configuration", "resnet-50")
-    (tmp_path / "config.json").write_text("{")
+    file = tmp_path / "config.json"
+    file.write_text("{")
     fails(lambda: find_source(str(tmp_path)), "cannot be read")
-    (tmp_path / "config.json").write_text("{}")
+    file.write_text("{}")
     fails(lambda: find_source(f"config:{tmp_path}"), "names no model_type")
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "strange", "auto_map": {"AutoModel": "evil.Evil"}}'
-    )
+    file.write_text('{"model_type": "strange", "auto_map": {"AutoModel": "evil.Evil"}}')
     (tmp_path / "evil.py").write_text("raise SystemExit('code was run')")
-    fails(
-        lambda: load_backbone(f"config:{tmp_path}"),
-        "cannot be loaded",
-        "no code from the folder is run",
-    )
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "bert", "hidden_size": 4, "num_attention_heads": 1}'
-    )
+    parts = "cannot be loaded", "no code from the folder is run"
+    fails(lambda: load_backbone(f"config:{tmp_path}"), *parts)
+    file.write_text('{"model_type": "bert", "hidden_size": 4, "num_attention_heads": 1}')
     fails(lambda: load_backbone(f"config:{tmp_path}"), "gives no features of images")
 
 
@@ -250,57 +222,43 @@ def test_devices(tmp_path):
 def test_preprocessing_as_processors_write_it(tmp_path):
     file = tmp_path / "preprocessor_config.json"
     assert read_preprocessing(tmp_path) is None
+    edge = {"size": {"shortest_edge": 50}}
     for size, expected in (
         ({"size": 60}, (60, 60)),
-        ({"size": {"shortest_edge": 50}}, (50, 50)),
+        (edge, (50, 50)),
         ({"size": {"height": 40, "width": 30}}, (40, 30)),
-        (
-            {
-                "size": {"shortest_edge": 50},
-                "crop_size": {"height": 20, "width": 22},
-                "do_center_crop": True,
-            },
-            (20, 22),
-        ),
-        ({"size": {"shortest_edge": 50}, "crop_size": 20, "do_center_crop": False}, (50, 50)),
+        ({**edge, "crop_size": {"height": 20, "width": 22}, "do_center_crop": True}, (20, 22)),
+        ({**edge, "crop_size": 20, "do_center_crop": False}, (50, 50)),
         ({"size": {"longest_edge": 50}}, (224, 224)),
     ):
         file.write_text(json.dumps(size))
         assert read_preprocessing(tmp_path).size == expected
-    file.write_text(
-        json.dumps({"do_normalize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True})
-    )
+    content = {"do_normalize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True}
+    file.write_text(json.dumps(content))
     made = read_preprocessing(tmp_path)
     assert (made.factor, made.offset, made.mean, made.std) == (1 / 127.5, 1.0, (0, 0, 0), (1, 1, 1))
     file.write_text(json.dumps({"do_rescale": False, "do_flip_channel_order": True}))
     made = read_preprocessing(tmp_path)
     assert (made.factor, made.flip) == (1.0, True)
-    for broken in (
-        {"image_std": [1, 1, 0]},
-        {"image_mean": [1, 1]},
-        {"size": 0},
-        {"size": "large"},
-    ):
+    sizes = {"size": 0}, {"size": "large"}
+    for broken in ({"image_std": [1, 1, 0]}, {"image_mean": [1, 1]}, *sizes):
         file.write_text(json.dumps(broken))
         fails(lambda: read_preprocessing(tmp_path))
 
 
 def test_blue_green_red(tmp_path, pixels):
     folder = tiny_resnet(tmp_path / "resnet")
-    (folder / "preprocessor_config.json").write_text(
-        json.dumps({**PREPROCESSOR, "do_flip_channel_order": True})
-    )
+    file = folder / "preprocessor_config.json"
+    file.write_text(json.dumps({**PREPROCESSOR, "do_flip_channel_order": True}))
     flipped = load_backbone(str(folder), device="cpu")
     assert np.abs(flipped.prepare(pixels).numpy() - _as_a_processor(pixels[..., ::-1])).max() < 1e-6
-    (folder / "preprocessor_config.json").unlink()
+    file.unlink()
     fails(lambda: load_backbone(str(folder)), "has no preprocessor_config.json")
 
 
 def test_memory_that_ran_out():
-    for error in (
-        MemoryError(),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
-    ):
+    text = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+    for error in (MemoryError(), RuntimeError(text)):
         with pytest.raises(NoochError, match="`batch` 4"), memory_limits(8, "training"):
             raise error
     with pytest.raises(NoochError, match="batches of 1") as caught, memory_limits(1, "training"):
@@ -316,8 +274,7 @@ def test_the_real_one(shared_data):
     backbone = load_backbone(str(folder), device="cpu")
     assert (backbone.n_features, backbone.size, backbone.pooling) == (768, (224, 224), "pooler")
     assert (backbone.preprocessing.mean, backbone.preprocessing.std) == ((0.5,) * 3, (0.5,) * 3)
-    black, white = backbone.prepare(
-        np.stack([np.zeros((224, 224, 3), np.uint8), np.full((224, 224, 3), 255, np.uint8)])
-    )
+    images = [np.full((224, 224, 3), value, np.uint8) for value in (0, 255)]
+    black, white = backbone.prepare(np.stack(images))
     assert math.isclose(float(black.mean()), -1, abs_tol=1e-6)
     assert math.isclose(float(white.mean()), 1, abs_tol=1e-6)

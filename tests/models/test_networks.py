@@ -26,21 +26,26 @@ def _model(name, **options):
 
 
 VIT = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+RESNET = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 2]}
+SWIN = {"image_size": 32, "embed_dim": 8, "depths": [1, 2], "num_heads": [2, 2], "window_size": 4}
+CONVNEXT = {"hidden_sizes": [4, 6, 8, 10], "depths": [1, 2, 1, 1]}
+POOLFORMER = {"hidden_sizes": [4, 4, 4, 4], "depths": [1, 1, 1, 1]}
+MOBILENET = {"depth_multiplier": 0.25, "min_depth": 4}
 BLOCKS = {
-    "resnet": ("ResNet", {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 2]}, 3, "ResNetBottleNeckLayer"),
-    "mobilenet": ("MobileNetV1", {"depth_multiplier": 0.25, "min_depth": 4}, 26, "MobileNetV1ConvLayer"),
-    "vit": ("ViT", {**VIT, "image_size": 32, "patch_size": 8}, 2, "ViTLayer"),
-    "convnext": ("ConvNext", {"hidden_sizes": [4, 6, 8, 10], "depths": [1, 2, 1, 1]}, 5, "ConvNextLayer"),
-    "swin": ("Swin", {"image_size": 32, "embed_dim": 8, "depths": [1, 2], "num_heads": [2, 2], "window_size": 4}, 3, "SwinLayer"),
-    "poolformer": ("PoolFormer", {"hidden_sizes": [4, 4, 4, 4], "depths": [1, 1, 1, 1]}, 8, "PoolFormerLayer"),
-}  # fmt: skip
+    "ResNet": (RESNET, 3, "ResNetBottleNeckLayer"),
+    "MobileNetV1": (MOBILENET, 26, "MobileNetV1ConvLayer"),
+    "ViT": ({**VIT, "image_size": 32, "patch_size": 8}, 2, "ViTLayer"),
+    "ConvNext": (CONVNEXT, 5, "ConvNextLayer"),
+    "Swin": (SWIN, 3, "SwinLayer"),
+    "PoolFormer": (POOLFORMER, 8, "PoolFormerLayer"),
+}
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_affine_parameters_after_every_block(kind, tmp_path):
     torch.manual_seed(0)
-    name, options, count, block = BLOCKS[kind]
-    folder = save_model(_model(name, **options), tmp_path / kind)
+    options, count, block = BLOCKS[kind]
+    folder = save_model(_model(kind, **options), tmp_path / kind)
     make = backbones(folder, NetworkOptions(), device="cpu")
     found = blocks_of(make(0).module)
     assert len(found) == count
@@ -63,13 +68,9 @@ def test_affine_parameters_after_every_block(kind, tmp_path):
     network.logits(batch).sum().backward()
     assert all(value.grad is not None for value in network.affine.values())
     assert all(value.grad is None for value in network.backbone.module.parameters())
-    assert set(network.moving()) == {
-        "head.weight",
-        "head.bias",
-        *(f"affine.{n}" for n in network.affine),
-    }
-    names = set(make(0).module.state_dict())
-    assert set(network.backbone.module.state_dict()) == names
+    affine = {f"affine.{n}" for n in network.affine}
+    assert set(network.moving()) == {"head.weight", "head.bias"} | affine
+    assert set(network.backbone.module.state_dict()) == set(make(0).module.state_dict())
 
 
 def _backbone(module):
@@ -97,20 +98,10 @@ class Tower(torch.nn.Module):
 
 
 def test_networks_without_blocks_are_refused():
-    fails(
-        lambda: with_affine(_backbone(Strange(torch.nn.Identity()))),
-        "no blocks",
-        "ResNet",
-        "train: head",
-    )
-    flat = Strange(Tower(lambda x: x.flatten()))
-    fails(
-        lambda: with_affine(_backbone(flat)),
-        "block parts.0 gives a Tensor",
-        "tokens",
-        kind=InputError,
-    )
-    several = with_affine(_backbone(Strange(Tower(lambda x: (x, "beside")), Tower(lambda x: x[0]))))
+    none, flat = Strange(torch.nn.Identity()), Strange(Tower(lambda x: x.flatten()))
+    fails(lambda: with_affine(_backbone(none)), "no blocks", "ResNet", "train: head")
+    fails(lambda: with_affine(_backbone(flat)), "block parts.0 gives a Tensor", "tokens")
+    several = with_affine(_backbone(Strange(Tower(lambda x: (x, "more")), Tower(lambda x: x[0]))))
     assert [tuple(value.shape) for value in several.values()] == [(2, 3), (2, 3)]
 
 
@@ -144,11 +135,8 @@ def test_reading_ahead_keeps_the_order_and_passes_errors_on():
 
 
 def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
-    make = backbones(
-        tiny_resnet(tmp_path / "resnet"),
-        NetworkOptions(channels_last=True, bf16=True),
-        device="cpu",
-    )
+    options = NetworkOptions(channels_last=True, bf16=True)
+    make = backbones(tiny_resnet(tmp_path / "resnet"), options, device="cpu")
     first, second = make(0), make(1)
     assert first.channels_last
     assert first.bf16
@@ -158,7 +146,7 @@ def test_copies_of_pretrained_weights_do_not_share_them(tmp_path):
     assert torch.equal(next(make(0).module.parameters()), next(second.module.parameters()))
 
 
-def test_training_switches_what_is_learnt_alone(tmp_path):
+def test_training_switches_what_is_learned_alone(tmp_path):
     for train in ("all", "head", "affine"):
         make = backbones(tiny_vit(tmp_path / train), NetworkOptions(), device="cpu")
         network = build_network(make(0), NetworkOptions(train=train), 2, auxiliary=1, seed=5)
@@ -169,6 +157,6 @@ def test_training_switches_what_is_learnt_alone(tmp_path):
         assert network.head.weight.shape == (3, 12)
         assert network.predict(torch.zeros(2, 3, 32, 32)).shape == (2, 2)
     one = build_network(make(0), NetworkOptions(), 1, auxiliary=0, seed=5)
-    # an output beside it does not change how the first one starts
+    # another output does not change how the first one starts
     assert torch.equal(one.head.weight[0], network.head.weight[0])
     assert not torch.equal(network.head.weight[0], network.head.weight[1])

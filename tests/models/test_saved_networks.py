@@ -1,6 +1,4 @@
-"""Trained networks as folders: what was saved predicts the same, and transformers reads it too;
-what was altered is refused.
-"""
+"""Trained networks as folders: they predict the same, transformers reads them, alterations fail."""
 
 import json
 from dataclasses import replace
@@ -30,9 +28,8 @@ CUE = (ENVIRONMENTS % 2).astype(np.float32)[:, None]
 
 def _classifier(folder):
     config = tiny_vit(folder / "base").joinpath("config.json")
-    made = transformers.ViTForImageClassification(
-        transformers.ViTConfig.from_json_file(str(config))
-    )
+    config = transformers.ViTConfig.from_json_file(str(config))
+    made = transformers.ViTForImageClassification(config)
     return save_model(made, folder / "classifier")
 
 
@@ -64,20 +61,11 @@ def test_what_was_saved_predicts_the_same(kind, train, tmp_path, capfd):
     folder = save_network(network, tmp_path / "saved", ["car"], about={"method": "erm"})
     assert capfd.readouterr() == ("", "")
     again, header = load_network(folder, device="cpu")
-    assert (header.outputs, header.auxiliary, header.train, header.about) == (
-        ["car"],
-        1,
-        train,
-        {"method": "erm"},
-    )
+    assert (header.outputs, header.auxiliary) == (["car"], 1)
+    assert (header.train, header.about) == (train, {"method": "erm"})
     assert np.array_equal(read_logits([again], PIXELS, ROWS["valid"], 16)[0], logits)
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "config.json",
-        "head.safetensors",
-        "model.safetensors",
-        "network.json",
-        "preprocessor_config.json",
-    ]
+    names = "config.json head.safetensors model.safetensors network.json preprocessor_config.json"
+    assert sorted(p.name for p in folder.iterdir()) == names.split()
 
 
 def test_transformers_reads_the_backbone(tmp_path):
@@ -91,17 +79,11 @@ def test_transformers_reads_the_backbone(tmp_path):
 
 def test_scaling_is_saved_whatever_it_is(tmp_path):
     network, _ = trained(tiny_resnet(tmp_path / "model"))
-    for number, changes in enumerate(
-        (
-            {"do_rescale": False},
-            {"do_normalize": False},
-            {"rescale_offset": True},
-            {"do_flip_channel_order": True},
-        )
-    ):
-        (tmp_path / "model" / "preprocessor_config.json").write_text(
-            json.dumps(PREPROCESSOR | changes)
-        )
+    changes = {"do_rescale": False, "do_normalize": False}
+    changes |= {"rescale_offset": True, "do_flip_channel_order": True}
+    for number, name in enumerate(changes):
+        content = json.dumps(PREPROCESSOR | {name: changes[name]})
+        (tmp_path / "model" / "preprocessor_config.json").write_text(content)
         made = read_preprocessing(tmp_path / "model")
         other = replace(network, backbone=replace(network.backbone, preprocessing=made))
         assert read_preprocessing(save_network(other, tmp_path / f"saved{number}", ["car"])) == made
@@ -110,12 +92,9 @@ def test_scaling_is_saved_whatever_it_is(tmp_path):
 def test_places_and_names_that_are_refused(saved, tmp_path):
     folder, network = saved
     fails(lambda: save_network(network, folder, ["car"]), "exists already", kind=OutputError)
-    fails(
-        lambda: save_network(network, tmp_path / "other", ["car", "cow"]),
-        "2 names",
-        kind=ParameterError,
-    )
-    assert not (tmp_path / "other").exists()
+    other = tmp_path / "other"
+    fails(lambda: save_network(network, other, ["car", "cow"]), "2 names", kind=ParameterError)
+    assert not other.exists()
     (folder / "network.json").write_bytes((folder / "network.json").read_bytes() + b" ")
     save_network(network, folder, ["cow"], overwrite=True)
     assert load_network(folder, device="cpu")[1].outputs == ["cow"]
@@ -123,19 +102,15 @@ def test_places_and_names_that_are_refused(saved, tmp_path):
 
 def test_what_is_no_network_or_was_altered_is_refused(saved, tmp_path):
     folder, _ = saved
-    head, header = (
-        (folder / "head.safetensors").read_bytes(),
-        (folder / "network.json").read_bytes(),
-    )
+    head = (folder / "head.safetensors").read_bytes()
+    header = json.loads((folder / "network.json").read_bytes())
 
     def load():
         load_network(folder, device="cpu")
 
     fails(lambda: load_network(tmp_path, device="cpu"), "is no network", kind=FormatError)
-    for content, words in (
-        (b"nothing", "cannot be read"),
-        (head[:-1] + bytes([head[-1] ^ 1]), "altered"),
-    ):
+    flipped = head[:-1] + bytes([head[-1] ^ 1])
+    for content, words in ((b"nothing", "cannot be read"), (flipped, "altered")):
         (folder / "head.safetensors").write_bytes(content)
         fails(load, words, kind=FormatError)
     (folder / "head.safetensors").unlink()
@@ -148,6 +123,5 @@ def test_what_is_no_network_or_was_altered_is_refused(saved, tmp_path):
         ("auxiliary", 3, "does not fit"),
         ("outputs", 5, "cannot be read"),
     ):
-        content = {**json.loads(header), name: value}
-        (folder / "network.json").write_text(json.dumps(content))
+        (folder / "network.json").write_text(json.dumps({**header, name: value}))
         fails(load, words, kind=(FormatError, ParameterError))

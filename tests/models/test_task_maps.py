@@ -13,34 +13,18 @@ TWO = (*LABELS, "crane, a bird", "crane, a machine")
 
 
 def test_labels_by_number_text_name_and_spelling():
-    words = {
-        "a": [0], "b": ["sports car, sport car"], "c": ["sport car"], "d": ["SPORTS_car"], "e": ["Cardigan"], "f": ["cardigan"],
-        "g": ["car", 3], "h": "water bird",
-    }  # fmt: skip
+    words = {"a": [0], "b": ["sports car, sport car"], "c": ["sport car"], "d": ["SPORTS_car"]}
+    words |= {"e": ["Cardigan"], "f": ["cardigan"], "g": ["car", 3], "h": "water bird"}
     found = find_labels(LABELS, list(words), read_task_map(words), "it")
-    assert found == {
-        "a": [0],
-        "b": [0],
-        "c": [0],
-        "d": [0],
-        "e": [1],
-        "f": [2],
-        "g": [3, 5],
-        "h": [4],
-    }
+    expected = {"a": [0], "b": [0], "c": [0], "d": [0], "e": [1], "f": [2], "g": [3, 5], "h": [4]}
+    assert found == expected
 
 
 def test_tasks_by_their_own_names():
-    assert find_labels(LABELS, ["water_bird", "car", "street"], None, "it") == {
-        "water_bird": [4],
-        "car": [5],
-        "street": [3],
-    }
-    text = fails(
-        lambda: find_labels(TWO, ["car", "fire_hydrant", "crane"], None, "it"),
-        "fire_hydrant, crane",
-        "`task_map`",
-    )
+    found = find_labels(LABELS, ["water_bird", "car", "street"], None, "it")
+    assert found == {"water_bird": [4], "car": [5], "street": [3]}
+    tasks, parts = ["car", "fire_hydrant", "crane"], ("fire_hydrant, crane", "`task_map`")
+    text = fails(lambda: find_labels(TWO, tasks, None, "it"), *parts)
     assert "`tasks` car" in text
     assert "imagenet" not in text
     many = [f"label {i}" for i in range(1000)]
@@ -60,26 +44,26 @@ def test_words_that_do_not_fit():
         "7 (crane, a machine)",
     )
     refused({"car": list(range(8))}, "all 8 labels", "stand for car")
-    refused(
-        {"car": {"positive": ["car"], "negative": ["street"]}},
-        "car have negative prompts",
-        "is a classifier",
-    )
+    sides = {"car": {"positive": ["car"], "negative": ["street"]}}
+    refused(sides, "car have negative prompts", "is a classifier")
     refused({"car": ["car"]}, "the map has no bus, cow", "`tasks` car", tasks=["car", "bus", "cow"])
 
 
 def test_a_map_from_a_file(tmp_path):
     file = tmp_path / "map.yaml"
     file.write_text("fire hydrant: [a, 3]\ncar: b\nbus: {positive: [c], negative: d}\n")
-    assert read_task_map(file) == {
-        "fire_hydrant": TaskWords(("a", 3)), "car": TaskWords(("b",)), "bus": TaskWords(("c",), ("d",)),
-    }  # fmt: skip
-    for text, said in (
-        ("car: []", "task car has []"), ("car: [true]", "task car"), ("car: 1.5", "task car"), ("car: ['']", "task car"), ("", "holds no task"),
-        ("car: {negative: a}", "task car has None"), ("fire_hydrant: a\nfire hydrant: b", "names task fire_hydrant twice"), ("- a", "holds a list"),
-    ):  # fmt: skip
+    hydrant, car, bus = TaskWords(("a", 3)), TaskWords(("b",)), TaskWords(("c",), ("d",))
+    assert read_task_map(file) == {"fire_hydrant": hydrant, "car": car, "bus": bus}
+    for text, message in (
+        ("car: []", "task car has []"),
+        *((f"car: {value}", "task car") for value in ("[true]", "1.5", "['']")),
+        ("", "holds no task"),
+        ("car: {negative: a}", "task car has None"),
+        ("fire_hydrant: a\nfire hydrant: b", "names task fire_hydrant twice"),
+        ("- a", "holds a list"),
+    ):
         file.write_text(text)
-        fails(lambda: read_task_map(file), said)
+        fails(lambda: read_task_map(file), message)
     file.write_text("car: {positve: a}")
     fails(lambda: read_task_map(file), "positve", "positive", kind=ParameterError)
     fails(lambda: read_task_map(tmp_path / "no.yaml"), "cannot be read")
@@ -88,45 +72,30 @@ def test_a_map_from_a_file(tmp_path):
 
 
 def test_prompts():
-    assert prompts_of(["fire_hydrant", "airplane", "sky-other"], None) == {
-        "fire_hydrant": (("a photo of a fire hydrant",), ("a photo",)),
-        "airplane": (("a photo of an airplane",), ("a photo",)),
-        "sky-other": (("a photo of a sky",), ("a photo",)),
-    }
+    names = {"fire_hydrant": "a fire hydrant", "airplane": "an airplane", "sky-other": "a sky"}
+    expected = {task: ((f"a photo of {name}",), ("a photo",)) for task, name in names.items()}
+    assert prompts_of(list(names), None) == expected
     words = read_task_map({"car": ["x", "y"], "bus": {"positive": "x", "negative": ["y", "z"]}})
-    assert prompts_of(["car", "bus"], words) == {
-        "car": (("x", "y"), ("a photo",)),
-        "bus": (("x",), ("y", "z")),
-    }
+    expected = {"car": (("x", "y"), ("a photo",)), "bus": (("x",), ("y", "z"))}
+    assert prompts_of(["car", "bus"], words) == expected
     fails(lambda: prompts_of(["car", "tie"], words), "the map has no tie")
     both = read_task_map({"car": {"positive": ["x"], "negative": ["x"]}})
     fails(lambda: prompts_of(["car"], both), "positive and negative", kind=ParameterError)
 
 
 def test_the_ready_map_fits_imagenet(shared_data):
-    config = json.loads(
-        (shared_data / "backbones" / "mobilenet_v1_0.75_224" / "config.json").read_bytes()
-    )
+    backbone, published = shared_data / "backbones", shared_data / "nooch-published"
+    config = json.loads((backbone / "mobilenet_v1_0.75_224" / "config.json").read_bytes())
     labels = [config["id2label"][str(i)] for i in range(1000)]
     words = read_task_map("imagenet")
     found = find_labels(labels, list(words), words, "ImageNet")
     assert len(found["dog"]) == 118
     assert found["airplane"] == found["aeroplane"]
-    names = {
-        c["name"]
-        for c in json.loads(
-            (shared_data / "nooch-published" / "cocostuff_classes.json").read_bytes()
-        )
-    }
+    classes = json.loads((published / "cocostuff_classes.json").read_bytes())
+    names = {c["name"] for c in classes}
     assert len(names & set(found)) >= 60
-    assert set(found) - names == {
-        "aeroplane",
-        "motorbike",
-        "pottedplant",
-        "sofa",
-        "diningtable",
-        "tvmonitor",
-    }
+    pascal = "aeroplane motorbike pottedplant sofa diningtable tvmonitor"
+    assert set(found) - names == set(pascal.split())
     # no class stands for two of COCO's
     taken = [place for task in set(found) & names for place in found[task]]
     assert len(taken) == len(set(taken))

@@ -1,6 +1,4 @@
-"""Models that were trained elsewhere: logits against plain probabilities, kinds, and what cannot be
-used.
-"""
+"""Models that were trained elsewhere: logits against plain probabilities, and refusals."""
 
 import json
 import shutil
@@ -31,9 +29,8 @@ def pixels():
 
 
 def loaded(source, tasks=TASKS, words=True, **options):
-    return load_task_model(
-        str(source), list(tasks), read_task_map(tasks) if words else None, device="cpu", **options
-    )
+    words = read_task_map(tasks) if words else None
+    return load_task_model(str(source), list(tasks), words, device="cpu", **options)
 
 
 def logit(p):
@@ -70,9 +67,8 @@ def test_extreme_outputs_lose_nothing():
     rest = np.log(np.exp([0.0, 1.0, 2.0]).sum())
     assert one_class(values, [0]).numpy() == pytest.approx([800 - rest, -800 - rest, -np.log(3)])
     both = any_class(torch.tensor([[300.0, -5.0], [-40.0, -41.0]]), [0, 1]).numpy()
-    assert both == pytest.approx(
-        [300.0 + np.log1p(np.exp(-5)), np.log(np.exp(-40.0) + np.exp(-41.0))]
-    )
+    large, small = 300.0 + np.log1p(np.exp(-5)), np.log(np.exp(-40.0) + np.exp(-41.0))
+    assert both == pytest.approx([large, small])
 
 
 def test_labels_are_found_by_the_tasks_names(tmp_path):
@@ -85,29 +81,22 @@ def test_labels_are_found_by_the_tasks_names(tmp_path):
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
 def test_prompts_against_prompts(kind, pixels, tmp_path):
     folder = save_clip(tmp_path / "clip", kind=kind)
+    street = ["a photo of an empty street"]
     words = {
-        "car": {
-            "positive": ["a photo of a car", "car"],
-            "negative": ["a photo of an empty street"],
-        },
+        "car": {"positive": ["a photo of a car", "car"], "negative": street},
         "bird": {"positive": ["a photo of a bird"], "negative": ["a photo", "water"]},
     }
+    padding = {"CLIP": {"padding": True}, "Siglip": {"padding": "max_length", "max_length": 12}}
     model = loaded(folder, words)
     assert model.kind == "zero-shot"
     plain = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for row, (task, sides) in enumerate(words.items()):
-        padding = (
-            {"padding": True} if kind == "CLIP" else {"padding": "max_length", "max_length": 12}
-        )
-        tokens = tokenizer([*sides["positive"], *sides["negative"]], return_tensors="pt", **padding)
+        texts = [*sides["positive"], *sides["negative"]]
+        tokens = tokenizer(texts, return_tensors="pt", **padding[kind])
         with torch.inference_mode():
-            p = (
-                plain(**tokens, pixel_values=model.inputs.prepare(pixels))
-                .logits_per_image.double()
-                .softmax(1)
-                .numpy()
-            )
+            outputs = plain(**tokens, pixel_values=model.inputs.prepare(pixels))
+            p = outputs.logits_per_image.double().softmax(1).numpy()
             given = model.logits(pixels)[:, row].numpy()
         assert given == pytest.approx(logit(p[:, : len(sides["positive"])].sum(1)), abs=1e-4), task
         assert given.std() > 0
@@ -121,16 +110,13 @@ def test_usual_prompts(tmp_path):
 
 def test_prompts_that_are_too_long_are_not_cut(tmp_path):
     folder = save_clip(tmp_path / "clip")
-    fails(
-        lambda: loaded(folder, {"car": ["a photo of a car " * 4]}),
-        "more than 12 tokens",
-        "a photo of a car a photo",
-    )
+    long = {"car": ["a photo of a car " * 4]}
+    fails(lambda: loaded(folder, long), "more than 12 tokens", "a photo of a car a photo")
 
 
 def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
     folder = save_clip(tmp_path / "clip")
-    fails(lambda: loaded(folder, ["kite", "tie"], words=False), "does not tell prompts apart")
+    fails(lambda: loaded(folder, ["kite", "tie"], words=False), "does not distinguish prompts")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     fails(lambda: loaded(folder, ["car"], words=False), "holds no tokenizer", "tokenizer.json")
@@ -139,33 +125,25 @@ def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
 
 
 def test_other_models_are_refused(tmp_path):
-    fails(
-        lambda: loaded(tiny_resnet(tmp_path / "resnet")),
-        "a model of type resnet answers no tasks",
-        "nooch features",
-    )
+    text = "a model of type resnet answers no tasks"
+    fails(lambda: loaded(tiny_resnet(tmp_path / "resnet")), text, "nooch features")
     fails(lambda: loaded(tmp_path / "no"), "is no backbone")
-    config = transformers.CLIPSegConfig(
-        text_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9},
-        vision_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32, "patch_size": 8},
-    )  # fmt: skip
+    tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    tower["num_attention_heads"] = 2
+    vision = {**tower, "image_size": 32, "patch_size": 8}
+    config = transformers.CLIPSegConfig({**tower, "vocab_size": 9}, vision)
     folder = save_model(transformers.CLIPSegModel(config), tmp_path / "odd")
     given = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps({**given, "model_type": "strange"}))
-    fails(
-        lambda: loaded(folder, ["car"], words=False),
-        "cannot be loaded",
-        "no code from the folder is run",
-    )
+    parts = "cannot be loaded", "no code from the folder is run"
+    fails(lambda: loaded(folder, ["car"], words=False), *parts)
 
 
 def test_heads_that_are_missing_are_not_made_up(tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
     config = json.loads((folder / "config.json").read_bytes())
-    config |= {
-        "architectures": ["ResNetForImageClassification"],
-        "id2label": {"0": "car", "1": "street"},
-    }
+    config["architectures"] = ["ResNetForImageClassification"]
+    config["id2label"] = {"0": "car", "1": "street"}
     (folder / "config.json").write_text(json.dumps(config))
     fails(lambda: loaded(folder, ["car"], words=False), "lacks 2 weights", "classifier.1")
 
@@ -191,11 +169,8 @@ def test_sizes(pixels, tmp_path):
     assert loaded(folder, size=40).size == (40, 40)
     fails(lambda: loaded(folder, size=0), "size 0 x 0", kind=ParameterError)
     clip = save_clip(tmp_path / "clip")
-    fails(
-        lambda: loaded(clip, ["car"], words=False, size=40),
-        "no answers for images of 40 x 40",
-        "`size`",
-    )
+    part = "no answers for images of 40 x 40"
+    fails(lambda: loaded(clip, ["car"], words=False, size=40), part, "`size`")
 
 
 def test_no_code_of_a_folder_is_run(tmp_path):
@@ -209,13 +184,9 @@ def test_no_code_of_a_folder_is_run(tmp_path):
     fails(lambda: loaded(folder), "holds no weights as .safetensors")
 
 
-def test_kinds_are_told_apart_by_their_configuration(tmp_path):
+def test_kinds_are_distinguished_by_their_configuration(tmp_path):
     # trained networks are tried in test_network_jobs
     assert list(KINDS) == ["trained", "classifier", "zero-shot"]
     assert len(LABELS) == 6
-    folders = {
-        "classifier": save_classifier(tmp_path / "a"),
-        "zero-shot": save_clip(tmp_path / "b"),
-    }
-    for kind, folder in folders.items():
-        assert loaded(folder, ["car"], words=False).kind == kind
+    for kind, save in (("classifier", save_classifier), ("zero-shot", save_clip)):
+        assert loaded(save(tmp_path / kind), ["car"], words=False).kind == kind

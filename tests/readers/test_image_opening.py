@@ -12,7 +12,7 @@ from refusals import fails
 
 from nooch.errors import InputError
 from nooch.examples import thumbnails as pictures
-from nooch.figures.image_sheets import Layout, Panel, Tile, draw_sheet
+from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.readers import image_opening as opening
 from nooch.readers import map_pixels as maps
 from nooch.readers.image_files import IMAGE_ENDINGS
@@ -62,7 +62,7 @@ def _counted(path):
 
 def _drawn(path):
     drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
-    assert drawn.pictures == 0
+    assert drawn.sizes == 0
     raise InputError(drawn.problem)
 
 
@@ -80,7 +80,9 @@ def _decoded(codec):
 READS = {
     "the function": _plain,
     "a label map": _counted,
-    "a sheet of images": lambda path: draw_sheet([Panel("title", [Tile(path)])], Layout(1, 1)),
+    "a sheet of images": lambda path: draw_sheet(
+        [SheetPanel("title", [Tile(path)])], SheetLayout(1, 1)
+    ),
     "a picture of the report": _drawn,
     "a Waterbirds montage": _composed,
     "pixels": _decoded("pil"),

@@ -1,6 +1,4 @@
-"""Real photographs and annotations, end to end through the command line. The numbers were counted
-outside this project.
-"""
+"""Real photographs and annotations through the command line; numbers are counted elsewhere."""
 
 import pytest
 
@@ -12,10 +10,8 @@ from nooch.readers.label_maps import read_label_maps
 
 CUES = "car=road,cow=grass,boat=water,aeroplane=sky,bicycle=road,bird=water"
 # task: positives, hard positives, hard negatives at area 0.1
-MSRC = {
-    "car": (46, 2, 98), "cow": (45, 0, 174), "boat": (33, 1, 44), "aeroplane": (30, 1, 115), "bicycle": (32, 4, 114),
-    "bird": (38, 24, 62),
-}  # fmt: skip
+MSRC = {"car": (46, 2, 98), "cow": (45, 0, 174), "boat": (33, 1, 44), "aeroplane": (30, 1, 115)}
+MSRC |= {"bicycle": (32, 4, 114), "bird": (38, 24, 62)}
 FITTED = {
     "cow": {"grass": 0.380}, "sheep": {"grass": 0.438}, "boat": {"water": 0.315, "sky": 0.080},
     "aeroplane": {"sky": 0.140, "grass": 0.127}, "bird": {"water": 0.165, "grass": 0.152},
@@ -35,35 +31,20 @@ def msrc(shared_data, run_cli, tmp_path):
 
 
 def test_sets_with_cues_by_hand(msrc, run_cli, tmp_path):
-    done = run_cli(
-        f"find {msrc} --criterion ce --cues {CUES} --tasks",
-        ",".join(MSRC),
-        "--out",
-        tmp_path / "suite",
-        "--format",
-        "json",
-    )
+    options = f"--cues {CUES} --tasks {','.join(MSRC)} --out {tmp_path / 'suite'} --format json"
+    done = run_cli(f"find {msrc} --criterion ce {options}")
     assert done.code == 0, done.err
-    counts = {
-        s["task"]: (s["positives"], s["hard_positives"], s["hard_negatives"])
-        for s in done.json["sets"]
-    }
-    assert counts == MSRC
+    sizes = ("positives", "hard_positives", "hard_negatives")
+    assert {s["task"]: tuple(s[name] for name in sizes) for s in done.json["sets"]} == MSRC
 
 
 def test_cues_fitted_on_all_images(msrc, run_cli, tmp_path):
-    done = run_cli(
-        f"find {msrc} --criterion ce --alpha 0.05 --tasks",
-        ",".join(FITTED),
-        "--out",
-        tmp_path / "suite",
-    )
+    options = f"--alpha 0.05 --tasks {','.join(FITTED)} --out {tmp_path / 'suite'}"
+    done = run_cli(f"find {msrc} --criterion ce {options}")
     assert done.code == 0, done.err
     shown = run_cli(f"show {tmp_path / 'suite'} --format json").json
-    found = {
-        task: {c["cue"]: c["A"] for c in cues}
-        for task, cues in shown["criteria"]["ce"]["cues"].items()
-    }
+    fitted = shown["criteria"]["ce"]["cues"]
+    found = {task: {c["cue"]: c["A"] for c in cues} for task, cues in fitted.items()}
     assert {t: set(c) for t, c in found.items()} == {t: set(c) for t, c in FITTED.items()}
     for task, cues in FITTED.items():
         assert found[task] == pytest.approx(cues, abs=5e-4)
@@ -76,40 +57,30 @@ def test_every_hard_image_is_there_and_is_explained(msrc, shared_data, run_cli, 
     for image_id in suite.set("ce", "car", "all").ids("hard"):
         assert (shared_data / "msrc-v2" / "images" / f"{image_id}.jpg").is_file()
     first, _ = suite.set("ce", "car", "all").ids("hard_positive")
-    told = run_cli(f"explain {tmp_path / 'suite'} --task car --image {first}")
-    assert "hard positive: car is present" in told.out
-    assert "road covers" in told.out
+    explained = run_cli(f"explain {tmp_path / 'suite'} --task car --image {first}")
+    assert "hard positive: car is present" in explained.out
+    assert "road covers" in explained.out
 
 
 # what the published sets follow, checked where areas are exact: these cues, and 0.1 of the image
-RULE = {
-    "tie": ["person"],
-    "backpack": ["person"],
-    "bowl": ["dining_table"],
-    "cup": ["person", "dining_table"],
-}
+RULE = {"tie": ["person"], "backpack": ["person"], "bowl": ["dining_table"]}
+RULE |= {"cup": ["person", "dining_table"]}
 
 
 def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
     data = read_label_maps(shared_data / "cocostuff-maps" / "label", "cocostuff")
     suite = find(data, {"ce": CE(cues=RULE)}, tasks=list(RULE))
     published = read_published(shared_data / "nooch-published")
+    sets = {(p.criterion, p.task, p.split, p.side): p.ids.tolist() for p in published.sets}
     assert len(data) == 13
     checked, hard = [], 0
     for task in RULE:
         challenge = suite.set("ce", task, "all")
         for split in ("valid", "test"):
-            here = challenge.image_ids.filter(
-                challenge.image_ids.is_in(published.splits[split].tolist())
-            ).to_list()
+            here = set(challenge.image_ids) & set(published.splits[split].tolist())
             for side in ("positive", "negative"):
-                (one,) = [
-                    p
-                    for p in published.sets
-                    if (p.criterion, p.task, p.split, p.side) == ("ce", task, split, side)
-                ]
-                ours = set(challenge.ids(f"hard_{side}")) & set(here)
-                assert ours == set(one.ids.tolist()) & set(here), (task, split, side)
+                ours = set(challenge.ids(f"hard_{side}")) & here
+                assert ours == set(sets["ce", task, split, side]) & here, (task, split, side)
                 hard += len(ours)
             checked.append(len(here))
     # the other 8 maps are of published training images, for which nothing was published
@@ -118,51 +89,29 @@ def test_the_rule_gives_the_published_verdict_without_exception(shared_data):
 
 
 def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, tmp_path):
-    """The same verdicts from instances JSON: person and dining_table are things, so no stuff file
-    is needed.
-    """
+    """The same verdicts from instances JSON: the cues are things, so no stuff file is needed."""
     real = shared_data / "coco-real"
-    files = [
-        real / "coco128" / "annotations" / "instances_train2017.json",
-        *(
-            real / "coco-tiny" / "annotations" / f"instances_{part}2017.json"
-            for part in ("train", "val")
-        ),
-    ]
+    parts = (("coco128", "train"), ("coco-tiny", "train"), ("coco-tiny", "val"))
+    files = [real / name / "annotations" / f"instances_{s}2017.json" for name, s in parts]
     published = shared_data / "nooch-published"
-    things = [word for file in files for word in ("--things", file)]
+    things = " ".join(f"--things {file}" for file in files)
     captions = shared_data / "captions" / "captions_val2017.json"
     split = published / "cocostuff_split_image_ids.npz"
-    done = run_cli(
-        "import coco",
-        *things,
-        "--captions",
-        captions,
-        "--images",
-        real,
-        "--split",
-        split,
-        tmp_path / "real",
-        "--format",
-        "json",
-    )
+    options = f"--captions {captions} --images {real} --split {split} --format json"
+    done = run_cli(f"import coco {things} {options} {tmp_path / 'real'}")
     assert done.code == 0, done.err
     assert done.json["images"] == 288
     assert "captions belong to images that no annotation file lists" in done.err
     cues = ",".join(f"{task}={'+'.join(names)}" for task, names in RULE.items())
-    found = run_cli(
-        f"find {tmp_path / 'real'} --criterion ce --cues {cues} --tasks",
-        ",".join(RULE),
-        "--out",
-        tmp_path / "suite",
-    )
+    options = f"--cues {cues} --tasks {','.join(RULE)} --out {tmp_path / 'suite'}"
+    found = run_cli(f"find {tmp_path / 'real'} --criterion ce {options}")
     assert found.code == 0, found.err
     verdicts = run_cli(f"verify {tmp_path / 'suite'} {published} --format json").json
     assert len(verdicts) == 16
     # the other 193 images are of the published training split: 95 of 288 can be compared
-    assert {(v["task"], v["split"]): v["images"] for v in verdicts} == {
-        (task, split): n for task in RULE for split, n in (("valid", 32), ("test", 63))
-    }
+    sizes = {"valid": 32, "test": 63}
+    expected = {(task, split): n for task in RULE for split, n in sizes.items()}
+    assert {(v["task"], v["split"]): v["images"] for v in verdicts} == expected
     assert sum(v["covered"] for v in verdicts) == sum(v["found"] for v in verdicts) == 82
     assert all(v["mislabelled"] == 0 for v in verdicts)
     for verdict in verdicts:
@@ -197,9 +146,8 @@ def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
     assert (train["negatives"], train["positives"]) == (3498 + 184, 56 + 1057)
     suite = load_suite(tmp_path / "suite")
     assert len(suite.in_context("attribute", "y")) == 3498 + 1057
-    assert test["hard_negatives"] + test["hard_positives"] == len(
-        suite.set("attribute", "y", "test").ids("hard")
-    )
+    hard = suite.set("attribute", "y", "test").ids("hard")
+    assert test["hard_negatives"] + test["hard_positives"] == len(hard)
     refused = run_cli(f"find {tmp_path / 'birds'} --criterion ce --out {tmp_path / 'ce'}")
     assert refused.code == 2
     assert "areas are unknown" in refused.err

@@ -21,9 +21,7 @@ SMALL = shortcut(n_train=200, n_other=90)
 
 @pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].mixing is None])
 def test_batches_are_those_of_a_loop(method):
-    """Means of the objective over minibatches of 32, 32 and 26 images, by their number; plain where
-    rows are drawn.
-    """
+    """The objective's mean over 32, 32 and 26 images; the plain loss where rows are drawn."""
     settings = ProbeSettings(epochs=2, stop_on="batches")
     job = jobs_of([method])[-1]
     trained = after_an_epoch(job, settings)
@@ -38,11 +36,8 @@ def test_batches_are_those_of_a_loop(method):
     for start in range(0, len(rows), 32):
         part = slice(start, start + 32)
         drawn = job.kind.sampler is not None or job.kind.first is not None
-        value = (
-            losses(z[part], y[part]).mean()
-            if drawn
-            else objective.measure(z[part], y[part], c[part])
-        )
+        measured = losses(z[part], y[part]).mean() if drawn else None
+        value = objective.measure(z[part], y[part], c[part]) if measured is None else measured
         total += float(value) * len(z[part])
     assert trained.history[-1]["valid"][0] == pytest.approx(total / len(rows), rel=1e-4)
     assert len(rows) % 32
@@ -87,9 +82,8 @@ def test_weights_of_drawn_rows():
     c, times = torch.zeros(2, 1, dtype=torch.int64), torch.tensor([[2.0], [0.0]])
     objective = objective_of(SMALL, jobs_of(["erm"]), "paper")
     plain = losses(z, y)
-    values = {
-        rule: validation_value(rule, objective, (z, y, c), times, 1).item() for rule in STOP_ON
-    }
+    outputs = z, y, c
+    values = {r: validation_value(r, objective, outputs, times, 1).item() for r in STOP_ON}
     assert values["objective"] == pytest.approx(float(plain[0]))
     assert values["batches"] == values["nll"] == pytest.approx(float(plain.mean()))
     assert np.isfinite(list(values.values())).all()

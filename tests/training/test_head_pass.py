@@ -1,6 +1,6 @@
 """Many heads in one pass against one plain PyTorch training after another."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from nooch.training.block_sgd import Coefficients, Descent, HeadState, run_epoch
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS, grid_of_methods
-from nooch.training.samplers import Balance, Draws, Redraw, row_weights
+from nooch.training.samplers import Balance, RandomStreams, Redraw, row_weights
 from nooch.training.training_data import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
@@ -31,45 +31,36 @@ FAST = ProbeSettings(
 DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
 
 
-def alone(data, job, settings, last=False):
-    """Plain PyTorch: one Linear, autograd, torch.optim.SGD, batch after batch; best validation
-    value, epoch and weights.
-    """
-    d, kind, parameters = data.inputs.shape[1], job.kind, dict(job.parameters)
-    start = HeadState.initial([job.seed], d)
-    linear = torch.nn.Linear(d, 1)
+def plain_head(seed, d, descent):
+    """A Linear that starts as a head does, and torch's optimizer for it."""
+    start, linear = HeadState.initial([seed], d), torch.nn.Linear(d, 1)
     with torch.no_grad():
         linear.weight.copy_(start.weights[:, :1].T)
         linear.bias.copy_(start.biases[:1])
+    return linear, torch.optim.SGD(linear.parameters(), **asdict(descent))
+
+
+def weights_of(linear):
+    return np.append(linear.weight.detach().numpy()[0], linear.bias.item())
+
+
+def alone(data, job, settings, last=False):
+    """Plain PyTorch: one Linear, autograd, SGD; best validation value, epoch and weights."""
+    kind, parameters = job.kind, dict(job.parameters)
+    linear, optimiser = plain_head(job.seed, data.inputs.shape[1], settings.descent)
     train, valid = data.rows["train"], data.rows["valid"]
     x, y = torch.from_numpy(data.inputs), torch.from_numpy(data.labels[job.task]).float()[:, None]
     c = torch.from_numpy(data.environments[job.task]).long()[:, None]
-    counts = TrainingCounts(
-        torch.from_numpy(np.bincount(data.labels[job.task][train], minlength=2)).float()[:, None],
-        torch.from_numpy(np.bincount(data.environments[job.task][train], minlength=4)).float()[
-            :, None
-        ],
-    )
-    objective = kind.objective_class(
-        counts,
-        **{n: v for n, v in parameters.items() if n in kind.objective_class.ranges},
-        variant=settings.variant,
-    )
-    descent = settings.descent
-    optimiser = torch.optim.SGD(
-        linear.parameters(),
-        lr=descent.lr,
-        momentum=descent.momentum,
-        weight_decay=descent.weight_decay,
-    )
+    tables = (data.labels[job.task][train], 2), (data.environments[job.task][train], 4)
+    counts = [torch.from_numpy(np.bincount(v, minlength=n)).float()[:, None] for v, n in tables]
+    own = {n: v for n, v in parameters.items() if n in kind.objective_class.ranges}
+    objective = kind.objective_class(TrainingCounts(*counts), **own, variant=settings.variant)
     best, first = (np.inf, 0, None), None
     if kind.first:
         plain = replace(settings, epochs=kind.first.epochs(parameters), patience=1000)
         head = alone(data, replace(job, method="erm", parameters=()), plain, last=True)
-        first = {
-            split: data.inputs[data.rows[split]] @ head[:-1] + head[-1]
-            for split in ("train", "valid")
-        }
+        inputs = {split: data.inputs[data.rows[split]] for split in ("train", "valid")}
+        first = {split: x @ head[:-1] + head[-1] for split, x in inputs.items()}
     for epoch in range(settings.epochs):
         order = np.random.default_rng([job.order, 0, epoch]).permutation(len(train))
         taken, mixture = counts_of(data, job, epoch, first), mixture_of(data, job, epoch)
@@ -79,10 +70,8 @@ def alone(data, job, settings, last=False):
             rows = train[places]
             inputs, labels = x[rows], y[rows]
             if mixture is not None:
-                other, share = (
-                    train[mixture.partners[places]],
-                    torch.from_numpy(mixture.weights[places])[:, None],
-                )
+                other = train[mixture.partners[places]]
+                share = torch.from_numpy(mixture.weights[places])[:, None]
                 inputs, labels = (share * a[rows] + (1 - share) * a[other] for a in (x, y))
             logits = linear(inputs)
             times = None if weights is None else torch.from_numpy(weights[places])[:, None]
@@ -99,24 +88,16 @@ def alone(data, job, settings, last=False):
                 expected = torch.from_numpy(expected_of(data, job, first))[:, None]
                 value = float((expected * losses(logits, y[valid])).mean())
         if value < best[0]:
-            best = (
-                value,
-                epoch + 1,
-                np.append(linear.weight.detach().numpy()[0], linear.bias.item()),
-            )
+            best = value, epoch + 1, weights_of(linear)
         if epoch + 1 - best[1] >= settings.patience:
             break
-    if last:
-        return np.append(linear.weight.detach().numpy()[0], linear.bias.item())
-    return best
+    return weights_of(linear) if last else best
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
     # slow enough for IRM with its largest weight to stay where rounding does not grow
-    settings = replace(
-        FAST, variant=variant, descent=Descent(lr=0.002, momentum=0.9, weight_decay=1e-3)
-    )
+    settings = replace(FAST, variant=variant, descent=Descent(0.002, 0.9, 1e-3))
     jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
     shared, stopped, done = {}, set(), []
     for job in jobs:
@@ -132,9 +113,8 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
         assert trained.best["value"][number] == pytest.approx(value, rel=1e-4), job
         assert trained.best["epoch"][number] == epoch, job
         # float32, and objectives with a sign or a largest one make more of its rounding
-        assert np.abs(trained.best_weights[number] - weights).max() < 1e-4 * max(
-            1, np.abs(weights).max()
-        ), job
+        tolerance = 1e-4 * max(1, np.abs(weights).max())
+        assert np.abs(trained.best_weights[number] - weights).max() < tolerance, job
         stopped.add(epoch)
     assert sorted(map(str, done)) == sorted(map(str, jobs))
     # heads stop at different epochs, so that some went on without the others
@@ -149,46 +129,38 @@ def test_blocks_are_steps(block, descent):
     """The block rule in float64 against steps, the last batch being smaller."""
     random = np.random.default_rng(0)
     n, d, heads, batch = 53, 5, 3, 8
-    x, y = (
-        random.normal(size=(n, d)),
-        torch.from_numpy((random.random((n, heads)) < 0.5).astype(float)),
-    )
+    x = random.normal(size=(n, d))
+    y = torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
     states = [HeadState.initial(range(heads), d) for _ in range(2)]
     states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
     objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
     x = x.astype(np.float32)
 
     def gradient(rows):
-        return lambda logits, part: objective.gradient(logits, y[rows][part], None)
+        return lambda logits, part: objective.gradient(logits, y[rows][part], y[rows][part])
 
     order = random.permutation(n)
     for _ in range(2):
         run_epoch(states[0], x, order, gradient, descent, batch=batch, block=block)
-    weights, momenta = (
-        states[1].weights[:, :heads].clone(),
-        torch.zeros(d, heads, dtype=torch.float64),
-    )
+    weights = states[1].weights[:, :heads].clone()
+    momenta = torch.zeros(d, heads, dtype=torch.float64)
     bias, push = states[1].biases[:heads].clone(), torch.zeros(heads, dtype=torch.float64)
     for _ in range(2):
         for start in range(0, n, batch):
             rows = order[start : start + batch]
             inputs = torch.from_numpy(x[rows]).double()
-            _, derivative = objective.gradient(inputs @ weights + bias, y[rows], None)
-            momenta = (
-                descent.momentum * momenta + inputs.T @ derivative + descent.weight_decay * weights
-            )
-            push = descent.momentum * push + derivative.sum(dim=0) + descent.weight_decay * bias
+            _, derivative = objective.gradient(inputs @ weights + bias, y[rows], y[rows])
+            mu, decay = descent.momentum, descent.weight_decay
+            momenta = mu * momenta + inputs.T @ derivative + decay * weights
+            push = mu * push + derivative.sum(dim=0) + decay * bias
             weights, bias = weights - descent.lr * momenta, bias - descent.lr * push
     assert torch.allclose(states[0].weights, torch.cat([weights, momenta], dim=1), atol=1e-10)
     assert torch.allclose(states[0].biases, torch.cat([bias, push]), atol=1e-10)
 
 
 def test_the_same_bits_again_and_after_an_interruption():
-    jobs = jobs_of(
-        ["erm", "gdro", "online-gdro", "environment-undersample", "subg", "jtt", "afr"],
-        tasks=("car", "bowl"),
-        seeds=(0, 1),
-    )
+    methods = ["erm", "gdro", "online-gdro", "environment-undersample", "subg", "jtt", "afr"]
+    jobs = jobs_of(methods, tasks=("car", "bowl"), seeds=(0, 1))
     one, other = finished(DATA, jobs, FAST), HeadPass(DATA, jobs[::-1], FAST)
     while not other.finished:
         other.step()
@@ -222,22 +194,9 @@ def test_environment_methods_resist_the_shortcut():
 
 
 def redrawn(data, alpha, order, settings, task="car"):
-    """Undersampling by the letter (Eq. 3): n rows drawn with replacement each epoch, their losses
-    weighted equally.
-    """
+    """Undersampling by the letter (Eq. 3): n rows drawn with replacement each epoch."""
     train, groups = data.rows["train"], data.environments[task].astype(np.int64)
-    start = HeadState.initial([0], data.inputs.shape[1])
-    linear = torch.nn.Linear(data.inputs.shape[1], 1)
-    with torch.no_grad():
-        linear.weight.copy_(start.weights[:, :1].T)
-        linear.bias.copy_(start.biases[:1])
-    descent = settings.descent
-    optimiser = torch.optim.SGD(
-        linear.parameters(),
-        lr=descent.lr,
-        momentum=descent.momentum,
-        weight_decay=descent.weight_decay,
-    )
+    linear, optimiser = plain_head(0, data.inputs.shape[1], settings.descent)
     sizes = np.bincount(groups[train])
     chance = (len(train) / sizes[groups[train]]) ** alpha
     random = np.random.default_rng([order, 99])
@@ -255,15 +214,11 @@ def redrawn(data, alpha, order, settings, task="car"):
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_row_weights_come_out_where_redrawing_does(alpha):
-    """The approximation of a pass: not the same batches, but the same model up to the noise between
-    two orders of drawing.
-    """
+    """In a pass batches differ, but the model is the same up to noise between two orders."""
     from nooch.metrics import auc, nll
 
     data = shortcut(n_train=2000, n_other=1000)
-    settings = ProbeSettings(
-        Descent(lr=0.002, momentum=0.9, weight_decay=1e-4), "none", epochs=6, patience=6
-    )
+    settings = ProbeSettings(Descent(0.002, 0.9, 1e-4), "none", epochs=6, patience=6)
     rows = data.rows["test"]
     y, c = data.labels["car"][rows], data.environments["car"][rows]
     hard = (c == 1) | (c == 2)
@@ -271,9 +226,8 @@ def test_row_weights_come_out_where_redrawing_does(alpha):
     for order in range(4):
         # the last epoch of both, not the best of one; a pass has no head after its own last epoch
         longer = replace(settings, epochs=settings.epochs + 1, patience=settings.epochs + 1)
-        trained = HeadPass(
-            data, jobs_of({"environment-undersample": {"alpha": alpha}}, order=order), longer
-        )
+        jobs = jobs_of({"environment-undersample": {"alpha": alpha}}, order=order)
+        trained = HeadPass(data, jobs, longer)
         for _ in range(settings.epochs):
             trained.step()
         z = trained.state.logits(torch.from_numpy(data.inputs[rows]))[:, 0].numpy().astype(float)
@@ -293,10 +247,8 @@ def test_a_seed_is_the_start_and_an_order_the_rows():
     bound = 1 / 6**0.5
     assert float(a.weights[:, :2].abs().max()) <= bound
     assert not a.weights[:, 2:].any()
-    orders = [
-        finished(DATA, jobs_of(["erm"], order=order), replace(FAST, epochs=1)).best_weights
-        for order in (0, 1)
-    ]
+    once = replace(FAST, epochs=1)
+    orders = [finished(DATA, jobs_of(["erm"], order=n), once).best_weights for n in (0, 1)]
     assert not np.array_equal(*orders)
 
 
@@ -304,7 +256,9 @@ def test_sampling_by_groups():
     groups = np.array([0] * 900 + [1] * 90 + [3] * 10, dtype=np.uint8)
     for alpha in (0.0, 0.5, 1.0):
         sampler, given = Redraw("labels"), {"alpha": alpha}
-        drawn = [sampler.counts(groups, given, Draws(0, "a", epoch)) for epoch in range(300)]
+        drawn = [
+            sampler.counts(groups, given, RandomStreams(0, "a", epoch)) for epoch in range(300)
+        ]
         draws = np.mean(drawn, axis=0)
         assert {counts.sum() for counts in drawn} == {len(groups)}
         # P proportional to (1 / w)^alpha
@@ -314,7 +268,7 @@ def test_sampling_by_groups():
             assert draws[groups == group].mean() == pytest.approx(1000 * p, rel=0.05)
             expected = sampler.expected(groups, given, np.array([group], np.uint8))[0]
             assert expected == pytest.approx(1000 * p, rel=1e-5)
-    kept = row_weights(Balance("labels").counts(groups, {}, Draws(0, "a")))
+    kept = row_weights(Balance("labels").counts(groups, {}, RandomStreams(0, "a")))
     assert [(kept[groups == g] > 0).sum() for g in (0, 1, 3)] == [10, 10, 10]
     assert kept.mean() == pytest.approx(1)
 
@@ -324,12 +278,8 @@ def test_table_8():
     assert len(settings) == 32
     assert {name for name, _ in settings} == set(PAPER_METHODS)
     assert [v["K"] for name, v in settings if name == "gdro"] == [5, 30, 60, 240]
-    assert [v["alpha"] for name, v in settings if name == "environment-reweight"] == [
-        0.5,
-        1,
-        1.5,
-        2,
-    ]
+    alphas = [v["alpha"] for name, v in settings if name == "environment-reweight"]
+    assert alphas == [0.5, 1, 1.5, 2]
     assert [v["p"] for name, v in settings if name == "cvar"] == [0.05, 0.1, 0.15]
     assert METHODS["erm"].sees == () == METHODS["focal"].sees
     assert METHODS["gdro"].needs_environments
@@ -346,11 +296,8 @@ def test_what_is_refused():
     fails(lambda: grid_of_methods({"gdro": 5}), "gdro", kind=ParameterError)
     fails(lambda: Descent(lr=0), "lr 0", kind=ParameterError)
     fails(lambda: Descent(momentum=1), "momentum 1", kind=ParameterError)
-    fails(
-        lambda: HeadPass(SMALL, [*jobs_of(["erm"]), *jobs_of(["mixup"])], FAST),
-        "Job.shares",
-        kind=ParameterError,
-    )
+    two = jobs_of(["erm", "mixup"])
+    fails(lambda: HeadPass(SMALL, two, FAST), "Job.shares", kind=ParameterError)
     fails(lambda: HeadPass(SMALL, [], FAST), "Job.shares", kind=ParameterError)
     fails(lambda: ProbeSettings(batch=0), "batch is 0", kind=ParameterError)
     fails(lambda: ProbeSettings(stop_on="auc"), "auc", kind=ParameterError)

@@ -1,6 +1,4 @@
-"""Every method on whole networks: several at once as each alone, interrupted as undisturbed, stages
-and draws by the letter.
-"""
+"""Every method on whole networks: several at once as each alone, interrupted as undisturbed."""
 
 import json
 from dataclasses import replace
@@ -35,9 +33,12 @@ SETTINGS = TuneSettings(lr=0.02, batch=16, epochs=2, patience=5)
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Backbones with random weights of a small ResNet."""
-    file = tmp_path_factory.mktemp("network") / "small.json"
-    file.write_text(json.dumps(CONFIG))
-    return backbones(f"config:{file}", SETTINGS.network, size=16, device="cpu")
+    return small(tmp_path_factory.mktemp("network"))
+
+
+def small(folder, settings=SETTINGS):
+    (folder / "small.json").write_text(json.dumps(CONFIG))
+    return backbones(f"config:{folder}/small.json", settings.network, size=16, device="cpu")
 
 
 def finished(data, jobs, settings, made):
@@ -48,26 +49,33 @@ def finished(data, jobs, settings, made):
     return trained
 
 
+def interrupted(data, jobs, settings, made):
+    trained = NetworkJobs(data, jobs, settings, made)
+    while not trained.finished:
+        trained.step()
+        saved = {name: array.copy() for name, array in trained.state_dict().items()}
+        # a new process knows only what was saved
+        trained = NetworkJobs(data, jobs, settings, made)
+        trained.load_state_dict(saved)
+    trained.refit()
+    return trained
+
+
+def valid_losses(trained):
+    return [record["valid"].tolist() for record in trained.history]
+
+
 ALL = jobs_of([name for name, method in METHODS.items() if not method.frozen])
 ONE_EACH = list({job.method: job for job in ALL[::-1]}.values())[::-1]
 
 
 @pytest.mark.parametrize("job", ONE_EACH, ids=lambda job: job.method)
 def test_every_method_trains_and_goes_on_after_an_interruption(job, made):
-    one, other = finished(DATA, [job], SETTINGS, made), NetworkJobs(DATA, [job], SETTINGS, made)
-    while not other.finished:
-        other.step()
-        saved = {name: array.copy() for name, array in other.state_dict().items()}
-        # a new process knows only what was saved
-        other = NetworkJobs(DATA, [job], SETTINGS, made)
-        other.load_state_dict(saved)
-    other.refit()
+    one, other = (make(DATA, [job], SETTINGS, made) for make in (finished, interrupted))
     assert one.epoch == other.epoch == 2
     assert np.isfinite(one.logits("test")[0]).all()
     assert np.array_equal(one.logits("test")[0], other.logits("test")[0])
-    assert [r["valid"].tolist() for r in one.history] == [
-        r["valid"].tolist() for r in other.history
-    ]
+    assert valid_losses(one) == valid_losses(other)
     assert one.best_epochs[0] > 0
 
 
@@ -78,9 +86,8 @@ def test_side_by_side_as_alone(made):
     both = finished(DATA, together, SETTINGS, made)
     outputs = both.logits("test")
     for number, job in enumerate(together):
-        assert np.array_equal(
-            finished(DATA, [job], SETTINGS, made).logits("test")[0], outputs[number]
-        ), job.method
+        alone = finished(DATA, [job], SETTINGS, made).logits("test")[0]
+        assert np.array_equal(alone, outputs[number]), job.method
     fails(lambda: NetworkJobs(DATA, ONE_EACH, SETTINGS, made), "Job.takes", kind=ParameterError)
 
 
@@ -128,39 +135,28 @@ def test_a_last_stage_changes_the_last_layer_alone(made):
     assert np.abs(expected - after["dfr"]).max() < 1e-4
 
 
-def test_a_trained_network_is_saved_and_loaded(made, tmp_path):
+def test_a_trained_network_is_saved_and_answers_its_tasks(made, tmp_path):
     trained = finished(DATA, jobs_of(["dfr"]), SETTINGS, made)
     trained.save(0, tmp_path / "network")
     network, header = load_network(tmp_path / "network", device="cpu")
     assert header.outputs == ["car"]
     found = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
-
-
-def test_a_trained_network_answers_its_tasks(made, tmp_path):
-    trained = finished(DATA, jobs_of(["erm"]), SETTINGS, made)
-    trained.save(0, tmp_path / "network")
     model = load_task_model(tmp_path / "network", ["car"], device="cpu")
     assert (model.kind, model.size, model.tasks) == ("trained", (16, 16), ("car",))
     found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
-    folder = tmp_path / "network"
-    fails(
-        lambda: load_task_model(folder, ["cow"], device="cpu"), "'cow'", "car", kind=ParameterError
-    )
-    words = {"car": TaskWords(("car",))}
-    fails(
-        lambda: load_task_model(folder, ["car"], words, device="cpu"),
-        "`task_map`",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: load_task_model(folder, ["car"], size=32, device="cpu"), "16 x 16", kind=InputError
-    )
+    folder, words = tmp_path / "network", {"car": TaskWords(("car",))}
+
+    def refused(*parts, kind, tasks=("car",), words=None, size=None):
+        load = {"device": "cpu", "size": size}
+        fails(lambda: load_task_model(folder, tasks, words, **load), *parts, kind=kind)
+
+    refused("'cow'", "car", tasks=["cow"], kind=ParameterError)
+    refused("`task_map`", words=words, kind=ParameterError)
+    refused("16 x 16", size=32, kind=InputError)
     (folder / "head.safetensors").write_bytes(b"x")
-    fails(
-        lambda: load_task_model(folder, ["car"], device="cpu"), "head.safetensors", kind=FormatError
-    )
+    refused("head.safetensors", kind=FormatError)
 
 
 def test_an_auxiliary_output_predicts_the_cue(made):
@@ -177,9 +173,7 @@ def test_an_auxiliary_output_predicts_the_cue(made):
 
 
 def test_environments_recover_what_erm_loses_to_the_shortcut(made):
-    """As test_probe shows for heads: the cue goes with the label in training, and not on hard
-    images.
-    """
+    """As for heads: the cue goes with the label in training, and not on hard images."""
     from nooch.metrics import auc
 
     data = pictures(n_train=600, n_other=300)
@@ -199,7 +193,6 @@ def test_environments_recover_what_erm_loses_to_the_shortcut(made):
 
 def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
     """The released code divides by 255 and resizes; normalize decides where it is given."""
-    (tmp_path / "small.json").write_text(json.dumps(CONFIG))
     released = replace(SETTINGS, variant="released")
     rows = DATA.rows["test"][:5]
     pixels = DATA.inputs.batch(rows)
@@ -211,64 +204,40 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
         (released, scaled),
         (replace(SETTINGS, normalize=False), scaled),
     ):
-        backbone = backbones(
-            f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu"
-        )(0)
+        backbone = small(tmp_path, settings)(0)
         assert torch.allclose(backbone.prepare(pixels), expected, atol=1e-6)
     assert backbone.describe()["preprocessing"]["mean"] == (0.0, 0.0, 0.0)
     # a saved network says so itself, and predicts as it was trained
-    bare = backbones(f"config:{tmp_path}/small.json", released.network, size=16, device="cpu")
+    bare = small(tmp_path, released)
     trained = finished(DATA, jobs_of(["erm"]), released, bare)
     trained.save(0, tmp_path / "network")
     network, _ = load_network(tmp_path / "network", device="cpu")
     assert network.backbone.preprocessing == bare(0).preprocessing
-    found = load_task_model(tmp_path / "network", ["car"], device="cpu").logits(
-        DATA.inputs.batch(DATA.rows["test"])
-    )
-    assert np.abs(found[:, 0].detach().numpy() - trained.logits("test")[0]).max() < 1e-5
+    model = load_task_model(tmp_path / "network", ["car"], device="cpu")
+    found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
+    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
     other = finished(DATA, jobs_of(["erm"]), replace(released, normalize=True), made)
     assert np.abs(other.logits("test")[0] - trained.logits("test")[0]).max() > 1e-3
 
 
 def test_settings_of_earlier_versions_keep_their_identity():
     (job,) = jobs_of(["erm"])
-    named = {
-        normalize: job.identity(replace(SETTINGS, normalize=normalize), {})
-        for normalize in (None, True, False)
-    }
+    values = (None, True, False)
+    named = {value: job.identity(replace(SETTINGS, normalize=value), {}) for value in values}
     assert len(set(named.values())) == 3
     assert "normalize" not in recorded(SETTINGS)
     # as version 0.1.0 computed it
-    content = {
-        "code": 1,
-        "job": msgspec.to_builtins(job),
-        "settings": recorded(SETTINGS),
-        "data": {},
-    }
+    content = {"code": 1, "job": msgspec.to_builtins(job), "settings": recorded(SETTINGS)}
+    content["data"] = {}
     assert named[None] == sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monkeypatch):
-    """As on a GPU: there optimisers are fused, and one whose momenta lie otherwise in memory than
-    its weights steps wrongly.
-    """
+    """As on a GPU, where optimizers are fused: momenta must lie in memory as weights do."""
     make = OPTIMISERS[optimiser]
-    monkeypatch.setitem(
-        OPTIMISERS, optimiser, lambda learnt, settings, fused: make(learnt, settings, fused=True)
-    )
+    fused = lambda learned, settings, fused: make(learned, settings, fused=True)  # noqa: E731
+    monkeypatch.setitem(OPTIMISERS, optimiser, fused)
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
-    (tmp_path / "small.json").write_text(json.dumps(CONFIG))
-    made = backbones(f"config:{tmp_path}/small.json", settings.network, size=16, device="cpu")
-    one, other = (
-        finished(DATA, jobs_of(["erm"]), settings, made),
-        NetworkJobs(DATA, jobs_of(["erm"]), settings, made),
-    )
-    while not other.finished:
-        other.step()
-        saved = {name: array.copy() for name, array in other.state_dict().items()}
-        other = NetworkJobs(DATA, jobs_of(["erm"]), settings, made)
-        other.load_state_dict(saved)
-    assert [r["valid"].tolist() for r in one.history] == [
-        r["valid"].tolist() for r in other.history
-    ]
+    given = DATA, jobs_of(["erm"]), settings, small(tmp_path, settings)
+    assert valid_losses(finished(*given)) == valid_losses(interrupted(*given))

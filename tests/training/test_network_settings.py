@@ -62,33 +62,22 @@ def test_settings_are_the_papers_and_written_in_one_way():
 
 def test_learning_rates_of_schedules():
     made = TuneSettings(lr=2.0, decay=0.1, decay_epochs=4)
-    rates = {
-        name: [replace(made, schedule=name).rate(epoch) for epoch in range(10)]
-        for name in SCHEDULES
-    }
+    schedules = {name: replace(made, schedule=name) for name in SCHEDULES}
+    rates = {name: [s.rate(epoch) for epoch in range(10)] for name, s in schedules.items()}
     assert rates["constant"] == [2.0] * 10
     assert np.allclose(rates["step"], [2.0] * 4 + [0.2] * 4 + [0.02] * 2)
-    assert np.allclose(
-        rates["cosine"][:5], [0.2 + 1.8 * (1 + np.cos(np.pi * e / 4)) / 2 for e in range(5)]
-    )
+    cosine = [0.2 + 1.8 * (1 + np.cos(np.pi * epoch / 4)) / 2 for epoch in range(5)]
+    assert np.allclose(rates["cosine"][:5], cosine)
     assert np.allclose(rates["cosine"][4:], 0.2)
 
 
 def test_optimisers_take_all_settings():
     made = TuneSettings(lr=0.3, momentum=0.7, weight_decay=0.1)
-    groups = {}
+    own = {"sgd": ("momentum", 0.7), "adam": ("betas", (0.7, 0.999))}
     for name, make in OPTIMISERS.items():
-        (groups[name],) = make([torch.nn.Parameter(torch.ones(2))], made, fused=False).param_groups
-    assert (groups["sgd"]["lr"], groups["sgd"]["momentum"], groups["sgd"]["weight_decay"]) == (
-        0.3,
-        0.7,
-        0.1,
-    )
-    assert (groups["adam"]["lr"], groups["adam"]["betas"], groups["adam"]["weight_decay"]) == (
-        0.3,
-        (0.7, 0.999),
-        0.1,
-    )
+        (group,) = make([torch.nn.Parameter(torch.ones(2))], made, fused=False).param_groups
+        key, value = own[name]
+        assert (group["lr"], group[key], group["weight_decay"]) == (0.3, value, 0.1)
 
 
 IMAGES = torch.from_numpy(np.random.default_rng(0).random((5, 3, 12, 20), dtype=np.float32))
@@ -97,9 +86,8 @@ IMAGES = torch.from_numpy(np.random.default_rng(0).random((5, 3, 12, 20), dtype=
 def changed(settings, images=IMAGES, seed=0):
     height, width = images.shape[2:]
     drawn = draw(settings, len(images), width / height, np.random.default_rng(seed))
-    tensors = [
-        None if each is None else torch.from_numpy(each) for each in (drawn.matrices, drawn.flips)
-    ]
+    both = drawn.matrices, drawn.flips
+    tensors = [None if each is None else torch.from_numpy(each) for each in both]
     return augmented(images, *tensors), drawn
 
 
@@ -109,11 +97,8 @@ def test_flips_are_exact_and_half_of_the_images():
     assert 0 < drawn.flips.sum() < 5
     for mine, before, flip in zip(found, IMAGES, drawn.flips, strict=True):
         assert torch.equal(mine, before.flip(-1) if flip else before)
-    assert (
-        450
-        < draw(TuneSettings(augment="flip"), 1000, 1.0, np.random.default_rng(1)).flips.sum()
-        < 550
-    )
+    many = draw(TuneSettings(augment="flip"), 1000, 1.0, np.random.default_rng(1))
+    assert 450 < many.flips.sum() < 550
 
 
 def test_no_change_is_no_change():
@@ -136,28 +121,22 @@ def test_affine_and_crop_against_pixel_by_pixel():
         c, s = np.cos(angles[number]), np.sin(angles[number])
         at = [s * u + c * v + 5.5 + down[number] * 6, c * u - s * v + 9.5 + across[number] * 10]
         for channel in range(3):
-            wanted = map_coordinates(
-                IMAGES[number, channel].numpy(), at, order=1, mode="grid-constant"
-            )
+            image = IMAGES[number, channel].numpy()
+            wanted = map_coordinates(image, at, order=1, mode="grid-constant")
             assert np.abs(found[number, channel].numpy() - wanted).max() < 1e-4
 
 
 def test_crops_are_parts_of_the_image_of_its_shape():
-    drawn = draw(
-        TuneSettings(augment="crop", crop=0.3), 1000, 1.5, np.random.default_rng(0)
-    ).matrices
+    settings = TuneSettings(augment="crop", crop=0.3)
+    drawn = draw(settings, 1000, 1.5, np.random.default_rng(0)).matrices
     side = drawn[:, 0, 0]
     assert np.array_equal(side, drawn[:, 1, 1])
     assert 0.3 <= (side**2).min() < 0.32
     assert 0.98 < (side**2).max() <= 1
     assert (np.abs(drawn[:, :, 2]) + side[:, None] <= 1 + 1e-6).all()
     assert not drawn[:, [0, 1], [1, 0]].any()
-    whole, cropped = (
-        TuneSettings(augment=("affine", "crop")),
-        TuneSettings(augment="crop", crop=0.3),
-    )
-    assert (changed(cropped)[0] >= 0).all()
-    assert changed(whole)[1].matrices.shape == (5, 2, 3)
+    assert (changed(settings)[0] >= 0).all()
+    assert changed(TuneSettings(augment=("affine", "crop")))[1].matrices.shape == (5, 2, 3)
 
 
 def test_changes_keep_the_order_in_memory_and_follow_the_stream():

@@ -1,4 +1,4 @@
-"""Samplers, mixing, first and last stages: what each does to rows and heads, and what they recover."""
+"""Samplers, mixing, first and last stages: what they do to rows and heads, and recover."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,14 @@ from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
 from nooch.training.mixtures import Lisa, Mixup
-from nooch.training.samplers import Balance, Draws, Part, Redraw, in_order, row_weights
+from nooch.training.samplers import (
+    Balance,
+    FixedShare,
+    RandomStreams,
+    Redraw,
+    in_order,
+    row_weights,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -24,8 +31,8 @@ torch = pytest.importorskip("torch")
 @settings(max_examples=60, deadline=None)
 def test_counts_are_rows(groups, alpha, seed):
     groups = np.array(groups, dtype=np.uint8)
-    draws = Draws(seed, "a job", 2)
-    for sampler in (Redraw("labels"), Balance("environments"), Part(0.7)):
+    draws = RandomStreams(seed, "a job", 2)
+    for sampler in (Redraw("labels"), Balance("environments"), FixedShare(0.7)):
         counts = sampler.counts(groups, {"alpha": alpha}, draws)
         assert np.array_equal(counts, sampler.counts(groups, {"alpha": alpha}, draws))
         rows = in_order(counts, seed, 1)
@@ -59,9 +66,8 @@ def test_mixup_permutes():
     mixture = Mixup()(np.zeros(500, bool), None, {"alpha": 0.2}, np.random.default_rng(0))
     assert sorted(mixture.partners) == list(range(500))
     # Beta(.2, .2) has most of its mass near 0 and 1
-    assert ((mixture.weights < 0.1) | (mixture.weights > 0.9)).mean() == pytest.approx(
-        0.71, abs=0.06
-    )
+    extreme = (mixture.weights < 0.1) | (mixture.weights > 0.9)
+    assert extreme.mean() == pytest.approx(0.71, abs=0.06)
 
 
 def test_errors_of_the_first_stage_are_taken_more_often():
@@ -86,7 +92,7 @@ def test_logistic_regression_is_scikit_learns_on_standardised_features():
     from sklearn.preprocessing import StandardScaler
 
     trained = trained_on()
-    head = LogisticRegression()(trained, {"C": 0.1}, Draws(0, "a"))
+    head = LogisticRegression()(trained, {"C": 0.1}, RandomStreams(0, "a"))
     scaler = StandardScaler().fit(trained.features)
     peer = Peer(C=0.1, max_iter=1000).fit(scaler.transform(trained.features), trained.labels)
     expected = peer.decision_function(scaler.transform(trained.features))
@@ -95,9 +101,9 @@ def test_logistic_regression_is_scikit_learns_on_standardised_features():
 
 def test_afr_stays_where_it_was_or_follows_the_weights():
     trained = trained_on()
-    held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, Draws(0, "a"))
+    held = AFR()(trained, {"gamma": 4.0, "lambda_": 1e6}, RandomStreams(0, "a"))
     assert np.abs(held - trained.head).max() < 1e-3
-    free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, Draws(0, "a"))
+    free = AFR()(trained, {"gamma": 0.0, "lambda_": 0.0}, RandomStreams(0, "a"))
     # without pull and with equal weights it is balanced logistic regression: the gradient by the
     # bias vanishes
     z = trained.features.astype(float) @ free[:-1] + free[-1]
@@ -108,8 +114,8 @@ def test_afr_stays_where_it_was_or_follows_the_weights():
 
 
 def test_afr_leaves_its_first_stage_what_it_does_not_use():
-    draws = Draws(3, "a job")
-    taken = Part().counts(np.zeros(100, np.uint8), {}, draws)
+    draws = RandomStreams(3, "a job")
+    taken = FixedShare().counts(np.zeros(100, np.uint8), {}, draws)
     places = AFR().places(100, draws)
     assert len(places) == 20
     assert not taken[places].any()
@@ -117,22 +123,18 @@ def test_afr_leaves_its_first_stage_what_it_does_not_use():
 
 def test_dfr_does_not_look_at_the_cue():
     trained = trained_on(n=2000)
-    head = DFR(subsets=3)(trained, {}, Draws(0, "a"))
-    plain = LogisticRegression()(trained, {"C": 1.0}, Draws(0, "a"))
+    head = DFR(subsets=3)(trained, {}, RandomStreams(0, "a"))
+    plain = LogisticRegression()(trained, {"C": 1.0}, RandomStreams(0, "a"))
     assert plain[1] > 0.5 * plain[0]
     assert head[0] > 0
     assert abs(head[1]) < 0.2 * head[0]
 
 
 def test_dfr_of_a_few_images():
-    trained = trained_on(n=12)
-    few = Trained(
-        trained.features[:4],
-        np.array([True, False, False, False]),
-        np.array([2, 0, 1, 0], np.uint8),
-        trained.head,
-    )
-    assert np.isfinite(DFR()(few, {}, Draws(0, "a"))).all()
+    trained, labels = trained_on(n=12), np.array([True, False, False, False])
+    environments = np.array([2, 0, 1, 0], np.uint8)
+    few = Trained(trained.features[:4], labels, environments, trained.head)
+    assert np.isfinite(DFR()(few, {}, RandomStreams(0, "a"))).all()
 
 
 @pytest.mark.parametrize("method", ["jtt", "dfr", "afr", "lisa"])
@@ -140,12 +142,7 @@ def test_stages_resist_the_shortcut(method):
     """As the environment methods do in test_probe: ERM's AUC on hard images is below 0.6 there."""
     data = shortcut(n_train=3000, n_other=1000)
     settings = ProbeSettings(epochs=12, patience=12)
-    asked = {
-        "jtt": {"epochs": 1, "up": 20},
-        "dfr": None,
-        "afr": {"gamma": 8, "lambda_": 0},
-        "lisa": {"p": 0.5},
-    }
+    asked = {"jtt": {"epochs": 1, "up": 20}, "afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
     found = {}
     for name in ("erm", method):
         trained = finished(data, jobs_of({name: asked.get(name)}, seeds=(0, 1)), settings)
@@ -156,7 +153,7 @@ def test_stages_resist_the_shortcut(method):
 
 
 class Squared(Objective):
-    """A user's own objective without a closed form of its derivative."""
+    """A custom objective without a closed form of its derivative."""
 
     name = "squared"
     ranges = {"power": (1.0, 4.0)}  # noqa: RUF012 - as a user would write it
@@ -167,27 +164,23 @@ class Squared(Objective):
 
 OWN = Method("squared", Squared, (("power", (2.0,)),), source="a test")
 NONE = 5
+PAIRS = ((0, "car"), (1, "cow"))
 
 
-def test_a_method_of_ones_own():
+def test_a_custom_method():
     name = f"{__name__}:OWN"
     try:
         assert add_method(name) is OWN
         jobs = jobs_of({name: {"power": [1, 2]}, "erm": None})
-        trained = HeadPass(
-            shortcut(n_train=200, n_other=100), jobs, ProbeSettings(Descent(lr=0.01), epochs=3)
-        )
+        settings = ProbeSettings(Descent(lr=0.01), epochs=3)
+        trained = HeadPass(shortcut(n_train=200, n_other=100), jobs, settings)
         trained.step()
         # to the power of one it is ERM
         first = {job.setting: trained.history[0]["train"][n] for n, job in enumerate(trained.jobs)}
         assert first["power=1"] == pytest.approx(first[""], rel=1e-5)
         assert first["power=2"] != pytest.approx(first[""], rel=1e-2)
-        fails(
-            lambda: grid_of_methods({name: {"power": 5}}),
-            "power is 5",
-            "1 to 4",
-            kind=ParameterError,
-        )
+        large = {name: {"power": 5}}
+        fails(lambda: grid_of_methods(large), "power is 5", "1 to 4", kind=ParameterError)
     finally:
         METHODS.pop(name, None)
     fails(lambda: add_method(f"{__name__}:NONE"), "a int", "nooch.Method", kind=ParameterError)
@@ -202,9 +195,7 @@ def test_automatic_derivatives_are_the_closed_forms(name):
     z = torch.from_numpy(random.normal(size=(16, 3)))
     y = torch.from_numpy((random.random((16, 3)) < 0.5).astype(float))
     c = torch.from_numpy(random.integers(0, 4, (16, 3)))
-    counts = TrainingCounts(
-        torch.full((2, 3), 10.0, dtype=torch.float64), torch.full((4, 3), 5.0, dtype=torch.float64)
-    )
+    counts = TrainingCounts(torch.full((2, 3), 10.0).double(), torch.full((4, 3), 5.0).double())
     kind = OBJECTIVES[name]
     values = {parameter: min(max(0.5, low), high) for parameter, (low, high) in kind.ranges.items()}
     closed, own = kind(counts, **values).gradient(z, y, c), kind(counts, **values)
@@ -220,11 +211,6 @@ def test_what_is_refused():
     fails(lambda: grid_of_methods({"logistic": {"C": 0}}), "C is 0", kind=ParameterError)
     assert len(grid_of_methods({"jtt": None})) == 4
     assert grid_of_methods({"jtt": {"up": 3}})[0][1] == {"epochs": 1.0, "up": 3.0}
-    assert (
-        Job("car", "mixup", (("alpha", 1.0),), 0, 0).shares
-        == Job("cow", "mixup", (("alpha", 1.0),), 1, 0).shares
-    )
-    assert (
-        Job("car", "lisa", (("p", 1.0),), 0, 0).shares
-        != Job("cow", "lisa", (("p", 1.0),), 1, 0).shares
-    )
+    for method, parameter, same in (("mixup", "alpha", True), ("lisa", "p", False)):
+        jobs = [Job(task, method, ((parameter, 1.0),), seed, 0) for seed, task in PAIRS]
+        assert (jobs[0].shares == jobs[1].shares) == same

@@ -1,6 +1,4 @@
-"""Heads on standardized features: one rate for features of any size, and heads for features as they
-are.
-"""
+"""Heads on standardized features: one rate for features of any size, heads for raw ones."""
 
 from dataclasses import replace
 
@@ -15,7 +13,7 @@ from nooch.training.block_sgd import Descent
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import PAPER_METHODS
-from nooch.training.standardization import Scaling, kept_scaling, scaling_of
+from nooch.training.standardization import Scaling, scaling_of, shared_scaling
 
 pytest.importorskip("torch")
 
@@ -37,9 +35,8 @@ class OnDisk:
 
 def test_mean_and_scale_in_one_pass(monkeypatch):
     random = np.random.default_rng(0)
-    values = (random.normal(size=(1000, 5)) * [1e-3, 1, 10, 1, 1] + [300, -5, 0, 7, 0]).astype(
-        np.float32
-    )
+    values = random.normal(size=(1000, 5)) * [1e-3, 1, 10, 1, 1] + [300, -5, 0, 7, 0]
+    values = values.astype(np.float32)
     values[:, 3] = 7.3
     values[:, 4] = 0
     rows = random.permutation(1000)[:613]
@@ -67,16 +64,14 @@ def test_only_constant_columns():
 
 
 def test_results_do_not_depend_on_the_scale_of_features():
-    """All 32 settings, on features as they are and on such that steps of any usual rate overshoot."""
+    """All 32 settings, on features as they are and on some that usual rates overshoot on."""
     jobs = jobs_of(list(PAPER_METHODS))
     assert len(jobs) == 32
     far = SMALL.inputs * np.logspace(-2, 3, SMALL.inputs.shape[1], dtype=np.float32) + 40
-    plain = finished(SMALL, jobs, FAST)
-    moved = finished(replace(SMALL, inputs=far.astype(np.float32)), jobs, FAST)
+    scaled = replace(SMALL, inputs=far.astype(np.float32))
+    plain, moved = finished(SMALL, jobs, FAST), finished(scaled, jobs, FAST)
     assert moved.best["value"] == pytest.approx(plain.best["value"], rel=0.01)
-    old = finished(
-        replace(SMALL, inputs=far.astype(np.float32)), jobs, replace(FAST, condition="none")
-    )
+    old = finished(scaled, jobs, replace(FAST, condition="none"))
     assert np.median(old.best["value"] / plain.best["value"]) > 100
 
 
@@ -84,7 +79,7 @@ def test_results_do_not_depend_on_the_scale_of_features():
     ("method", "size"), [("erm", 1.0), ("environment-reweight", None), ("irm", None)]
 )
 def test_steps_are_divided_by_the_size_of_the_gradient(method, size):
-    """A smaller rate with more decay takes the very same steps, on features standardized by hand."""
+    """A smaller rate with more decay takes the same steps on features standardized by hand."""
     job = jobs_of([method])[-1]
     train = SMALL.rows["train"]
     scaling = scaling_of(SMALL.inputs, train)
@@ -122,10 +117,9 @@ def test_a_saved_head_is_for_features_as_they_are(tmp_path):
             found = raw @ head["weight"][0].astype(np.float64) + float(head["bias"][0])
             assert outputs[number] == pytest.approx(found, rel=1e-6, abs=1e-6)
             # and that is what the head does on standardized features
-            inner = (
-                scaling_of(far, data.rows["train"]).apply(raw) @ trained.best_weights[number][:-1]
-            )
-            assert found == pytest.approx(inner + trained.best_weights[number][-1], abs=1e-4)
+            weights, standard = trained.best_weights[number], scaling_of(far, data.rows["train"])
+            inner = standard.apply(raw) @ weights[:-1] + weights[-1]
+            assert found == pytest.approx(inner, abs=1e-4)
 
 
 def test_a_scaling_is_computed_once(tmp_path):
@@ -136,17 +130,17 @@ def test_a_scaling_is_computed_once(tmp_path):
         return Scaling(np.arange(3.0), np.ones(3))
 
     file = tmp_path / "scaling.npz"
-    first, second = kept_scaling(file, make, 3), kept_scaling(file, make, 3)
+    first, second = shared_scaling(file, make, 3), shared_scaling(file, make, 3)
     assert len(made) == 1
     assert (first.mean == second.mean).all()
     assert (first.scale == second.scale).all()
     file.write_bytes(b"broken")
-    kept_scaling(file, make, 3)
+    shared_scaling(file, make, 3)
     assert len(made) == 2
     # of other features
-    kept_scaling(file, make, 4)
+    shared_scaling(file, make, 4)
     assert len(made) == 3
-    kept_scaling(None, make, 3)
+    shared_scaling(None, make, 3)
     assert len(made) == 4
 
 
@@ -155,25 +149,17 @@ def test_the_switch_is_part_of_a_jobs_identity():
     settings = ProbeSettings(Descent(lr=0.01), "none", epochs=20)
     # what it was before there was a switch
     assert job.identity(settings, {"dataset": "x"}) == "67e37804b6a508c6"
-    assert (
-        job.identity(replace(settings, condition="standardize"), {"dataset": "x"})
-        != "67e37804b6a508c6"
-    )
-    fails(
-        lambda: ProbeSettings(condition="whiten"),
-        "whiten",
-        "standardize",
-        "none",
-        kind=ParameterError,
-    )
+    other = replace(settings, condition="standardize")
+    assert job.identity(other, {"dataset": "x"}) != "67e37804b6a508c6"
+    allowed = "whiten", "standardize", "none"
+    fails(lambda: ProbeSettings(condition="whiten"), *allowed, kind=ParameterError)
 
 
 def test_a_first_stage_and_another_pass_see_the_same_features():
     jobs = jobs_of(["jtt"])
     scaling = scaling_of(SMALL.inputs, SMALL.rows["train"])
-    found = [finished(SMALL, jobs, FAST).logits("test"), None]
     given = HeadPass(SMALL, jobs, FAST, scaling=scaling)
     while not given.finished:
         given.step()
-    found[1] = given.logits("test")
-    assert (np.array(found[0]) == np.array(found[1])).all()
+    outputs = finished(SMALL, jobs, FAST).logits("test"), given.logits("test")
+    assert np.array_equal(*outputs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from nooch.errors import ParameterError, check_one_of
@@ -51,38 +51,26 @@ class BenchConfig:
 
     def jobs(self, tasks: tuple[str, ...]) -> list[Job]:
         """All jobs of these tasks."""
+        grid = product(self.seeds, tasks, grid_of_methods(self.methods))
         return [
-            Job(
-                task,
-                method,
-                tuple(values.items()),
-                seed,
-                seed if isinstance(self.orders, str) else self.orders,
-            )
-            for seed in self.seeds
-            for task in tasks
-            for method, values in grid_of_methods(self.methods)
+            Job(task, method, tuple(values.items()), seed, self._order(seed))
+            for seed, task, (method, values) in grid
         ]
+
+    def _order(self, seed: int) -> int:
+        return seed if isinstance(self.orders, str) else self.orders
 
 
 def _probe(given: Mapping[str, Any]) -> ProbeSettings:
-    names = {f.name for f in fields(Descent)}
-    descent = replace(
-        ProbeSettings().descent, **{name: value for name, value in given.items() if name in names}
-    )
-    return ProbeSettings(
-        descent, **{name: value for name, value in given.items() if name not in names}
-    )
+    names = {f.name for f in fields(Descent)} & given.keys()
+    descent = replace(ProbeSettings().descent, **{name: given[name] for name in names})
+    return ProbeSettings(descent, **{name: given[name] for name in given if name not in names})
 
 
-MODES: Mapping[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = (
-    MappingProxyType(
-        {
-            "probe": ((Descent, ProbeSettings), _probe),
-            "finetune": ((TuneSettings,), lambda given: TuneSettings(**given)),
-        }
-    )
-)
+MODES: dict[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]]] = {
+    "probe": ((Descent, ProbeSettings), _probe),
+    "finetune": ((TuneSettings,), lambda given: TuneSettings(**given)),
+}
 """Mode (frozen features, whole networks) -> classes that name its settings, their factory."""
 
 
@@ -99,28 +87,24 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
         InputError: the file cannot be read, or is no YAML mapping.
         ParameterError: an unknown name, or a value that is not allowed.
     """
-    content = (
-        dict(source)
-        if isinstance(source, Mapping)
-        else {}
-        if source is None
-        else read_yaml(Path(source))
-    )
+    if source is not None and not isinstance(source, Mapping):
+        source = read_yaml(Path(source))
+    content = dict(source or {})
     kinds, make = MODES[check_one_of("mode", mode, MODES)]
     own = {f.name for f in fields(BenchConfig)} - {"settings"}
     types = {f.name: str(f.type) for kind in kinds for f in fields(kind) if f.name != "descent"}
+    allowed = sorted(own | set(types))
     for name in content:
-        check_one_of(
-            "name", str(name), sorted(own | set(types)), owner=f"the configuration ({mode})"
-        )
-    given = {
-        name: _READERS[types[name]](name, value) for name, value in content.items() if name in types
-    }
-    config = BenchConfig(
-        **{name: value for name, value in content.items() if name in own}, settings=make(given)
-    )
+        check_one_of("name", str(name), allowed, owner=f"the configuration ({mode})")
+    values = {name: content.pop(name) for name in list(content) if name in types}
+    config = BenchConfig(**content, settings=make(_read(values, types)))
     grid_of_methods(config.methods)
     return _checked(config)
+
+
+def _read(content: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """Values as their settings' types have them."""
+    return {name: _READERS[types[name]](name, value) for name, value in content.items()}
 
 
 def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSettings:
@@ -131,43 +115,35 @@ def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSetting
     types = {f.name: str(f.type) for f in fields(TuneSettings)}
     for name in content:
         check_one_of("name", str(name), sorted(types), owner="the settings")
-    return replace(
-        base, **{name: _READERS[types[name]](name, value) for name, value in content.items()}
-    )
+    return replace(base, **_read(content, types))
 
 
 def _checked(config: BenchConfig) -> BenchConfig:
     """Lists as tuples, numbers as they must be."""
     seeds = _listed("seeds", config.seeds)
     if not seeds or len(set(seeds)) != len(seeds):
-        raise ParameterError(
-            f"seeds are {config.seeds}", where="configuration", allowed="different whole numbers"
-        )
-    orders = (
-        config.orders if config.orders == "by seed" else _whole("orders", config.orders, least=0)
+        raise _refused("seeds are", config.seeds, "different whole numbers")
+    orders, tasks = config.orders, config.tasks
+    return replace(
+        config,
+        seeds=tuple(_whole("seeds", seed, least=0) for seed in seeds),
+        orders=orders if orders == "by seed" else _whole("orders", orders, least=0),
+        tasks=None if tasks is None else tuple(map(str, _listed("tasks", tasks))),
+        heads=_whole("heads", config.heads),
+        networks=_whole("networks", config.networks),
+        keep_weights=_truth("keep_weights", config.keep_weights),
     )
-    tasks = (
-        None
-        if config.tasks is None
-        else tuple(str(task) for task in _listed("tasks", config.tasks))
-    )
-    values = {f.name: getattr(config, f.name) for f in fields(config)}
-    values |= {
-        "seeds": tuple(_whole("seeds", seed, least=0) for seed in seeds),
-        "orders": orders,
-        "tasks": tasks,
-        "heads": _whole("heads", config.heads),
-        "networks": _whole("networks", config.networks),
-        "keep_weights": _truth("keep_weights", config.keep_weights),
-    }
-    return BenchConfig(**values)
+
+
+def _refused(what: str, value: Any, allowed: str) -> ParameterError:
+    return ParameterError(f"{what} {value}", where="configuration", allowed=allowed)
 
 
 def _listed(name: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     if not isinstance(value, list | tuple):
-        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="a list")
+        raise _refused(f"{name} is", repr(value), "a list")
     return list(value)
 
 
@@ -176,31 +152,29 @@ def _number(name: str, value: Any) -> float:
         # YAML reads 1e-4 as text, and true as a number
         return float("no number" if isinstance(value, bool) else value)
     except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{name} is {value!r}", where="configuration", allowed="a number"
-        ) from error
+        raise _refused(f"{name} is", repr(value), "a number") from error
 
 
 def _whole(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(
-            f"{name} is {value!r}",
-            where="configuration",
-            allowed=f"a whole number, {least} and more",
-        )
+        raise _refused(f"{name} is", repr(value), f"a whole number, {least} and more")
     return value
 
 
 def _truth(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="true or false")
+        raise _refused(f"{name} is", repr(value), "true or false")
     return value
 
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ParameterError(f"{name} is {value!r}", where="configuration", allowed="a word")
+        raise _refused(f"{name} is", repr(value), "a word")
     return value
+
+
+def _optional(read: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else read(name, value)
 
 
 _READERS: dict[str, Callable[[str, Any], Any]] = {
@@ -208,11 +182,9 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "int": _whole,
     "str": _text,
     "bool": _truth,
-    "str | None": lambda name, value: None if value is None else _text(name, value),
-    "float | None": lambda name, value: None if value is None else _number(name, value),
-    "bool | None": lambda name, value: None if value is None else _truth(name, value),
-    "tuple[str, ...]": lambda name, value: tuple(
-        _text(name, part) for part in _listed(name, value)
-    ),
+    "str | None": _optional(_text),
+    "float | None": _optional(_number),
+    "bool | None": _optional(_truth),
+    "tuple[str, ...]": lambda name, value: tuple(_text(name, v) for v in _listed(name, value)),
 }
 """Type of a setting -> how its value is read."""

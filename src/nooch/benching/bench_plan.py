@@ -1,6 +1,4 @@
-"""A grid of trainings, checked as far as can be before any of it begins: tasks, splits,
-environments, what is trained on.
-"""
+"""A grid of trainings, checked as far as possible before it starts."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
 from nooch.training.run_records import SCALING, RunsHeader, passes_of
-from nooch.training.standardization import kept_scaling, scaling_of
+from nooch.training.standardization import scaling_of, shared_scaling
 from nooch.training.training_data import TrainingData
 
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
@@ -46,17 +44,15 @@ class Plan:
     """What a bench would do.
 
     Attributes:
-        jobs: identity -> job.
         data: the dataset.
         training: inputs, labels and environments.
         header: what the folder of runs will say.
         begin: makes the training of some jobs; what they share with all others may be kept in a
             folder that all workers see, such as that of the runs.
         cost: times an epoch of all jobs on the device that the plan was made for.
-        keep_weights: whether what jobs have learnt is kept.
+        keep_weights: whether what jobs have learned is kept.
     """
 
-    jobs: Mapping[str, Job]
     data: Dataset
     training: TrainingData
     header: RunsHeader
@@ -65,14 +61,18 @@ class Plan:
     keep_weights: bool = False
 
     @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Identity -> job."""
+        return self.header.jobs
+
+    @property
     def disk_bytes(self) -> int:
         """About what predictions will take: 6 bytes for each image of valid and test and job."""
-        return (
-            6 * sum(len(self.training.rows[split]) for split in ("valid", "test")) * len(self.jobs)
-        )
+        images = sum(len(self.training.rows[split]) for split in ("valid", "test"))
+        return 6 * images * len(self.jobs)
 
 
-class _RowsOf:
+class _FeatureRows:
     """Features of a folder as an array of rows: what is asked for is read, nothing else."""
 
     def __init__(self, features: Features) -> None:
@@ -105,55 +105,34 @@ def plan_bench(
     Raises:
         ParameterError: tasks that the suite lacks, another dataset, settings of another mode.
         UndefinedError: a method that needs environments, on a task without a context cue; a task
-            that training images do not tell.
+            whose training images all have the same label.
         InputError: an empty split, features of another shape or not finite.
     """
     settings = config.settings
     if not isinstance(settings, ProbeSettings):
-        raise ParameterError(
-            "the settings are those of fine-tuning", where="configuration", allowed="mode probe"
-        )
+        problem = "the settings are those of fine-tuning"
+        raise ParameterError(problem, where="configuration", allowed="mode probe")
     if isinstance(features, Features):
-        features, features_name = _RowsOf(features), features.identity
+        features, features_name = _FeatureRows(features), features.identity
     if len(features.shape) != 2 or features.shape[0] != len(data):
-        raise InputError(
-            f"features have shape {tuple(features.shape)}", allowed=f"({len(data)}, d)"
-        )
+        problem = f"features have shape {tuple(features.shape)}"
+        raise InputError(problem, allowed=f"({len(data)}, d)")
     jobs, training = _checked(data, suite, config, features)
-    within = _within(data, suite, config, training)
-    described = _described(data, suite, config) | {"features": features_name}
-    named = {job.identity(settings, described): job for job in jobs}
-    # four products of two operations for each row, feature and head
-    operations = 8.0 * len(training.rows["train"]) * int(features.shape[1]) * len(jobs)
-    header = RunsHeader(
-        "nooch-runs",
-        1,
-        described,
-        recorded(settings),
-        named,
-        passes_of(named, config.heads, by_task=config.within is not None),
-    )
+    within, d = _within(data, suite, config, training), int(features.shape[1])
 
     def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
         scaling = None
         if settings.condition != "none":
+            file = None if folder is None else folder / "passes" / SCALING
             # of the whole training split, also where tasks are trained on parts of it
-            scaling = kept_scaling(
-                None if folder is None else folder / "passes" / SCALING,
-                lambda: scaling_of(features, training.rows["train"]),
-                int(features.shape[1]),
-            )
+            scaling = shared_scaling(file, lambda: scaling_of(features, training.rows["train"]), d)
         return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
 
-    return Plan(
-        named,
-        data,
-        training,
-        header,
-        begin,
-        partial(head_cost, operations, device),
-        config.keep_weights,
-    )
+    described = _described(data, suite, config) | {"features": features_name}
+    # four products of two operations for each row, feature and head
+    operations = 8.0 * len(training.rows["train"]) * d * len(jobs)
+    cost, header = partial(head_cost, operations, device), _header(config, jobs, described)
+    return Plan(data, training, header, begin, cost, config.keep_weights)
 
 
 def plan_finetune(
@@ -181,60 +160,52 @@ def plan_finetune(
     """
     settings = config.settings
     if not isinstance(settings, TuneSettings):
-        raise ParameterError(
-            "the settings are those of heads", where="configuration", allowed="mode finetune"
-        )
+        problem = "the settings are those of heads"
+        raise ParameterError(problem, where="configuration", allowed="mode finetune")
     if len(pixels) != len(data):
-        raise InputError(
-            f"pixels of {len(pixels)} images", allowed=f"{len(data)}, as the dataset has"
-        )
+        allowed = f"{len(data)}, as the dataset has"
+        raise InputError(f"pixels of {len(pixels)} images", allowed=allowed)
     jobs, training = _checked(data, suite, config, pixels)
     within = _within(data, suite, config, training)
     for job in jobs:
         if job.kind.frozen:
-            raise ParameterError(
-                f"method {job.method} is for frozen features",
-                remedy="leave it out, or give `features`",
-            )
+            problem = f"method {job.method} is for frozen features"
+            raise ParameterError(problem, remedy="leave it out, or give `features`")
         if settings.auxiliary and job.task not in training.environments:
-            raise UndefinedError(
-                f"task {job.task} has no context cue that an auxiliary output could predict",
-                remedy="leave the task out, or set auxiliary to 0",
-            )
-    made = backbones(backbone, settings.network, size=pixels.size, device=device)
-    first = made(0)
+            problem = f"task {job.task} has no context cue that an auxiliary output could predict"
+            raise UndefinedError(problem, remedy="leave the task out, or set auxiliary to 0")
+    source = backbones(backbone, settings.network, size=pixels.size, device=device)
+    first = source(0)
     check_pixels(pixels, first)
-    # what seeds change is said by the jobs
-    network = {name: value for name, value in first.describe().items() if name != "versions"}
-    described = _described(data, suite, config) | {
-        "pixels": getattr(pixels, "identity", "array"),
-        "backbone": network,
-    }
-    named = {job.identity(settings, described): job for job in jobs}
-    header = RunsHeader(
-        "nooch-runs",
-        1,
-        described,
-        recorded(settings),
-        named,
-        passes_of(named, config.networks, weighted=False, by_task=config.within is not None),
-    )
-    # a job without a first stage, where there is one: its steps are those of the others
-    typical = next((job for job in jobs if job.kind.first is None), jobs[0])
 
     def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
         del folder
-        return NetworkJobs(within(members[0].task), members, settings, made, device)
+        return NetworkJobs(within(members[0].task), members, settings, source, device)
 
-    cost = partial(network_cost, made, training, typical, settings, len(jobs))
-    return Plan(named, data, training, header, begin, cost, config.keep_weights)
+    # what seeds change is recorded by the jobs
+    network = {name: value for name, value in first.describe().items() if name != "versions"}
+    identity = getattr(pixels, "identity", "array")
+    described = _described(data, suite, config) | {"pixels": identity, "backbone": network}
+    # a job without a first stage, where there is one: its steps are those of the others
+    typical = next((job for job in jobs if job.kind.first is None), jobs[0])
+    cost = partial(network_cost, source, training, typical, settings, len(jobs))
+    header = _header(config, jobs, described)
+    return Plan(data, training, header, begin, cost, config.keep_weights)
+
+
+def _header(config: BenchConfig, jobs: Sequence[Job], described: dict[str, Any]) -> RunsHeader:
+    settings = config.settings
+    named = {job.identity(settings, described): job for job in jobs}
+    heads = isinstance(settings, ProbeSettings)
+    most, by_task = config.heads if heads else config.networks, config.within is not None
+    passes = passes_of(named, most, weighted=heads, by_task=by_task)
+    return RunsHeader("nooch-runs", 1, described, recorded(settings), named, passes)
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
-    asked = {"environment": config.environment} | (
-        {} if config.within is None else {"within": config.within}
-    )
-    return {"dataset": data.fingerprint, "suite": identity_of(suite), **asked}
+    within = {} if config.within is None else {"within": config.within}
+    plain = {"dataset": data.fingerprint, "suite": identity_of(suite)}
+    return {**plain, "environment": config.environment, **within}
 
 
 def _checked(
@@ -242,22 +213,21 @@ def _checked(
 ) -> tuple[list[Job], TrainingData]:
     """Jobs and what they are trained on, after all checks that need no network."""
     if data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError(
-            "the dataset is not the one that the suite was found in", remedy="give that one"
-        )
+        problem = "the dataset is not the one that the suite was found in"
+        raise ParameterError(problem, remedy="give that one")
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)
     labels = {task: _labels(data, task) for task in tasks}
     for job in jobs:
         refit = job.kind.refit
-        for split in ("train", *([] if refit is None else [refit.split])):
+        for split in ("train",) if refit is None else ("train", refit.split):
             if len(np.unique(labels[job.task][rows[split]])) < 2:
                 raise UndefinedError(
                     f"method {job.method}: all images of split {split} have the same label of task"
                     f" {job.task}",
                     allowed="images with and without it",
-                    remedy="leave the task out, or split anew",
+                    remedy="leave the task out, or split again",
                 )
     return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
 
@@ -269,27 +239,21 @@ def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
         raise UndefinedError(
             f"task {task} was not annotated in {unknown.sum()} images of train and valid",
             allowed="tasks annotated in all of them",
-            remedy=(
-                "leave the task out, or make a dataset of the annotated images and find in it: "
-                "data.select(rows=~data.unknown_labels(task))"
-            ),
+            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
+            "data.select(rows=~data.unknown_labels(task))",
         )
     return data.labels(task, unknown=False)
 
 
 def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
     """Rows of the images of train, valid and test. Raises InputError where one has none."""
-    rows = {
-        split: np.flatnonzero((data.images["split"] == split).to_numpy())
-        for split in ("train", "valid", "test")
-    }
-    for split, found in rows.items():
-        if not len(found):
-            raise InputError(
-                f"the dataset has no split {split}",
-                allowed="train, valid and test",
-                remedy="import with `split` 70/10/20",
-            )
+    rows = {}
+    for split in ("train", "valid", "test"):
+        rows[split] = np.flatnonzero((data.images["split"] == split).to_numpy())
+        if not len(rows[split]):
+            remedy = "import with `split` 70/10/20"
+            problem = f"the dataset has no split {split}"
+            raise InputError(problem, allowed="train, valid and test", remedy=remedy)
     return rows
 
 
@@ -327,38 +291,37 @@ def _in_context(
     data: Dataset, suite: Suite, criterion: str, task: str, training: TrainingData
 ) -> NDArray[np.intp]:
     inside = data.images["image_id"].is_in(suite.in_context(criterion, task)).to_numpy()
-    kept: NDArray[np.intp] = training.rows["train"][inside[training.rows["train"]]]
-    if len(np.unique(training.labels[task][kept])) < 2:
+    train = training.rows["train"]
+    rows: NDArray[np.intp] = train[inside[train]]
+    if len(np.unique(training.labels[task][rows])) < 2:
         raise UndefinedError(
             f"task {task}: the training images that are in context all have the same label",
             where=f"within: {criterion}",
             remedy="leave the task out, or train on all images",
         )
-    return kept
+    return rows
 
 
 def _environments(
     data: Dataset, suite: Suite, config: BenchConfig, jobs: Sequence[Job]
 ) -> dict[str, NDArray[np.uint8]]:
     """Environments of the tasks that have them; an error where a method needs and lacks them."""
-    environments = Environments(
-        None if config.environment else _fitted(data, suite), config.environment
-    )
+    fitted = None if config.environment else _fitted(data, suite)
+    environments = Environments(fitted, config.environment)
     needed = {job.task: job.method for job in jobs if METHODS[job.method].needs_environments}
-    found = {}
+    of_tasks = {}
     for task in dict.fromkeys(job.task for job in jobs):
         try:
-            found[task] = environments.of(data, task)
+            of_tasks[task] = environments.of(data, task)
         except UndefinedError as error:
             if task in needed:
-                raise UndefinedError(
-                    f"method {needed[task]}: {error.problem}", remedy=error.remedy
-                ) from error
-    return found
+                problem = f"method {needed[task]}: {error.problem}"
+                raise UndefinedError(problem, remedy=error.remedy) from error
+    return of_tasks
 
 
 def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
-    """CE of the suite, whatever its name; else fitted on the training split, where areas are known."""
+    """CE of the suite, whatever its name; else fitted on train, where areas are known."""
     for record in suite.header.criteria.values():
         if record.kind == "ce" and record.fitted is not None:
             fitted = fitted_from_json(record.kind, record.fitted)

@@ -24,7 +24,7 @@ from nooch.training.network_settings import TuneSettings
 from nooch.training.run_records import JobRecord, RunsFolder
 from nooch.training.training_data import TrainingData
 
-__all__ = ["bench", "planned_for", "status"]
+__all__ = ["bench", "planned_for", "status", "train_pass"]
 
 
 def bench(
@@ -53,17 +53,14 @@ def bench(
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
-        raise ParameterError(
-            "workers need to know how to make the plan", allowed="map together with again"
-        )
+        problem = "workers need to know how to make the plan"
+        raise ParameterError(problem, allowed="map together with again")
     runs = RunsFolder.begin(out, plan.header)
     with runs.held():
         waiting = [n for n, names in enumerate(runs.header.passes) if not _all_done(runs, names)]
         if map is None:
             for number in waiting:
-                _train_if_needed(
-                    lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress
-                )
+                train_pass(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
         elif again is not None:
             progress("passes", 0, len(waiting))
             results = map(partial(_pass_elsewhere, again, Path(out).absolute(), threads), waiting)
@@ -91,11 +88,8 @@ def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str)
     renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
     jobs = {renamed[old]: job for old, job in plan.jobs.items()}
     passes = [[renamed[old] for old in names] for names in plan.header.passes]
-    return replace(
-        plan,
-        jobs=jobs,
-        header=msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes),
-    )
+    header = msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes)
+    return replace(plan, header=header)
 
 
 def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
@@ -106,19 +100,25 @@ def _pass_elsewhere(again: Callable[[], Plan], out: Path, threads: int | None, n
     """Train a pass in a worker, from its last checkpoint if it has one."""
     with limited_threads(threads):
         # what it prints is in the log of the job
-        _train_if_needed(
-            again, RunsFolder.open(out), number, print, lambda _what, _done, _total: None
-        )
+        train_pass(again, RunsFolder.open(out), number, print, no_progress)
 
 
-def _train_if_needed(
+def train_pass(
     make: Callable[[], Plan],
     runs: RunsFolder,
     number: int,
     tell: Callable[[str], None],
     progress: Progress,
 ) -> None:
-    """Train a pass, unless another process does or has done so."""
+    """Train a pass of a folder of runs, unless another process does or has done so.
+
+    Args:
+        make: gives the plan, if it is needed.
+        runs: the folder.
+        number: of the pass in the header.
+        tell: called with a message if another process trains it.
+        progress: as in ``bench``.
+    """
     names = runs.header.passes[number]
     with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
         # one that was lost may have finished all but its answer
@@ -139,19 +139,10 @@ def _train(
         started = time.perf_counter()
         trained.step()
         runs.save_checkpoint(names, trained.state_dict())
-        seconds = time.perf_counter() - started
-        runs.note_time(
-            "epoch",
-            seconds,
-            of_pass=number,
-            epoch=trained.epoch,
-            going=len(jobs) - trained.n_stopped,
-        )
-        what = (
-            f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}, jobs that have"
-            " stopped"
-        )
-        progress(what, trained.n_stopped, len(jobs))
+        seconds, going = time.perf_counter() - started, len(jobs) - trained.n_stopped
+        runs.note_time("epoch", seconds, of_pass=number, epoch=trained.epoch, going=going)
+        where = f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}"
+        progress(f"{where}, jobs that have stopped", trained.n_stopped, len(jobs))
     trained.refit()
     outputs = {split: trained.logits(split) for split in ("valid", "test")}
     for place, job in enumerate(trained.jobs):
@@ -177,31 +168,19 @@ def _write(
     predictions, environments = None, []
     losses: tuple[float | None, float | None] = (None, None)
     if best:
-        frames = []
         losses = _validation_losses(plan.training, job.task, outputs["valid"])
-        environments = _by_environment(plan.training, job.task, outputs["valid"])
+        environments = _environment_losses(plan.training, job.task, outputs["valid"])
+        frames = []
         for split, logits in outputs.items():
             ids = plan.data.images["image_id"].gather(plan.training.rows[split])
-            frames.append(
-                pl.DataFrame({"image_id": ids, "logit": logits}).with_columns(split=pl.lit(split))
-            )
-        predictions = pl.concat(frames).with_columns(
-            task=pl.lit(job.task),
-            run=pl.lit(job.run),
-            method=pl.lit(job.method),
-            seed=pl.lit(job.seed),
-        )
+            frames.append(pl.DataFrame({"image_id": ids, "logit": logits, "split": split}))
+        facts = {"task": job.task, "run": job.run, "method": job.method, "seed": job.seed}
+        named = {key: pl.lit(value) for key, value in facts.items()}
+        predictions = pl.concat(frames).with_columns(**named)
+    data, settings, sees = runs.header.data, runs.header.settings, list(job.kind.sees)
+    epochs = len(history)
     record = JobRecord(
-        name,
-        job,
-        runs.header.settings,
-        runs.header.data,
-        list(job.kind.sees),
-        best,
-        len(history),
-        not best,
-        environments,
-        *losses,
+        name, job, settings, data, sees, best, epochs, not best, environments, *losses
     )
     # JSON has no NaN
     lines = [
@@ -224,17 +203,14 @@ def _validation_losses(
     return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
 
 
-def _by_environment(
+def _environment_losses(
     data: TrainingData, task: str, logits: NDArray[np.float32]
 ) -> list[float | None]:
     """Mean loss of the validation images of each environment."""
     if task not in data.environments:
         return []
-    groups, labels = (
-        data.groups(task, "environments", "valid"),
-        data.groups(task, "labels", "valid") > 0,
-    )
-    values = logits.astype(np.float64)
+    groups = data.groups(task, "environments", "valid")
+    labels, values = data.groups(task, "labels", "valid") > 0, logits.astype(np.float64)
     present = [groups == number for number in range(data.n_environments)]
     return [nll(labels[rows], values[rows]) if rows.any() else None for rows in present]
 

@@ -67,34 +67,22 @@ def network_cost(
     batch = min(settings.batch, len(train))
     rows = np.resize(train, batch * (_STEPS + 1))
     environments = data.environments.get(job.task)
-    target = Target(
-        job.run,
-        data.labels[job.task].astype(np.float32)[:, None],
-        objective_of(data, [job], settings.variant, backbone.device),
-        environments=None if environments is None else environments[:, None],
-    )
+    labels = data.labels[job.task].astype(np.float32)[:, None]
+    objective = objective_of(data, [job], settings.variant, backbone.device)
+    if environments is not None:
+        environments = environments[:, None]
+    target = Target(job.run, labels, objective, environments=environments)
     trainer = NetworkTrainer.start(target, backbone, settings)
     trainer.network.training(True)
+    epochs = Epochs(data.inputs, train, backbone, settings, BatchHooks(rows=lambda _epoch: rows))
     with fastest_convolutions():
-        ends = list(
-            _trained(
-                trainer,
-                Epochs(
-                    data.inputs, train, backbone, settings, BatchHooks(rows=lambda _epoch: rows)
-                ),
-            )
-        )
+        ends = list(_trained(trainer, epochs))
     step = median(later - earlier for earlier, later in pairwise(ends))
     evaluation = _evaluated(trainer, data, np.resize(valid, min(settings.batch, len(valid))))
     steps, evaluations = (len(parts(len(of), settings.batch)) for of in (train, valid))
-    return EpochCost(
-        n_jobs * (steps * step + evaluations * evaluation),
-        f"{_STEPS} steps of training of this backbone, and a batch of validation",
-        steps,
-        step,
-        evaluations,
-        evaluation,
-    )
+    seconds = n_jobs * (steps * step + evaluations * evaluation)
+    measured = f"{_STEPS} steps of training of this backbone, and a batch of validation"
+    return EpochCost(seconds, measured, steps, step, evaluations, evaluation)
 
 
 def _trained(trainer: NetworkTrainer, epochs: Epochs) -> Iterator[float]:

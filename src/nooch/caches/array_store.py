@@ -27,7 +27,7 @@ from nooch.files import atomic_folder, check_output, sha256_of, writing
 from nooch.version import __version__
 from nooch.work_folder import check_space, held, remove_folder
 
-__all__ = ["ArrayHeader", "Kind", "Place", "Unfinished", "block_hash", "making", "write_block"]
+__all__ = ["ArrayHeader", "ArrayKind", "Unfinished", "block_hash", "making", "write_block"]
 
 IMAGES = "images.parquet"
 
@@ -57,7 +57,7 @@ class ArrayHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArrayKind:
     """A kind of array folder: its name, the version of its format, the command that makes it."""
 
     name: str
@@ -73,19 +73,6 @@ class Kind:
     def array(self) -> str:
         """The array's file name."""
         return f"{self.name}.npy"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A part of an array file.
-
-    Attributes:
-        file: the ``.npy`` file.
-        offset: of the part's first byte.
-    """
-
-    file: str
-    offset: int
 
 
 @dataclass
@@ -117,10 +104,10 @@ class Unfinished:
         """The rows of a block."""
         return slice(number * self.block, min((number + 1) * self.block, self.shape[0]))
 
-    def place(self, number: int) -> Place:
-        """Where a block is written."""
+    def offset_of(self, number: int) -> int:
+        """Where a block starts in the array's file, in bytes."""
         row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
-        return Place(str(self.array), self.offset + self.rows(number).start * row)
+        return self.offset + number * self.block * row
 
     def record(self, number: int, digest: str) -> None:
         """Note that a block is written; what is noted is not made again."""
@@ -134,23 +121,20 @@ def block_hash(block: NDArray[Any]) -> str:
     return blake3(np.ascontiguousarray(block).data.cast("B")).hexdigest()
 
 
-def write_block(place: Place, block: NDArray[Any]) -> str:
-    """Write a block into an array file and return its hash.
-
-    Blocks can be written by several processes at once.
-    """
-    with Path(place.file).open("r+b", buffering=0) as file:
-        file.seek(place.offset)
+def write_block(file: Path, offset: int, block: NDArray[Any]) -> str:
+    """Write a block at a byte of an array file, as several processes can, and return its hash."""
+    with file.open("r+b", buffering=0) as stream:
+        stream.seek(offset)
         rest = np.ascontiguousarray(block).data.cast("B")
         while rest:
-            rest = rest[file.write(rest) :]
+            rest = rest[stream.write(rest) :]
     return block_hash(block)
 
 
 @contextmanager
 def making(
     folder: str | Path,
-    kind: Kind,
+    kind: ArrayKind,
     data: Dataset,
     made: Mapping[str, Any],
     *,
@@ -166,39 +150,49 @@ def making(
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")
+    plan = {"shape": shape, "dtype": dtype, "block": block, "made": made}
+    plan["dataset"] = data.fingerprint
     with held(work, "making it"), writing(path):
-        plan = {
-            "dataset": data.fingerprint,
-            "shape": shape,
-            "dtype": dtype,
-            "block": block,
-            "made": made,
-        }
-        unfinished = _begin(work, kind, json.loads(json.dumps(plan)), shape, np.dtype(dtype), block)
+        unfinished = _begin(work, kind, json.loads(json.dumps(plan)))
         yield unfinished
-        _finish(unfinished, path, kind, data, made, overwrite)
+        if unfinished.todo:
+            problem = f"{len(unfinished.todo)} blocks are missing"
+            raise NoochError(problem, where=path, remedy="run again")
+        # on disk before it moves: afterwards a kill would cost all of it
+        with unfinished.array.open("rb+") as file:
+            os.fsync(file.fileno())
+        with atomic_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
+            data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
+            unfinished.array.replace(partial / kind.array)
+            header = ArrayHeader(
+                format=f"nooch-{kind.name}",
+                version=kind.version,
+                nooch=__version__,
+                dataset=data.fingerprint,
+                images=sha256_of(partial / IMAGES),
+                shape=shape,
+                dtype=dtype,
+                block=block,
+                blocks=[unfinished.done[number] for number in range(len(unfinished.done))],
+                made=dict(made),
+            )
+            (partial / kind.marker).write_bytes(encode_header(header))
         remove_folder(work)
 
 
-def _begin(
-    work: Path,
-    kind: Kind,
-    plan: dict[str, Any],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    block: int,
-) -> Unfinished:
+def _begin(work: Path, kind: ArrayKind, plan: dict[str, Any]) -> Unfinished:
     """The array of an earlier process with the same plan, or a new one."""
-    array, noted = work / kind.array, work / "plan.json"
+    array, noted, blocks = work / kind.array, work / "plan.json", work / "blocks.jsonl"
+    shape, dtype = tuple(plan["shape"]), np.dtype(plan["dtype"])
     if not _same(noted, plan) or not array.is_file():
-        for file in (noted, work / "blocks.jsonl", array):
+        for file in (noted, blocks, array):
             file.unlink(missing_ok=True)
         check_space(work.parent, int(np.prod(shape)) * dtype.itemsize, "the array")
         np.lib.format.open_memmap(array, mode="w+", dtype=dtype, shape=shape)
         noted.write_text(json.dumps(plan))
     mapped: np.memmap[Any, Any] = np.lib.format.open_memmap(array, mode="r")
-    unfinished = Unfinished(work, array, shape, dtype, block, int(mapped.offset))
-    for number, digest in _recorded(work / "blocks.jsonl"):
+    unfinished = Unfinished(work, array, shape, dtype, plan["block"], int(mapped.offset))
+    for number, digest in _recorded(blocks):
         if block_hash(mapped[unfinished.rows(number)]) == digest:
             unfinished.done[number] = digest
     return unfinished
@@ -219,36 +213,3 @@ def _recorded(file: Path) -> Iterator[tuple[int, str]]:
         except ValueError:
             continue
         yield int(number), str(digest)
-
-
-def _finish(
-    unfinished: Unfinished,
-    path: Path,
-    kind: Kind,
-    data: Dataset,
-    made: Mapping[str, Any],
-    overwrite: bool,
-) -> None:
-    if unfinished.todo:
-        raise NoochError(
-            f"{len(unfinished.todo)} blocks are missing", where=path, remedy="run again"
-        )
-    # on disk before it moves: afterwards a kill would cost all of it
-    with unfinished.array.open("rb+") as file:
-        os.fsync(file.fileno())
-    with atomic_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
-        data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
-        unfinished.array.replace(partial / kind.array)
-        header = ArrayHeader(
-            format=f"nooch-{kind.name}",
-            version=kind.version,
-            nooch=__version__,
-            dataset=data.fingerprint,
-            images=sha256_of(partial / IMAGES),
-            shape=unfinished.shape,
-            dtype=str(unfinished.dtype),
-            block=unfinished.block,
-            blocks=[unfinished.done[number] for number in range(len(unfinished.done))],
-            made=dict(made),
-        )
-        (partial / kind.marker).write_bytes(encode_header(header))

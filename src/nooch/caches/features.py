@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.caches.array_store import Kind, Unfinished, making, write_block
+from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
 from nooch.caches.image_paths import image_paths
 from nooch.caches.memmap import MappedRows
 from nooch.caches.pixels import PixelCache
@@ -23,14 +24,25 @@ from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.resources import processors
 from nooch.shared_types import StepProgress, no_progress
 
-__all__ = ["BATCH", "FEATURES", "FeatureOptions", "Features", "extract_features", "load_features"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-FEATURES = Kind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
+__all__ = [
+    "BATCH",
+    "BLOCK_IMAGES",
+    "FEATURES",
+    "FeatureOptions",
+    "Features",
+    "extract_features",
+    "load_features",
+]
+
+FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
 BATCH = 32
 """Images in a batch."""
 
-# images after which features are noted as done: what a kill can cost
-_BLOCK = 512
+BLOCK_IMAGES = 512
+"""Images after which features are recorded as done: what a kill can cost."""
 
 
 class Features(MappedRows):
@@ -85,7 +97,7 @@ class FeatureOptions:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _PixelReader:
     """Pixels of some rows, from a cache or from image files."""
 
     pixels: PixelCache | None
@@ -101,11 +113,8 @@ class _Reader:
     def describe(self) -> dict[str, Any]:
         if self.pixels is not None:
             return {"cache": self.pixels.identity, **self.pixels.header.made}
-        return {
-            "size": list(self.size),
-            "codec": self.codec,
-            "versions": codec_versions(self.codec),
-        }
+        versions = codec_versions(self.codec)
+        return {"size": list(self.size), "codec": self.codec, "versions": versions}
 
 
 def extract_features(
@@ -122,16 +131,14 @@ def extract_features(
     """One pass over all images in eval mode, kept in a folder.
 
     Interrupted or killed, it keeps the parts that are done (in ``.FOLDER.building``) and resumes
-    there the next time, with the same batches: on a CPU the same batch size and number of threads
-    give the same bytes.
+    with the same batches: on a CPU the same batch size and threads give the same bytes.
 
     Args:
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
         folder: to write.
         options: how images are read, and features computed.
-        pixels: the dataset's pixel cache; without it the images are decoded for this pass alone,
-            and not kept.
+        pixels: the dataset's pixel cache; without it images are decoded for this pass alone.
         images: folder of images, instead of the recorded one; has no effect with ``pixels``.
         overwrite: replace features that exist.
         progress: called with (images done, images).
@@ -145,7 +152,7 @@ def extract_features(
     reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
     made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
     dtype = "float16" if options.half else "float32"
-    shape, block = (len(data), backbone.n_features), max(1, _BLOCK // batch) * batch
+    shape, block = (len(data), backbone.n_features), max(1, BLOCK_IMAGES // batch) * batch
     if backbone.device == "cpu":
         reuse_memory()
     with making(
@@ -161,60 +168,53 @@ def _reader(
     pixels: PixelCache | None,
     images: str | Path | None,
     codec: str,
-) -> _Reader:
+) -> _PixelReader:
     if pixels is None:
-        return _Reader(None, image_paths(data, images), backbone.size, choose_codec(codec))
+        return _PixelReader(None, image_paths(data, images), backbone.size, choose_codec(codec))
     if pixels.size != backbone.size or len(pixels) != len(data):
         raise ParameterError(
             f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
             where=pixels.folder,
-            allowed=(
-                f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone and"
-                " dataset have it"
-            ),
-            remedy=(
-                "load the backbone with the pixels' size (size=), and the pixels with this dataset"
-            ),
+            allowed=f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone"
+            " and dataset have it",
+            remedy="load the backbone with the pixels' size (size=), and the pixels with this"
+            " dataset",
         )
-    return _Reader(pixels, [], pixels.size, codec)
+    return _PixelReader(pixels, [], pixels.size, codec)
 
 
 def _fill(
     unfinished: Unfinished,
     backbone: Backbone,
-    reader: _Reader,
+    reader: _PixelReader,
     batch: int,
     readers: int,
     progress: StepProgress,
 ) -> None:
     total = unfinished.shape[0]
-    done = total - sum(len(range(total)[unfinished.rows(number)]) for number in unfinished.todo)
+    blocks = {number: range(total)[unfinished.rows(number)] for number in unfinished.todo}
+    done = total - sum(map(len, blocks.values()))
     progress(done, total)
-    batches = [
-        rows
-        for number in unfinished.todo
-        for rows in batches_of(range(total)[unfinished.rows(number)], batch)
-    ]
-    stream = read_in_order(reader, batches, readers)
-    for number in unfinished.todo:
-        rows = range(total)[unfinished.rows(number)]
+    batches = {number: batches_of(rows, batch) for number, rows in blocks.items()}
+    stream = read_in_order(reader, list(chain.from_iterable(batches.values())), readers)
+    backbone.module.eval()
+
+    def features_of(images: NDArray[np.uint8]) -> Tensor:
+        return backbone.features(backbone.prepare(images))
+
+    for number, rows in blocks.items():
         part = np.empty((len(rows), *unfinished.shape[1:]), np.float32)
-        for members in batches_of(rows, batch):
+        for members in batches[number]:
             pixels, broken = next(stream)
             refuse_broken(broken, "; run again to resume")
             with memory_limits(batch, "extracting features"):
-                part[members.start - rows.start : members.stop - rows.start] = _forward(
-                    backbone, pixels
-                )
+                features = forward(features_of, pixels, backbone.device)
+            part[members.start - rows.start : members.stop - rows.start] = features
             done += len(members)
             progress(done, total)
         values = _checked(part, unfinished.dtype, rows, backbone)
-        unfinished.record(number, write_block(unfinished.place(number), values))
-
-
-def _forward(backbone: Backbone, pixels: NDArray[np.uint8]) -> NDArray[Any]:
-    backbone.module.eval()
-    return forward(lambda part: backbone.features(backbone.prepare(part)), pixels, backbone.device)
+        digest = write_block(unfinished.array, unfinished.offset_of(number), values)
+        unfinished.record(number, digest)
 
 
 def _checked(
@@ -224,9 +224,9 @@ def _checked(
         values = part.astype(dtype)
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
     if len(unusable):
+        n, rows_of = len(unusable), some_of(unusable)
         raise InputError(
-            f"features of {len(unusable)} images are not finite {dtype} numbers: rows"
-            f" {some_of(unusable)}",
+            f"features of {n} images are not finite {dtype} numbers: rows {rows_of}",
             where=backbone.name,
             allowed="finite numbers",
             remedy="keep float32 (without `half`) and compute in float32, or take another backbone",

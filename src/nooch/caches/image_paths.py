@@ -1,4 +1,4 @@
-"""Where a dataset's images are: all found before any is opened, none outside the folder of images."""
+"""Paths of a dataset's images: all found before any is opened, none outside their folder."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.caches.array_store import IMAGES, ArrayHeader, Kind, block_hash
+from nooch.caches.array_store import IMAGES, ArrayHeader, ArrayKind, block_hash
 from nooch.data import Dataset, load_header, read_table
 from nooch.data.array_files import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
@@ -49,18 +48,11 @@ class MappedRows:
     rows: NDArray[np.int64]
 
     @classmethod
-    def load_as(cls, folder: str | Path, data: Dataset, kind: Kind, *, verify: bool) -> Self:
+    def load_as(cls, folder: str | Path, data: Dataset, kind: ArrayKind, *, verify: bool) -> Self:
         """Open a folder of a kind; see ``PixelCache.load`` and ``load_features``."""
-        path = Path(folder)
-        again = f"make it again: {kind.make}"
-        header = load_header(
-            path / kind.marker,
-            ArrayHeader,
-            name=kind.name,
-            version=kind.version,
-            make=kind.make,
-            again=again,
-        )
+        path, again = Path(folder), f"make it again: {kind.make}"
+        names = {"name": kind.name, "make": kind.make, "again": again}
+        header = load_header(path / kind.marker, ArrayHeader, version=kind.version, **names)
         rows = _rows(path, header, data, kind, again)
         array = _map(path / kind.array, header, again)
         if verify:
@@ -73,16 +65,12 @@ class MappedRows:
     @cached_property
     def identity(self) -> str:
         """BLAKE3 over the hashes of contents and images: equal for folders of equal content."""
-        text = "\n".join(
-            [self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks]
-        )
-        return blake3(text.encode()).hexdigest()
+        parts = self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks
+        return blake3("\n".join(parts).encode()).hexdigest()
 
     @cached_property
     def _is_whole(self) -> bool:
-        return len(self.rows) == len(self.array) and np.array_equal(
-            self.rows, np.arange(len(self.rows))
-        )
+        return np.array_equal(self.rows, np.arange(len(self.array)))
 
     def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A copy of some images' rows, (m, ...) in the order asked for.
@@ -96,9 +84,8 @@ class MappedRows:
         """
         rows = np.asarray(rows)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):
-            raise ParameterError(
-                f"row {rows.max()} or {rows.min()}", allowed=f"0 to {len(self.rows) - 1}"
-            )
+            allowed = f"0 to {len(self.rows) - 1}"
+            raise ParameterError(f"row {rows.max()} or {rows.min()}", allowed=allowed)
         # checked above: only with "clip" does numpy copy straight into the result
         taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
         return taken
@@ -109,44 +96,34 @@ class MappedRows:
 
 
 def _rows(
-    folder: Path, header: ArrayHeader, data: Dataset, kind: Kind, again: str
+    folder: Path, header: ArrayHeader, data: Dataset, kind: ArrayKind, again: str
 ) -> NDArray[np.int64]:
     file = folder / IMAGES
     if not file.is_file() or sha256_of(file) != header.images:
         raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
-    kept = check_columns(read_table(file), _IMAGES, file, again)
-    if kept.height != header.shape[0]:
-        raise FormatError(
-            f"{IMAGES} has {kept.height} images, the header {header.shape[0]}",
-            where=folder,
-            remedy=again,
-        )
+    stored = check_columns(read_table(file), _IMAGES, file, again)
+    if stored.height != header.shape[0]:
+        problem = f"{IMAGES} has {stored.height} images, the header {header.shape[0]}"
+        raise FormatError(problem, where=folder, remedy=again)
     wanted = data.images.select("image_id", "file_name")
-    if kept["image_id"].dtype != wanted["image_id"].dtype:
-        kept = kept.with_columns(pl.col("image_id").cast(pl.String))
-        wanted = wanted.with_columns(pl.col("image_id").cast(pl.String))
-    found = wanted.join(
-        kept.select("image_id", kept_name="file_name", row=pl.int_range(pl.len())),
-        on="image_id",
-        how="left",
-        maintain_order="left",
-    )
+    if stored["image_id"].dtype != wanted["image_id"].dtype:
+        as_text = pl.col("image_id").cast(pl.String)
+        stored, wanted = stored.with_columns(as_text), wanted.with_columns(as_text)
+    stored = stored.select("image_id", stored="file_name", row=pl.int_range(pl.len()))
+    matched = wanted.join(stored, on="image_id", how="left", maintain_order="left")
     # an id alone may mean another image in another dataset
-    other = found.filter(
-        pl.col("row").is_null() | pl.col("file_name").ne_missing(pl.col("kept_name"))
-    )
+    differs = pl.col("file_name").ne_missing(pl.col("stored"))
+    other = matched.filter(pl.col("row").is_null() | differs)
     if other.height:
         raise InputError(
             f"holds no {kind.name} of {other.height} of {len(data)} images:"
             f" {some_of(other['image_id'])}",
             where=folder,
-            allowed=(
-                f"{kind.name} of this dataset, or of one that has all its images under the same ids"
-                " and file names"
-            ),
+            allowed=f"{kind.name} of this dataset, or of one that has all its images under the same"
+            " ids and file names",
             remedy=again,
         )
-    return found["row"].cast(pl.Int64).to_numpy()
+    return matched["row"].cast(pl.Int64).to_numpy()
 
 
 def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
@@ -155,31 +132,23 @@ def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
     except InputError as error:
         raise FormatError(error.problem, where=file, remedy=again) from error
     count = -(-header.shape[0] // max(1, header.block))
-    if (
-        array.shape != header.shape
-        or str(array.dtype) != header.dtype
-        or len(header.blocks) != count
-    ):
-        raise FormatError(
-            f"has shape {array.shape} {array.dtype}, unlike its header", where=file, remedy=again
-        )
+    form = array.shape, str(array.dtype), count
+    if form != (header.shape, header.dtype, len(header.blocks)):
+        problem = f"has shape {array.shape} {array.dtype}, unlike its header"
+        raise FormatError(problem, where=file, remedy=again)
     # a plain array over the same map: the class of maps costs time with every look-up
     return np.asarray(array)
 
 
 def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) -> None:
-    def altered() -> Iterator[int]:
-        starts = range(0, len(array), header.block)
-        with ThreadPoolExecutor(processors()) as pool:
-            hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)
-            for start, found, expected in zip(starts, hashes, header.blocks, strict=True):
-                if found != expected:
-                    yield start
-
-    rows = list(altered())
-    if rows:
+    starts = range(0, len(array), header.block)
+    with ThreadPoolExecutor(processors()) as pool:
+        hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)
+        pairs = zip(starts, hashes, header.blocks, strict=True)
+        altered = [start for start, digest, recorded in pairs if digest != recorded]
+    if altered:
         raise FormatError(
-            f"was altered: {len(rows)} blocks have another hash, from row {rows[0]} on",
+            f"was altered: {len(altered)} blocks have another hash, from row {altered[0]} on",
             where=file,
             remedy=again,
         )

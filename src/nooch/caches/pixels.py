@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 import multiprocessing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from nooch.caches.array_store import Kind, Place, Unfinished, making, write_block
+from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
 from nooch.caches.image_paths import image_paths
 from nooch.caches.memmap import MappedRows
 from nooch.data import Dataset
@@ -21,14 +21,14 @@ from nooch.models.image_decoding import (
 )
 from nooch.shared_types import Map, StepProgress, no_progress
 
-__all__ = ["PIXELS", "SIZE", "PixelCache", "build_pixels"]
+__all__ = ["BLOCK_BYTES", "PIXELS", "SIZE", "PixelCache", "build_pixels"]
 
-PIXELS = Kind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
+PIXELS = ArrayKind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""
 
-# bytes in a block: what a kill can cost each process, and what each process holds in memory
-_BLOCK = 1 << 24
+BLOCK_BYTES = 1 << 24
+"""Bytes in a block: what a kill can cost each process, and what it holds in memory."""
 
 
 class PixelCache(MappedRows):
@@ -61,17 +61,6 @@ class PixelCache(MappedRows):
         return self.header.shape[1], self.header.shape[2]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What a worker process does: the images of one block."""
-
-    number: int
-    place: Place
-    paths: list[str]
-    size: tuple[int, int]
-    codec: str
-
-
 def build_pixels(
     data: Dataset,
     folder: str | Path,
@@ -86,8 +75,7 @@ def build_pixels(
     """Decode and resize every image of a dataset once, and keep the pixels in a folder.
 
     Interrupted or killed, it keeps the blocks that are done (in ``.FOLDER.building``) and resumes
-    there the next time. The same images, size and packages give the same bytes, for any number of
-    processes.
+    there the next time. The bytes depend on images, size and packages, not on processes.
 
     Args:
         data: needs file names.
@@ -106,14 +94,10 @@ def build_pixels(
     height, width = check_size(size)
     chosen = choose_codec(codec)
     paths = image_paths(data, images)
-    made = {
-        "size": [height, width],
-        "filter": "bilinear, antialiased",
-        "orientation": "as stored",
-        "codec": chosen,
-        "versions": codec_versions(chosen),
-    }
-    shape, block = (len(data), height, width, 3), max(1, _BLOCK // (height * width * 3))
+    how = {"filter": "bilinear, antialiased", "orientation": "as stored"}
+    versions = codec_versions(chosen)
+    made = {"size": [height, width], **how, "codec": chosen, "versions": versions}
+    shape, block = (len(data), height, width, 3), max(1, BLOCK_BYTES // (height * width * 3))
     with making(
         folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite
     ) as unfinished:
@@ -124,31 +108,27 @@ def build_pixels(
 def _fill(
     unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress
 ) -> None:
-    _, *size, _ = unfinished.shape
-    parts = [
-        _Part(
-            n,
-            unfinished.place(n),
-            [str(p) for p in paths[unfinished.rows(n)]],
-            (size[0], size[1]),
-            codec,
-        )
-        for n in unfinished.todo
-    ]
-    done, broken = len(paths) - sum(len(part.paths) for part in parts), []
+    _, height, width, _ = unfinished.shape
+    decode = partial(_decode_block, unfinished.array, (height, width), codec)
+    todo = list(unfinished.todo)
+    blocks = [(unfinished.offset_of(n), [str(p) for p in paths[unfinished.rows(n)]]) for n in todo]
+    done, broken = len(paths) - sum(len(files) for _, files in blocks), []
     progress(done, len(paths))
-    for part, (digest, failed) in zip(parts, map(_make, parts), strict=True):
+    for number, (_, files), (digest, failed) in zip(todo, blocks, map(decode, blocks), strict=True):
         if not failed:
-            unfinished.record(part.number, digest)
+            unfinished.record(number, digest)
         broken += failed
-        done += len(part.paths)
+        done += len(files)
         progress(done, len(paths))
     refuse_broken(broken, f"; run again to resume from {unfinished.work}")
 
 
-def _make(part: _Part) -> tuple[str, list[str]]:
-    """The hash of a block that was written, and the images that could not be read."""
-    if part.codec == "fast" and multiprocessing.parent_process() is not None:
+def _decode_block(
+    array: Path, size: tuple[int, int], codec: str, block: tuple[int, list[str]]
+) -> tuple[str, list[str]]:
+    """Write images at an offset; the block's hash, and the images that could not be read."""
+    if codec == "fast" and multiprocessing.parent_process() is not None:
         use_one_thread()
-    pixels, broken = decode_images(part.paths, part.size, part.codec)
-    return write_block(part.place, pixels), broken
+    offset, files = block
+    pixels, broken = decode_images(files, size, codec)
+    return write_block(array, offset, pixels), broken

@@ -1,13 +1,11 @@
-"""Predictions of any model and a suite -> scores: one long table, with counts, intervals, and a
-reason for every null.
-"""
+"""Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
-from nooch.evaluation.evaluation_run import evaluate
+from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
 from nooch.evaluation.prediction_files import read_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_conditions import (
     Condition,
-    Verdict,
+    ConditionVerdict,
     check_names,
     judge,
     parse_condition,
@@ -23,10 +21,11 @@ __all__ = [
     "PARTS",
     "SCORED",
     "Condition",
+    "ConditionVerdict",
     "Distribution",
+    "EvaluateOptions",
     "Predictions",
     "Scores",
-    "Verdict",
     "check_names",
     "class_losses",
     "evaluate",

@@ -1,6 +1,4 @@
-"""Predictions and a suite brought together: every image of a set has a value, and nothing is left
-over unnoticed.
-"""
+"""Predictions matched with a suite: every image of a set has a value, and none is left over."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
-from nooch.errors import InputError, check_one_of, some_of
-from nooch.evaluation.predictions import Predictions
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.evaluation.predictions import Predictions, positions
 
 __all__ = ["Aligned", "check_known", "check_tasks", "union_of"]
 
@@ -20,15 +18,15 @@ __all__ = ["Aligned", "check_known", "check_tasks", "union_of"]
 def check_tasks(run: Predictions, suite: Suite) -> None:
     """Raise InputError for a task that the suite does not have."""
     for task in run.tasks:
-        if task not in suite.tasks:
-            try:
-                check_one_of("task", task, suite.tasks, owner="the suite")
-            except ValueError as error:
-                raise InputError(
-                    f"task {task!r} is not in the suite", where=f"run {run.run}",
-                    allowed=some_of(sorted(suite.tasks), 12),
-                    remedy=getattr(error, "remedy", None) or "leave it out, or give `ignore_unknown`",
-                ) from error  # fmt: skip
+        try:
+            check_one_of("task", task, suite.tasks)
+        except ParameterError as error:
+            raise InputError(
+                f"task {task!r} is not in the suite",
+                where=f"run {run.run}",
+                allowed=some_of(sorted(suite.tasks), 12),
+                remedy=error.remedy or "leave it out, or give `ignore_unknown`",
+            ) from error
 
 
 def union_of(sets: Iterable[ChallengeSet]) -> pl.Series:
@@ -54,11 +52,7 @@ class Aligned:
 
     def __init__(self, run: Predictions, ids: pl.Series, split: str) -> None:
         self._run, self._ids, self._split = run, ids, split
-        own = pl.DataFrame({"image_id": _as(run, ids.dtype), "at": np.arange(len(run.image_ids))})
-        found = pl.DataFrame({"image_id": ids}).join(
-            own, on="image_id", how="left", maintain_order="left"
-        )["at"]
-        self._at: NDArray[np.int64] = found.fill_null(-1).to_numpy()
+        self._at = positions(ids, _as(run, ids.dtype))
         self._in_order = np.array_equal(self._at, np.arange(len(run.image_ids)))
 
     def values(
@@ -72,8 +66,7 @@ class Aligned:
             challenge: the set, whose labels those of the predictions must agree with.
 
         Raises:
-            InputError: an image of the set has no prediction, or another label than the predictions
-                say.
+            InputError: an image of the set has no prediction, or another label than it.
         """
         row, at = self._run.tasks.index(task), self._at[rows]
         # predictions in the suite's own order need no looking up
@@ -114,8 +107,7 @@ def check_known(
 
     Args:
         runs: the predictions.
-        known: ids that are known already; the other sets are looked through only where that is not
-            enough.
+        known: ids that are known already; the other sets are read only if these do not suffice.
         suite: the suite.
         tasks: tasks whose sets are looked through.
     """
@@ -139,9 +131,7 @@ def check_known(
 
 
 def _as(run: Predictions, kind: pl.DataType) -> pl.Series:
-    """A run's ids in the suite's type: digits as text stand for the number; null where that cannot
-    be.
-    """
+    """A run's ids in the suite's type, text of digits as a number; null where impossible."""
     ids = run.image_ids.cast(kind, strict=False)
     if ids.drop_nulls().n_unique() != len(ids) - ids.null_count():
         twice = run.image_ids.filter(ids.is_duplicated() & ids.is_not_null())

@@ -1,6 +1,4 @@
-"""Intervals: the bootstrap (images of a split drawn with replacement, the same draws for every run,
-criterion, task and subset), and Wilson's.
-"""
+"""Intervals: the bootstrap, images resampled alike for every run, task and subset; Wilson's."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from concurrent.futures import CancelledError
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVEL", "Draws", "intervals", "wilson"]
+__all__ = ["LEVEL", "BootstrapDraws", "intervals", "wilson"]
 
 LEVEL = 0.95
 _Z = 1.959963984540054
@@ -19,7 +17,7 @@ _CHUNK = 128
 """Resamples at a time: their weights of 24,657 images fill 25 MB."""
 
 
-class Draws:
+class BootstrapDraws:
     """How often each of n images is drawn in each of many resamples of size n.
 
     Args:
@@ -37,15 +35,13 @@ class Draws:
             row[:] = np.bincount(random.integers(0, n, n), minlength=n) if n else 0
 
     def cancel(self) -> None:
-        """Let whoever goes through ``weights``, in any thread, stop at the next block."""
+        """Stop every iteration over ``weights``, in any thread, at the next block."""
         self._cancelled = True
 
     def weights(
         self, rows: NDArray[np.intp] | slice
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of resamples, and their weights of these images: float64 (images, size of the
-        block).
-        """
+        """Blocks of resamples, and their weights of these images: float64 (images, block size)."""
         for start in range(0, self.resamples, _CHUNK):
             if self._cancelled:
                 raise CancelledError
@@ -56,10 +52,9 @@ class Draws:
 def intervals(
     replicates: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Percentile intervals of replicates (..., k): low, high and the number of replicates that are
-    defined, each (...).
+    """Percentile intervals of replicates (..., k): low, high, number of defined ones, each (...).
 
-    Replicates that are NaN are left out; where more than half are, there is no interval (NaN).
+    NaN replicates are left out; where more than half are NaN, there is no interval (NaN).
     """
     shape, k = replicates.shape[:-1], replicates.shape[-1]
     # NaN sorts behind every number
@@ -67,7 +62,7 @@ def intervals(
     defined = (~np.isnan(ordered)).sum(axis=1)
     bounds = []
     for quantile in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
-        # linear between neighbours, as numpy's percentile has it
+        # linear between neighbors, as in numpy's percentile
         at = np.maximum(defined - 1, 0) * quantile
         below = np.floor(at).astype(np.int64)
         above = np.minimum(below + 1, np.maximum(defined - 1, 0))
@@ -81,8 +76,7 @@ def intervals(
 def wilson(
     shares: NDArray[np.float64], n: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Wilson's 95 % score interval of shares of n images (Wilson, 1927): low and high, in [0, 1],
-    never equal.
+    """Wilson's 95 % interval (1927) of shares of n images: low and high, in [0, 1], never equal.
 
     Args:
         shares: float64, in [0, 1]; NaN stays NaN.

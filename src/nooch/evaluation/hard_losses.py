@@ -1,6 +1,4 @@
-"""Mean losses of the images that a threshold would make hard, for many thresholds at once (paper,
-Figs. 13 and 14).
-"""
+"""Mean losses of hard images for many thresholds at once (paper, Figs. 13 and 14)."""
 
 from __future__ import annotations
 

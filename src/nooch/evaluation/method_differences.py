@@ -1,8 +1,10 @@
-"""Methods against each other on the same images: the paired bootstrap, seeds averaged."""
+"""Methods compared on the same images: the paired bootstrap, seeds averaged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +12,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.aligned_predictions import Aligned, union_of
-from nooch.evaluation.bootstrap import Draws
+from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, differences_table, scores_table
@@ -19,19 +21,39 @@ from nooch.evaluation.task_averages import averaged_tasks, left_out
 from nooch.evaluation.task_scores import (
     AVERAGE,
     Averages,
-    Block,
+    DividedSet,
     Floats,
-    Part,
-    Place,
+    ScoreScope,
     block_of,
+    graded,
     with_replicates,
 )
-from nooch.metrics import METRICS, Graded
+from nooch.metrics import METRICS
+from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
 
-__all__ = ["paired"]
+__all__ = ["PairedOptions", "paired"]
 
 _WORST = ("error", "nll")
+
+
+@dataclass(frozen=True)
+class PairedOptions:
+    """What ``paired`` compares, and how.
+
+    Attributes:
+        metrics: out of ``METRICS``.
+        split: whose images.
+        bootstrap: number of resamples.
+        seed: of the resamples.
+        strict: as for ``nooch.evaluate``.
+    """
+
+    metrics: Sequence[str] = METRICS
+    split: str = "test"
+    bootstrap: int = 1000
+    seed: int = 0
+    strict: bool = False
 
 
 def paired(
@@ -40,18 +62,15 @@ def paired(
     methods: Mapping[str, Sequence[Predictions]],
     *,
     baselines: Sequence[str],
-    metrics: Sequence[str] = METRICS,
-    split: str = "test",
-    bootstrap: int = 1000,
-    seed: int = 0,
-    strict: bool = False,
+    options: PairedOptions | None = None,
     progress: Progress = no_progress,
+    **named: Any,
 ) -> Scores:
     """Means over seeds of methods, and differences from baselines with 95 % intervals.
 
     Images of the split are resampled with replacement, the same draws for all methods, seeds and
-    tasks. A replicate of a method is the mean over its seeds of the metric in that resample, so
-    that intervals say what other images would give; what other seeds would give, they do not.
+    tasks. A replicate of a method is the mean over its seeds of the metric in that resample: the
+    intervals cover the choice of images, not of seeds.
 
     Args:
         suite: the suite.
@@ -59,22 +78,21 @@ def paired(
         methods: name -> predictions, one for each seed; all of a method's have the same tasks.
         baselines: methods that all others are compared with; a pair is given once, with the earlier
             method as the baseline.
-        metrics: out of ``METRICS``.
-        split: whose images.
-        bootstrap: number of resamples.
-        seed: of the resamples.
-        strict: as for ``nooch.evaluate``.
+        options: see ``PairedOptions``.
         progress: called with what is being done, and how many of how many tasks are done.
+        named: fields of ``PairedOptions``, such as ``bootstrap``.
 
     Returns:
         Scores with methods as runs. Subsets are those of ``nooch.evaluate``, and ``worst_hard`` of
-        error and NLL. Task ``average`` is the mean over tasks; differences of averages are there
-        for methods that have the same tasks.
+        error and NLL. Task ``average`` is the mean over tasks; it has differences for methods that
+        have the same tasks.
 
     Raises:
         ParameterError: no resample, an unknown method or metric, fewer than two methods.
         InputError: seeds of a method with different tasks, or what ``nooch.evaluate`` refuses.
     """
+    asked = options_from(PairedOptions, options, named)
+    metrics, split, bootstrap = asked.metrics, asked.split, asked.bootstrap
     _check(methods, baselines, metrics, bootstrap)
     known = {task for runs in methods.values() for task in runs[0].tasks}
     keys = [
@@ -84,46 +102,40 @@ def paired(
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
     }
-    draws = Draws(len(ids), bootstrap, seed)
-    blocks: list[Block] = []
-    over = (
-        {} if strict else averaged_tasks(suite, keys, [runs[0].tasks for runs in methods.values()])
-    )
-    averages = Averages(over, strict)
+    draws = BootstrapDraws(len(ids), bootstrap, asked.seed)
+    predicted = [runs[0].tasks for runs in methods.values()]
+    over = {} if asked.strict else averaged_tasks(suite, keys, predicted)
+    blocks, averages = [], Averages(over, asked.strict)
     for done, key in enumerate(keys, 1):
-        part = _part(suite, key, ids)
-        of_task = {m: runs for m, runs in aligned.items() if key[1] in methods[m][0].tasks}
-        rows = {m: _mean(part, runs, metrics, draws) for m, runs in of_task.items()}
-        place = _with_worst(part.place)
-        widened = Part(part.challenge, part.rows, place, part.parts)
+        part = _divided(suite, key, ids)
+        rows = {
+            m: _mean(part, runs, metrics, draws)
+            for m, runs in aligned.items()
+            if key[1] in methods[m][0].tasks
+        }
+        part = replace(part, scope=_with_worst(part.scope))
         for method, values in rows.items():
-            averages.add(method, widened, values)
-            blocks.append(block_of(method, place, metrics, values))
+            averages.add(method, part, values)
+            blocks.append(block_of(method, part.scope, metrics, values))
         for method, baseline in _pairs(rows, baselines):
-            blocks.append(
-                block_of(method, place, metrics, rows[method] - rows[baseline], baseline=baseline)
-            )
+            gap = rows[method] - rows[baseline]
+            blocks.append(block_of(method, part.scope, metrics, gap, baseline=baseline))
         progress("comparing methods, tasks", done, len(keys))
     pairs = set(_pairs(methods, baselines))
     for number, baseline in enumerate(baselines):
-        found = averages.blocks(metrics, baseline)
+        # means once, with the first baseline
         blocks += [
-            b
-            for b in found
-            if (number == 0 if b.baseline is None else (b.run, b.baseline) in pairs)
+            block
+            for block in averages.blocks(metrics, baseline)
+            if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
         ]
     about: dict[str, tuple[str | None, int | None]] = {method: (method, None) for method in methods}
-    settings = {
-        "bootstrap": bootstrap,
-        "seed": seed,
-        "baselines": list(baselines),
-        "criterion": criterion,
-    }
+    settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
     return Scores(
         _plain(scores_table(blocks, metrics, about, bootstrap)),
         _plain(differences_table(blocks, metrics, bootstrap)),
         left_out(suite, keys, over),
-        settings,
+        {**settings, "criterion": criterion},
     )
 
 
@@ -154,64 +166,45 @@ def _pairs(methods: Mapping[str, object], baselines: Sequence[str]) -> list[tupl
     return [(m, b) for n, b in enumerate(here) for m in methods if m != b and m not in here[:n]]
 
 
-def _part(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Part:
+def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> DividedSet:
     challenge = suite.set(*key)
     rows = np.flatnonzero(ids.is_in(challenge.image_ids.implode()).to_numpy())
     subsets, parts = divide(challenge, [], {}, {})
-    return Part(challenge, rows, Place(*key, subsets, *parts.sizes), parts)
+    return DividedSet(challenge, rows, ScoreScope(*key, subsets, *parts.sizes), parts)
 
 
 def _mean(
-    part: Part, runs: Sequence[tuple[Aligned, str]], metrics: Sequence[str], draws: Draws
+    part: DividedSet,
+    runs: Sequence[tuple[Aligned, str]],
+    metrics: Sequence[str],
+    draws: BootstrapDraws,
 ) -> Floats:
-    """Mean over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates;
-    the last subset is worst_hard.
+    """Means over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates.
+
+    The last subset is worst_hard.
     """
-    challenge = part.challenge
-    graded = {
-        str(n): Graded(
-            challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics
-        )
-        for n, (run, scale) in enumerate(runs)
-    }
-    names = [subset.name for subset in part.place.subsets]
+    names = [subset.name for subset in part.scope.subsets]
     sides = [names.index("hard_positive"), names.index("hard_negative")]
-    total: Floats | None = None
-    for rows in with_replicates(graded, part, draws).values():
+    total: Floats = np.zeros(())
+    for rows in with_replicates(graded(part, dict(enumerate(runs)), metrics), part, draws).values():
         # NaN stays NaN: a side without an image has no worse one
         worst = np.maximum(*rows[sides])
         worst[[metric not in _WORST for metric in metrics]] = np.nan
-        both = np.concatenate([rows, worst[None]])
-        total = both if total is None else total + both
-    assert total is not None  # noqa: S101 - a method has a seed
+        total = total + np.concatenate([rows, worst[None]])
     return np.asarray(total / len(runs))
 
 
-def _with_worst(place: Place) -> Place:
-    at = [subset.name for subset in place.subsets].index("hard")
-    n, n_positive = (np.append(sizes, sizes[at]) for sizes in (place.n, place.n_positive))
-    return Place(
-        place.criterion,
-        place.task,
-        place.split,
-        [*place.subsets, Subset(WORST_HARD)],
-        n,
-        n_positive,
-    )
+def _with_worst(scope: ScoreScope) -> ScoreScope:
+    at = [subset.name for subset in scope.subsets].index("hard")
+    n, n_positive = (np.append(sizes, sizes[at]) for sizes in (scope.n, scope.n_positive))
+    return replace(scope, subsets=[*scope.subsets, Subset(WORST_HARD)], n=n, n_positive=n_positive)
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:
-    """Without the rows of metrics that worst_hard is not taken of, and with the reason where a side
-    has no image.
-    """
-    wanted = (pl.col("subset") != WORST_HARD) | pl.col("metric").is_in(_WORST)
+    """Only error and NLL of worst_hard, with the reason where a side has no image."""
+    worst = pl.col("subset") == WORST_HARD
     value = "difference" if "difference" in table.columns else "value"
-    unknown = (
-        (pl.col("task") != AVERAGE)
-        & (pl.col("subset") == WORST_HARD)
-        & pl.col(value).is_null()
-        & (pl.col("n") > 0)
-    )
-    return table.filter(wanted).with_columns(
+    unknown = worst & (pl.col("task") != AVERAGE) & pl.col(value).is_null() & (pl.col("n") > 0)
+    return table.filter(~worst | pl.col("metric").is_in(_WORST)).with_columns(
         reason=pl.when(unknown).then(pl.lit("no image on one side")).otherwise("reason")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 
 from nooch.data import class_name, id_column, read_arrays, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.predictions import SCALES, Predictions, check_values
+from nooch.evaluation.predictions import SCALES, Predictions, check_values, positions
 
 __all__ = ["as_runs", "read_predictions"]
 
@@ -24,20 +25,19 @@ _ARRAYS = (
 _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
 
-Source = Any
-"""A path, a polars or pandas frame, or Predictions; or a mapping from run names to these, or a
-sequence of them.
-"""
+PredictionSource = Any
+"""A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""
 
 
-def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> list[Predictions]:
-    """All runs of all sources, each with a name of its own.
+def as_runs(
+    source: PredictionSource, tasks: Sequence[str], scale: str | None = None
+) -> list[Predictions]:
+    """All runs of all sources, each with a unique name.
 
     Args:
-        source: see ``Source``. A file's runs are named by its column ``run``, else after method and
-            seed, else after the file and seed; where ``run`` alone does not tell them apart, after
-            all three. A mapping names them: with its key, or with ``KEY/RUN`` where there are
-            several.
+        source: see ``PredictionSource``. A file's runs are named by its column ``run``, else after
+            method and seed, else after the file and seed; where names of ``run`` are repeated,
+            after all three. A mapping names them: ``KEY``, or ``KEY/RUN`` if there are several.
         tasks: tasks of the suite.
         scale: ``logit`` or ``probability``, needed for wide tables, which do not say.
 
@@ -57,18 +57,12 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
     stems = [Path(s).stem for _, s in named if isinstance(s, str | Path)]
     runs: list[Predictions] = []
     for name, part in named:
-        # files of one name in different folders are told apart by their folders
+        # files of one name in different folders are distinguished by their folders
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
-        found = read_predictions(part, name or (str(part) if whole else None), tasks, scale)
-        runs += found if name is None else _renamed(found, name)
-    twice = (
-        pl.Series([run.run for run in runs])
-        .value_counts()
-        .filter(pl.col("count") > 1)
-        .sort("")[""]
-        .to_list()
-    )
-    if twice:
+        of_part = read_predictions(part, name or (str(part) if whole else None), tasks, scale)
+        runs += of_part if name is None else _renamed(of_part, name)
+    counts = Counter(run.run for run in runs)
+    if twice := sorted(run for run, count in counts.items() if count > 1):
         raise InputError(
             f"runs occur more than once: {some_of(twice)}",
             where="predictions",
@@ -78,14 +72,12 @@ def as_runs(source: Source, tasks: Sequence[str], scale: str | None = None) -> l
     return runs
 
 
-def _is_one(source: Source) -> bool:
-    """Whether this is one source; arrays are (ones that are refused), though they can be gone
-    through.
-    """
+def _is_one(source: PredictionSource) -> bool:
+    """Whether this is one source; an array is one (which is refused), though it is iterable."""
     kinds = str | Path | Predictions | pl.LazyFrame
-    return isinstance(source, kinds) or not isinstance(source, Iterable) or any(
-        hasattr(source, name) for name in ("columns", "__array__")
-    )  # fmt: skip
+    if isinstance(source, kinds) or not isinstance(source, Iterable):
+        return True
+    return hasattr(source, "columns") or hasattr(source, "__array__")
 
 
 def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
@@ -98,7 +90,7 @@ def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
 
 
 def read_predictions(
-    source: Source, name: str | None, tasks: Sequence[str], scale: str | None = None
+    source: PredictionSource, name: str | None, tasks: Sequence[str], scale: str | None = None
 ) -> list[Predictions]:
     """The runs of one source.
 
@@ -118,10 +110,8 @@ def read_predictions(
     if not hasattr(frame, "columns"):
         raise InputError(
             f"a {type(source).__name__} is no predictions",
-            allowed=(
-                "a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...) for"
-                " arrays and tensors"
-            ),
+            allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"
+            " for arrays and tensors",
         )
     return _from_frame(_polars(frame), name or "predictions", tasks, scale, name or "predictions")
 
@@ -177,10 +167,9 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
         raise InputError(
             "a wide table does not say whether its values are logits or probabilities",
             where=where,
-            remedy="say it with `scale` logit or `scale` probability",
+            remedy="give `scale` logit or `scale` probability",
         )
-    wrong = [c for c in columns if not frame[c].dtype.is_numeric()]
-    if wrong:
+    if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
         raise InputError(
             f"columns are no numbers: {some_of(f'{c} ({frame[c].dtype})' for c in wrong)}",
             where=where,
@@ -234,27 +223,19 @@ def _joined(parts: Iterable[Any]) -> str:
 
 def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
     """The columns that count, with fixed types and without nulls."""
-    kinds: dict[str, Any] = {
-        "task": pl.String,
-        scale: pl.Float64,
-        "run": pl.String,
-        "method": pl.String,
-        "seed": pl.Int64,
-    }
+    kinds: dict[str, Any] = dict.fromkeys(("task", "run", "method"), pl.String)
+    kinds |= {scale: pl.Float64, "seed": pl.Int64}
     if not frame[scale].dtype.is_numeric():
-        given = frame[scale].drop_nulls()
-        as_numbers = given.cast(pl.Float64, strict=False) if given.dtype == pl.String else None
-        strange = (
-            given
-            if as_numbers is None
-            else given.filter(~as_numbers.is_finite().fill_null(value=False))
-        )
+        strange = frame[scale].drop_nulls()
+        if strange.dtype == pl.String:
+            numbers = strange.cast(pl.Float64, strict=False)
+            strange = strange.filter(~numbers.is_finite().fill_null(value=False))
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
         raise InputError(
-            f"column {scale} holds {given.dtype}, {shown}", where=where, allowed="numbers"
+            f"column {scale} holds {strange.dtype}, {shown}", where=where, allowed="numbers"
         )
     try:
-        # floats are what becomes of integers beside empty cells
+        # integers in a column with empty cells are read as floats
         frame = frame.with_columns(id_column(frame["image_id"], where)).select(
             pl.col(c).cast(kinds[c]) if c in kinds else pl.col(c)
             for c in frame.columns
@@ -269,13 +250,10 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
     for column in ("image_id", "task", scale):
         missing = frame.filter(pl.col(column).is_null())
         if missing.height:
-            such = (
-                f", such as image {missing['image_id'][0]}, task {missing['task'][0]}"
-                if column == scale
-                else ""
-            )
+            image, task = missing["image_id"][0], missing["task"][0]
+            example = f", such as image {image}, task {task}" if column == scale else ""
             raise InputError(
-                f"{missing.height} {column}s are missing{such}",
+                f"{missing.height} {column}s are missing{example}",
                 where=where,
                 allowed="a value in every row",
             )
@@ -296,19 +274,7 @@ def _one_run(
 ) -> Predictions:
     """Rows of one run as a matrix: every (image, task) at most once."""
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique(maintain_order=True)
-    rows = frame.select("image_id").join(
-        pl.DataFrame({"image_id": ids, "n": np.arange(len(ids))}),
-        on="image_id",
-        how="left",
-        maintain_order="left",
-    )["n"]
-    columns = frame.select("task").join(
-        pl.DataFrame({"task": tasks, "n": np.arange(len(tasks))}),
-        on="task",
-        how="left",
-        maintain_order="left",
-    )["n"]
-    place = columns.to_numpy() * len(ids) + rows.to_numpy()
+    place = positions(frame["task"], tasks) * len(ids) + positions(frame["image_id"], ids)
     if len(np.unique(place)) != len(place):
         twice = frame.filter(frame.select("image_id", "task").is_duplicated())
         image, task = twice.select("image_id", "task").row(0)
@@ -326,13 +292,13 @@ def _one_run(
         labels = np.full(values.shape, -1, dtype=np.int8)
         labels.reshape(-1)[place] = frame["label"].to_numpy()
     values.reshape(-1)[place] = given
-    made = Predictions(run, ids, tuple(tasks), values, scale, method, seed, labels)
+    predictions = Predictions(run, ids, tuple(tasks), values, scale, method, seed, labels)
     if not np.isfinite(given).all() or scale == "probability":
         # places without a prediction are NaN on purpose
         present = np.zeros(values.shape, dtype=bool)
         present.reshape(-1)[place] = True
-        check_values(np.where(present, values, 0.0), made)
-    return made
+        check_values(np.where(present, values, 0.0), predictions)
+    return predictions
 
 
 def _from_arrays(path: Path, name: str) -> list[Predictions]:
@@ -348,8 +314,8 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     values, scale = arrays[found[0]], given[found[0]]
     if values.ndim != 3 and "runs" not in arrays:
         return [Predictions.of(values, ids, tasks, scale=scale, run=name)]
-    given_runs = arrays.get("runs", np.array([f"{name}/{i}" for i in range(len(values))]))
-    runs = [str(run) for run in np.atleast_1d(given_runs)]
+    runs = [f"{name}/{i}" for i in range(len(values))]
+    runs = [str(run) for run in np.atleast_1d(arrays.get("runs", runs))]
     values = values[None] if values.ndim == 2 and len(runs) == 1 else values
     if values.ndim != 3 or len(runs) != len(values):
         raise InputError(

@@ -14,7 +14,7 @@ from nooch.data import class_name, id_column
 from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
-__all__ = ["SCALES", "Predictions"]
+__all__ = ["SCALES", "Predictions", "check_values", "positions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +25,11 @@ class Predictions:
         run: its name.
         image_ids: Int64 or String, unique, shape (n,).
         tasks: names, in the order of the rows of ``values``.
-        values: float64 (n_tasks, n); NaN where the run says nothing of an image.
+        values: float64 (n_tasks, n); NaN where the run has no prediction.
         scale: ``logit`` or ``probability``.
         method: name of the training method, or None.
         seed: seed of the training, or None.
-        labels: int8 (n_tasks, n), the labels that came with the predictions, -1 where none did; or
-            None.
+        labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
     """
 
     run: str
@@ -54,8 +53,7 @@ class Predictions:
         method: str | None = None,
         seed: int | None = None,
     ) -> Predictions:
-        """Predictions from arrays: NumPy, a torch tensor on any device, or anything that NumPy
-        understands.
+        """Predictions from NumPy arrays, torch tensors on any device, or what NumPy can read.
 
         Args:
             values: (n_images, n_tasks), or (n_images,) for one task; finite numbers.
@@ -75,17 +73,15 @@ class Predictions:
         matrix = matrix[:, None] if matrix.ndim == 1 else matrix
         ids = _ids(image_ids, f"run {run}, image_ids")
         if matrix.shape != (len(ids), len(names)):
+            n, t = len(ids), len(names)
             raise InputError(
                 f"values have shape {matrix.shape}",
                 where=f"run {run}",
-                allowed=(
-                    f"({len(ids)}, {len(names)}): {len(ids)} image ids and {len(names)} tasks were"
-                    " given"
-                ),
+                allowed=f"({n}, {t}): {n} image ids and {t} tasks were given",
             )
-        made = cls(run, ids, names, np.ascontiguousarray(matrix.T), scale, method, seed)
-        check_values(matrix.T, made)
-        return made
+        predictions = cls(run, ids, names, np.ascontiguousarray(matrix.T), scale, method, seed)
+        check_values(matrix.T, predictions)
+        return predictions
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
@@ -94,10 +90,8 @@ class Predictions:
                 where=f"run {self.run}",
                 allowed=", ".join(SCALES),
             )
-        for what, column in (
-            ("image ids", self.image_ids),
-            ("tasks", pl.Series(self.tasks, dtype=pl.String)),
-        ):
+        tasks = pl.Series(self.tasks, dtype=pl.String)
+        for what, column in (("image ids", self.image_ids), ("tasks", tasks)):
             if column.n_unique() != len(column):
                 twice = column.filter(column.is_duplicated()).unique().sort()
                 raise InputError(
@@ -111,16 +105,12 @@ class Predictions:
                 )
 
     def __repr__(self) -> str:
-        return (
-            f"Predictions({self.run}: {len(self.image_ids)} images, {len(self.tasks)} tasks,"
-            f" {self.scale}s)"
-        )
+        sizes = f"{len(self.image_ids)} images, {len(self.tasks)} tasks"
+        return f"Predictions({self.run}: {sizes}, {self.scale}s)"
 
 
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
-    """Raise InputError for the first value that no prediction can have; ``values`` has the shape of
-    ``owner.values``.
-    """
+    """Raise InputError for an impossible value; ``values`` has the shape of ``owner.values``."""
     wrong = ~np.isfinite(values)
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
@@ -136,10 +126,25 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
         )
 
 
-def _array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like; tensors are detached and brought to main memory first."""
+def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
+    """Position of each value in ``known``, int64 (n,), -1 where it is not there."""
+    table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
+    joined = pl.DataFrame({"value": values}).join(
+        table, on="value", how="left", maintain_order="left"
+    )
+    return joined["at"].fill_null(-1).to_numpy()
+
+
+def _in_main_memory(values: Any) -> Any:
+    """A tensor detached and copied to main memory; anything else as it is."""
     for step in ("detach", "cpu"):
         values = getattr(values, step, lambda same=values: same)()
+    return values
+
+
+def _array(values: Any) -> NDArray[np.float64]:
+    """Float64 from anything array-like."""
+    values = _in_main_memory(values)
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":
         # NumPy has no such type
         values = values.float()
@@ -157,8 +162,6 @@ def _array(values: Any) -> NDArray[np.float64]:
 def _ids(image_ids: Any, where: str) -> pl.Series:
     if isinstance(image_ids, pl.Series):
         return id_column(image_ids, where)
-    for step in ("detach", "cpu"):
-        image_ids = getattr(image_ids, step, lambda same=image_ids: same)()
-    array = np.asarray(image_ids)
+    array = np.asarray(_in_main_memory(image_ids))
     # frames keep text as objects
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)

@@ -14,7 +14,7 @@ from nooch.evaluation.scores import Scores
 from nooch.evaluation.task_scores import AVERAGE
 from nooch.metrics import METRICS
 
-__all__ = ["Condition", "Verdict", "check_names", "judge", "parse_condition"]
+__all__ = ["Condition", "ConditionVerdict", "check_names", "judge", "parse_condition"]
 
 _FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
 _ALLOWED = (
@@ -31,7 +31,7 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """What must not be.
+    """A condition that must not hold.
 
     Attributes:
         text: as it was written.
@@ -52,7 +52,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ConditionVerdict:
     """A condition on one value.
 
     Attributes:
@@ -94,29 +94,24 @@ def parse_condition(text: str) -> Condition:
 
 
 def check_names(condition: Condition, suite: Suite) -> None:
-    """Raise ParameterError for a criterion or task that the suite does not have; possible before
-    anything is scored.
-    """
+    """Raise ParameterError for a criterion or task that the suite does not have."""
     if condition.criterion is not None:
         check_one_of("criterion", condition.criterion, suite.criteria, owner="the suite")
     if condition.task not in {None, AVERAGE}:
         check_one_of("task", str(condition.task), suite.tasks, owner="the suite")
 
 
-def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[Verdict]:
-    """Every condition on every value that it concerns; a value that is undefined or missing fires
-    it.
+def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[ConditionVerdict]:
+    """Every condition on every value that it concerns; an undefined or missing value fires it.
 
     Raises:
         ParameterError: a criterion, task or subset that the suite or the scores do not have, or a
             task without a set.
     """
-    return [
-        verdict for condition in conditions for verdict in _judge(scores.table, condition, suite)
-    ]
+    return [verdict for c in conditions for verdict in _judge(scores.table, c, suite)]
 
 
-def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verdict]:
+def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[ConditionVerdict]:
     c = condition
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     check_one_of("subset", c.subset, plain["subset"].unique().to_list(), owner="the scores")
@@ -151,9 +146,7 @@ def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[Verd
 
 
 def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool) -> bool:
-    """Whether there is one; where the condition names both, its absence is an error that tells the
-    reason.
-    """
+    """Whether there is a set; where the condition names both, a missing one is an error."""
     if task == AVERAGE:
         return True
     if named:
@@ -163,22 +156,15 @@ def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool
 
 def _verdict(
     condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None
-) -> Verdict:
+) -> ConditionVerdict:
     value = None if row is None else row["value"]
-    if not isinstance(value, float):
-        missing = (
-            "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
-        )
-        why = missing if row is None else row["reason"]
-        return Verdict(
-            condition, *place, None, fired=True, reason=f"{condition.metric} is undefined: {why}"
-        )
-    fired = _SIGNS[condition.sign](value, condition.bound)
-    text = f"{condition.metric} on {condition.subset} is {value:.6g}"
-    return Verdict(
-        condition,
-        *place,
-        value,
-        fired,
-        f"{text}, {'which is' if fired else 'not'} {condition.sign} {condition.bound:g}",
-    )
+    if isinstance(value, float):
+        fired = _SIGNS[condition.sign](value, condition.bound)
+        relation = f"{'which is' if fired else 'not'} {condition.sign} {condition.bound:g}"
+        reason = f"{condition.metric} on {condition.subset} is {value:.6g}, {relation}"
+        return ConditionVerdict(condition, *place, value, fired, reason)
+    why = "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+    if row is not None:
+        why = str(row["reason"])
+    reason = f"{condition.metric} is undefined: {why}"
+    return ConditionVerdict(condition, *place, None, fired=True, reason=reason)

@@ -1,6 +1,4 @@
-"""Values of single runs -> cells of a results table: mean and deviation over seeds, averages over
-tasks, and which are best.
-"""
+"""Values of runs -> cells of a results table: mean and deviation over seeds, averages, the best."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ __all__ = [
 ]
 
 WORST_HARD = "worst_hard"
-"""The subset that stands for the worse of hard positives and hard negatives: Table 5's worst group.
-"""
+"""The worse of hard positives and hard negatives: Table 5's worst group."""
 
 LARGER_IS_BETTER = frozenset({"auc", "auprc"})
 """Metrics of which more is better; of the others, less."""
@@ -45,11 +42,8 @@ def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
         pl.col("metric").is_in(["error", "nll"])
         & pl.col("subset").is_in(["hard_positive", "hard_negative"])
     )
-    keys = [
-        name
-        for name in values.columns
-        if name not in {"subset", "value", "n", "n_positive", "reason"}
-    ]
+    changed = {"subset", "value", "n", "n_positive", "reason"}
+    keys = [name for name in values.columns if name not in changed]
     worst = sides.group_by(keys, maintain_order=True).agg(
         pl.when((pl.col("value").null_count() == 0) & (pl.len() == 2))
         .then(pl.col("value").max())
@@ -83,8 +77,7 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
-    """The unweighted mean over tasks for each criterion, metric, subset and method, as rows of task
-    ``average``.
+    """Unweighted means over tasks by criterion, metric, subset and method: rows of ``average``.
 
     All averages of a criterion are over the same tasks: those for which every metric and subset
     that has a value for some task has one, of at least one method. Where there is no such task,
@@ -93,46 +86,44 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     Args:
         cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
             there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings,
-            settings``.
+            settings, n_worse``.
         strict: averages are over all tasks, and null where a value is undefined for one of them.
 
     Returns:
         The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is
         sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is
         null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
-        images the sum, of the others the smallest.
+        images and ``n_worse`` the sum, of the others the smallest.
     """
     # a task that a method has no row of is missing as well
     methods = cells.select("criterion", "method").unique(maintain_order=True)
-    places = cells.select([*_BLOCK, "task"]).unique(maintain_order=True)
-    places = (
-        places
-        if strict
-        else places.join(_averaged(cells), on=[*_BLOCK, "task"], how="semi", maintain_order="left")
-    )
+    keys = [*_BLOCK, "task"]
+    places = cells.select(keys).unique(maintain_order=True)
+    if not strict:
+        places = places.join(_averaged(cells), on=keys, how="semi", maintain_order="left")
     full = places.join(methods, on="criterion", maintain_order="left")
-    rows = full.join(cells, on=[*_BLOCK, "task", "method"], how="left", maintain_order="left")
+    rows = full.join(cells, on=[*keys, "method"], how="left", maintain_order="left")
     missing = pl.col("task").filter(pl.col("mean").is_null())
     whole = pl.col("mean").null_count() == 0
     counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
-    found = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
+    worse = pl.when(pl.col("n_worse").count() > 0).then(pl.col("n_worse").sum())
+    means = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
         pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
         pl.when(whole & (pl.col("std").null_count() == 0))
         .then((pl.col("std") ** 2).sum().sqrt() / pl.len())
         .alias("std"),
         pl.col("n", "n_positive").sum(),
         *counts,
+        worse,
         n_tasks=pl.len().cast(pl.Int64),
         averaged_tasks=pl.col("task").str.join(", "),
         reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),
     )
-    return found.with_columns(task=pl.lit(AVERAGE))
+    return means.with_columns(task=pl.lit(AVERAGE))
 
 
 def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
-    """``criterion, metric, subset, task`` that averages are over; of a metric and subset without
-    any value, all tasks.
-    """
+    """``criterion, metric, subset, task`` to average over; all tasks where none has a value."""
     known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
     for (criterion,), part in cells.partition_by(
@@ -154,12 +145,11 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:
-    """Cells with a column ``best``: whether the deviation overlaps that of the best mean of the
-    same criterion, metric, subset and task.
+    """Cells with a column ``best``: the deviation overlaps that of the best mean of its row.
 
-    [mean - std, mean + std] overlaps [best - std, best + std] where |mean - best| <= std + std of
-    the best, ends included (the paper's bold numbers). A deviation that is null counts as 0. Where
-    several have the best mean, the largest of their deviations counts.
+    A row is a criterion, metric, subset and task. [mean - std, mean + std] overlaps [best - std,
+    best + std] where |mean - best| <= std + std of the best, ends included (the paper's bold
+    numbers). A null deviation counts as 0; of several best means, the largest deviation counts.
 
     Args:
         cells: with ``mean`` and ``std``.

@@ -47,11 +47,8 @@ class Scores:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        runs = self.table["run"].n_unique()
-        return (
-            f"Scores({runs} runs, {self.table['task'].n_unique()} tasks, {self.table.height}"
-            " values)"
-        )
+        runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
+        return f"Scores({runs} runs, {tasks} tasks, {self.table.height} values)"
 
     def _repr_html_(self) -> str:
         keys = ["criterion", "split", "task", "run"]
@@ -69,8 +66,7 @@ class Scores:
         return self.table.height
 
     def value(self, metric: str, subset: str, **where: Any) -> float | None:
-        """One value; ``where`` names run, criterion, task, split, cue or group where there are
-        several.
+        """One value; ``where`` selects by run, criterion, task, split, cue or group.
 
         Raises:
             ParameterError: nothing or several values fit.
@@ -85,30 +81,24 @@ class Scores:
                 pl.col(column).is_null() if wanted is None else pl.col(column) == wanted
             )
         if rows.height != 1:
-            left = {
-                c: rows[c].unique(maintain_order=True).to_list()
-                for c in ("run", "criterion", "task", "split")
-            }
-            several = {c: v for c, v in left.items() if len(v) > 1}
+            keys = rows.select("run", "criterion", "task", "split")
+            values = {c.name: c.unique(maintain_order=True).to_list() for c in keys}
+            several = {column: v for column, v in values.items() if len(v) > 1}
+            more = f"more of run, criterion, task, split: {several}"
             raise ParameterError(
                 f"{rows.height} values of {metric} on {subset} fit {where}",
-                allowed=(
-                    f"more of run, criterion, task, split: {several}"
-                    if several
-                    else "what the table holds"
-                ),
+                allowed=more if several else "what the table holds",
             )
-        found: float | None = rows["value"][0]
-        return found
+        value: float | None = rows["value"][0]
+        return value
 
     def by_group(self, metric: str, subset: str = "all", **where: Any) -> pl.DataFrame:
-        """A metric by group of an attribute, with the gap between groups, as fairness tables have
-        it.
+        """A metric by group of an attribute, with the gap between groups.
 
         Returns:
             One row for each run, criterion, task, split and attribute: ``attribute``, ``groups`` (a
-                struct of values by group),
-            ``overall``, ``min``, ``max``, ``difference`` (max - min), ``ratio`` (min / max).
+            struct of values by group), ``overall``, ``min``, ``max``, ``difference`` (max - min),
+            ``ratio`` (min / max).
 
         Raises:
             ParameterError: an unknown metric, or scores that were made without groups.
@@ -144,14 +134,14 @@ def scores_table(
     about: Mapping[str, tuple[str | None, int | None]],
     resamples: int,
 ) -> pl.DataFrame:
-    """Blocks without a baseline as the table of ``Scores``; ``about`` maps run -> (method, seed)."""
-    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
-    methods = {run: method for run, (method, _) in about.items()}
-    seeds = {run: seed for run, (_, seed) in about.items()}
-    return frame.select(
-        "run",
-        pl.col("run").replace_strict(methods, return_dtype=pl.String).alias("method"),
-        pl.col("run").replace_strict(seeds, return_dtype=pl.Int64).alias("seed"),
+    """Blocks without a baseline as the table of ``Scores``; ``about``: run -> (method, seed)."""
+    run = pl.col("run")
+    methods = {name: method for name, (method, _) in about.items()}
+    seeds = {name: seed for name, (_, seed) in about.items()}
+    return _frame([b for b in blocks if b.baseline is None], metrics, resamples).select(
+        run,
+        run.replace_strict(methods, return_dtype=pl.String).alias("method"),
+        run.replace_strict(seeds, return_dtype=pl.Int64).alias("seed"),
         pl.exclude("run", "baseline"),
     )
 
@@ -166,9 +156,7 @@ def differences_table(
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of scores on a suite of hard images alone: what needs the other images is null, and
-    the reason says so.
-    """
+    """Scores on a suite of only hard images: null, with a reason, where others are needed."""
     # ece_paper weighs a subset by its share of all images
     hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
         pl.col("metric") != "ece_paper"
@@ -186,7 +174,7 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
 
     def names(of: Any, kind: Any = pl.String) -> pl.Series:
         return pl.Series(
-            [of(b, s) for b in blocks for s in b.place.subsets for _ in metrics], dtype=kind
+            [of(b, s) for b in blocks for s in b.scope.subsets for _ in metrics], dtype=kind
         )
 
     def sizes(of: Any) -> Any:
@@ -197,34 +185,33 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
 
     over: list[tuple[str, ...] | None] = []
     for block in blocks:
-        over += block.over if block.over is not None else [None] * block.values.size
+        over += [None] * block.values.size if block.over is None else block.over
+    n_subsets = sum(len(b.scope.subsets) for b in blocks)
     frame = pl.DataFrame(
         {
             "run": names(lambda b, _: b.run),
             "baseline": names(lambda b, _: b.baseline),
-            "criterion": names(lambda b, _: b.place.criterion),
-            "task": names(lambda b, _: b.place.task),
-            "split": names(lambda b, _: b.place.split),
+            "criterion": names(lambda b, _: b.scope.criterion),
+            "task": names(lambda b, _: b.scope.task),
+            "split": names(lambda b, _: b.scope.split),
             "subset": names(lambda _, s: s.name),
             "cue": names(lambda _, s: s.cue),
             "group": names(lambda _, s: s.group),
-            "metric": pl.Series(
-                list(metrics) * (sum(len(b.place.subsets) for b in blocks)), dtype=pl.String
-            ),
+            "metric": pl.Series(list(metrics) * n_subsets, dtype=pl.String),
             "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
             "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
             "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
             "interval": pl.Series(
                 [INTERVALS[k] for k in numbers(lambda b: b.kinds)], dtype=pl.String
             ),
-            "n": pl.Series(sizes(lambda b: b.place.n), dtype=pl.Int64),
-            "n_positive": pl.Series(sizes(lambda b: b.place.n_positive), dtype=pl.Int64),
+            "n": pl.Series(sizes(lambda b: b.scope.n), dtype=pl.Int64),
+            "n_positive": pl.Series(sizes(lambda b: b.scope.n_positive), dtype=pl.Int64),
             "n_tasks": pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
             "averaged_tasks": pl.Series(
                 [", ".join(t) if t else None for t in over], dtype=pl.String
             ),
             "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
-            "tasks": names(lambda b, _: b.place.tasks, pl.Int64),
+            "tasks": names(lambda b, _: b.scope.tasks, pl.Int64),
         }
     )
     return frame.with_columns(pl.col("value", "low", "high").fill_nan(None)).select(
@@ -235,33 +222,25 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
 def _reason(resamples: int) -> pl.Expr:
     """Why a value or an interval is null, or what it leaves out."""
     average = pl.col("task") == AVERAGE
+    fewer = average & (pl.col("n_tasks") < pl.col("tasks"))
+    undefined = "resamples, which hold one class or no image"
+    partly = f"interval from {{}} of {resamples} resamples; the others hold one class or no image"
     unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
     return (
         pl.when(average & (pl.col("n_tasks") == 0))
         .then(pl.lit("undefined for every task"))
-        .when(average & (pl.col("n_tasks") < pl.col("tasks")) & pl.col("value").is_null())
+        .when(fewer & pl.col("value").is_null())
         .then(
             pl.format("defined for {} of {} tasks alone: {}", "n_tasks", "tasks", "averaged_tasks")
         )
-        .when(average & (pl.col("n_tasks") < pl.col("tasks")))
+        .when(fewer)
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
         .when(unbounded & (2 * pl.col("defined") < resamples))
-        .then(
-            pl.lit(
-                f"no interval: undefined in most of {resamples} resamples, which hold one class or"
-                " no image"
-            )
-        )
+        .then(pl.lit(f"no interval: undefined in most of {resamples} {undefined}"))
         .when(unbounded)
         .then(pl.lit(f"no interval: {resamples} resamples all give this value"))
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
-        .then(
-            pl.format(
-                f"interval from {{}} of {resamples} resamples; the others hold one class or no"
-                " image",
-                "defined",
-            )
-        )
+        .then(pl.format(partly, "defined"))
         .when(pl.col("value").is_not_null())
         .then(None)
         .when(pl.col("n") == 0)

@@ -1,6 +1,4 @@
-"""A challenge set -> the subsets that are scored: all, hard, easy, the two sides, by cue, by group,
-and averages.
-"""
+"""A challenge set -> the subsets to score: all, hard, easy, sides, by cue, by group, averages."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 """The four parts of a challenge set; a distribution gives shares to them."""
 
 SCORED = ("all", "hard", "easy", *CELLS)
-"""Subsets that are scored. ``easy`` pools positives and negatives, as the paper's tables do:
-compare a hard side with its own easy side.
-"""
+"""Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
 
 _CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
     "all": lambda cell: cell >= 0,
@@ -75,8 +71,7 @@ class Distribution:
 
 
 def parse_distribution(text: str, suite: Suite) -> Distribution:
-    """``uniform``, the name of a split of the suite, or
-    ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
+    """``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
 
     Raises:
         ParameterError: another form, unknown cells, shares that are negative or do not add up to 1.
@@ -128,21 +123,21 @@ def divide(
     labels, hard = challenge.labels, challenge.subset != SUBSETS.index("easy")
     cell = _cell(labels, hard)
     by_cue = challenge.by_cue if len(cues) > 1 else None
-    # what tells images apart: two that agree in all of this are in the same subsets
+    # images that agree in all of these are in the same subsets
     parts = [*([] if by_cue is None else [by_cue]), *(codes for codes, _ in groups.values())]
-    kept, atoms = _atoms(cell, parts)
-    at_cell, at_label = cell[kept], labels[kept]
+    examples, atoms = _atoms(cell, parts)
+    at_cell, at_label = cell[examples], labels[examples]
     subsets = [Subset(name) for name in SCORED]
     members = [_CONTAINS[name](at_cell) for name in SCORED]
     for bit, cue in enumerate(cues if by_cue is not None else []):
         if by_cue is not None and bit < by_cue.dtype.itemsize * 8:
-            alone = _cell(at_label, (by_cue[kept] >> np.uint64(bit)) & np.uint64(1) == 1)
+            alone = _cell(at_label, (by_cue[examples] >> np.uint64(bit)) & np.uint64(1) == 1)
             subsets += [Subset(name, cue=cue) for name in SCORED if name != "all"]
             members += [_CONTAINS[name](alone) for name in SCORED if name != "all"]
     for codes, names in groups.values():
         for code, group in enumerate(names):
             subsets += [Subset(name, group=group) for name in SCORED]
-            members += [_CONTAINS[name](at_cell) & (codes[kept] == code) for name in SCORED]
+            members += [_CONTAINS[name](at_cell) & (codes[examples] == code) for name in SCORED]
     subsets += [Subset(f"avg:{name}") for name in shares]
     table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
     return subsets, Parts(labels, atoms, np.array(members), at_cell, table)
@@ -165,15 +160,13 @@ def _atoms(
             and int(part.max()) < len(part)
         )
         codes = part.astype(np.intp) if small else np.unique(part, return_inverse=True)[1]
-        # numbered anew each time, so that products of many attributes do not overflow
+        # renumbered each time, so that products of many attributes do not overflow
         number = _renumber(number * (int(codes.max(initial=0)) + 1) + codes)[1]
     return _renumber(number)
 
 
 def _renumber(number: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first place of each number that occurs, ascending by number, and for each place the
-    position in that list.
-    """
+    """The first index of each number, ascending by number; for each index its rank among them."""
     first = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.intp)
     first[number[::-1]] = np.arange(len(number))[::-1]
     present = first >= 0

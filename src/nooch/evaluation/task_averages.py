@@ -1,8 +1,8 @@
-"""Over which tasks averages are taken, so that averages next to each other are over the same ones."""
+"""The tasks that averages are over: the same for averages next to each other."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from nooch.challenge import Suite
 from nooch.errors import some_of
 from nooch.evaluation.subsets import CELLS
 
-__all__ = ["averaged_tasks", "comparable", "left_out"]
+__all__ = ["averaged_tasks", "comparable", "left_out", "named_tasks"]
 
 T = TypeVar("T", bound=Hashable)
 _MOST = 12
@@ -31,8 +31,7 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
 def averaged_tasks(
     suite: Suite, keys: Sequence[tuple[str, str, str]], predicted: Sequence[Collection[str]]
 ) -> dict[str, list[str]]:
-    """The tasks that averages are over: those with images in each cell that any task of the
-    criterion has images in.
+    """The tasks that averages are over: those with images in each cell that any task has images in.
 
     A task without hard positives, say, would count in the average of AUC on easy images and not in
     that on hard ones.
@@ -46,41 +45,39 @@ def averaged_tasks(
     Returns:
         Criterion -> tasks.
     """
-    found = {}
+    over = {}
     for criterion in dict.fromkeys(key[0] for key in keys):
         cells = {key[1]: _cells(suite, key) for key in keys if key[0] == criterion}
-        common = {
-            task: has for task, has in cells.items() if all(task in tasks for tasks in predicted)
-        }
-        found[criterion] = comparable(common if len(common) > 1 else cells)
-    return found
+        common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}
+        over[criterion] = comparable(common if len(common) > 1 else cells)
+    return over
+
+
+def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
+    """Those of the tasks that a value of the column ``averaged_tasks`` names."""
+    # a task's name may have a comma in it
+    return [task for task in tasks if f", {task}, " in f", {averaged}, "]
 
 
 def left_out(
     suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """A note for each criterion whose averages leave out tasks: which tasks they are over, and why
-    not the others.
-    """
+    """A note for each criterion whose averages leave out tasks: which ones, and why."""
     notes = []
-    for criterion, kept in over.items():
+    for criterion, averaged in over.items():
         cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
-        lacking = {key[1]: set(CELLS) - has for key, has in cells.items() if key[1] not in kept}
+        lacking = {key[1]: set(CELLS) - has for key, has in cells.items() if key[1] not in averaged}
         if not lacking:
             continue
-        why = [
-            (
-                f"{task} (no"
-                f" {' and no '.join(cell.replace('_', ' ') for cell in CELLS if cell in empty)})"
-                if empty
-                else f"{task} (not predicted by every run)"
-            )
-            for task, empty in lacking.items()
-        ]
+        why = []
+        for task, empty in lacking.items():
+            names = [cell.replace("_", " ") for cell in CELLS if cell in empty]
+            reason = f"no {' and no '.join(names)}" if empty else "not predicted by every run"
+            why.append(f"{task} ({reason})")
         (split,) = {key[2] for key in cells}
         notes.append(
-            f"averages on {criterion} ({split}) are over {len(kept)} of {len(cells)} tasks:"
-            f" {some_of(list(kept), _MOST)}; left out: {some_of(why, _MOST)}"
+            f"averages on {criterion} ({split}) are over {len(averaged)} of {len(cells)} tasks:"
+            f" {some_of(averaged, _MOST)}; left out: {some_of(why, _MOST)}"
         )
     return notes
 

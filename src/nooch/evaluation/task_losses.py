@@ -1,6 +1,4 @@
-"""The mean loss of each task on all its images, positives, negatives, and the hard ones of each
-side (paper, Fig. 3).
-"""
+"""The mean loss of each task on all images, each side, and its hard images (paper, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -30,15 +28,15 @@ def class_losses(
     """Mean losses by criterion and task, over several runs (seeds) their mean.
 
     Args:
-        suite: its sets say which images are hard; images without a verdict count nowhere.
+        suite: defines which images are hard; images without a verdict count nowhere.
         runs: predictions of one model, or of one for each seed.
         split: of the suite.
 
     Returns:
         ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there
         is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives`` and
-        ``runs``. Tasks that no run predicts are missing, and what is predicted for classes that the
-        suite does not have is left alone: a network of all classes has more of them.
+        ``runs``. Tasks that no run predicts are missing; predictions of classes that the suite does
+        not have are ignored.
 
     Raises:
         InputError: images without a prediction, no task of the suite, a suite of hard images alone.
@@ -69,25 +67,18 @@ def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]
         "hard_positive": hard["hard_positive"],
         "hard_negative": hard["hard_negative"],
     }
-    values = np.mean([_losses(run, challenge) for run in runs], axis=0)
-    means = {
-        part: float(values[mask].mean()) if mask.any() else None for part, mask in inside.items()
-    }
-    counts = {
-        f"{part}s": int(inside[part].sum())
-        for part in ("positive", "negative", "hard_positive", "hard_negative")
-    }
+    by_run = []
+    for run in runs:
+        aligned = Aligned(run, challenge.image_ids, challenge.split)
+        values = aligned.values(challenge.task, slice(None), challenge)
+        by_run.append(losses(challenge.labels, values, run.scale))
+    loss = np.mean(by_run, axis=0)
+    sides = ("positive", "negative", "hard_positive", "hard_negative")
     return {
         "criterion": challenge.criterion,
         "task": challenge.task,
-        **means,
+        **{name: float(loss[mask].mean()) if mask.any() else None for name, mask in inside.items()},
         "n": len(challenge),
-        **counts,
+        **{f"{side}s": int(inside[side].sum()) for side in sides},
         "runs": len(runs),
     }
-
-
-def _losses(run: Predictions, challenge: ChallengeSet) -> NDArray[np.float64]:
-    """The loss of each image of a set, float64 (n,)."""
-    found = Aligned(run, challenge.image_ids, challenge.split)
-    return losses(challenge.labels, found.values(challenge.task, slice(None), challenge), run.scale)

@@ -1,18 +1,19 @@
-"""One task of a split: every run on every subset of every criterion's set, with intervals and
-paired differences.
-"""
+"""One task of a split: every run on every subset of its sets, with intervals and differences."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
 from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.bootstrap import Draws, intervals, wilson
+from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.subsets import SCORED, Subset
 from nooch.metrics import Graded, Parts
 
@@ -20,9 +21,10 @@ __all__ = [
     "AVERAGE",
     "Averages",
     "Block",
-    "Part",
-    "Place",
+    "DividedSet",
+    "ScoreScope",
     "block_of",
+    "graded",
     "score_task",
     "with_replicates",
 ]
@@ -36,11 +38,12 @@ INTERVALS = (None, "bootstrap", "wilson")
 _ROUNDING = 1e-12
 
 Floats = NDArray[np.float64]
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a block of scores is of.
+class ScoreScope:
+    """The criterion, task, split and subsets of a block of scores.
 
     Attributes:
         criterion: its name; ``task`` and ``split`` likewise (task ``average``: the mean over
@@ -65,19 +68,19 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Part:
+class DividedSet:
     """A criterion's set of the task, divided.
 
     Attributes:
         challenge: the set.
         rows: where its images are among the split's: positions, or a slice of all.
-        place: names and sizes of its subsets.
+        scope: names and sizes of its subsets.
         parts: how they are made up.
     """
 
     challenge: ChallengeSet
     rows: NDArray[np.intp] | slice
-    place: Place
+    scope: ScoreScope
     parts: Parts
 
 
@@ -87,7 +90,7 @@ class Block:
 
     Attributes:
         run: name of the run.
-        place: what they are of.
+        scope: what they are of.
         values: float64 (n_subsets, n_metrics), NaN where undefined; ``low`` and ``high`` likewise,
             NaN without an interval.
         resamples: int64 (n_subsets, n_metrics), resamples in which the value is defined.
@@ -98,7 +101,7 @@ class Block:
     """
 
     run: str
-    place: Place
+    scope: ScoreScope
     values: Floats
     low: Floats
     high: Floats
@@ -106,6 +109,63 @@ class Block:
     kinds: NDArray[np.int8]
     over: Sequence[tuple[str, ...]] | None = None
     baseline: str | None = None
+
+
+@dataclass
+class _Mean:
+    """The mean over tasks of one run and criterion, with replicates of its own."""
+
+    scopes: list[ScoreScope] = field(default_factory=list)
+    known: list[NDArray[np.bool_]] = field(default_factory=list)
+    sums: Floats = field(default_factory=lambda: np.zeros(()))
+    counts: Floats = field(default_factory=lambda: np.zeros(()))
+
+    def add(self, scope: ScoreScope, rows: Floats) -> None:
+        """Add a task's values and replicates, as for ``Averages.add``."""
+        known = ~np.isnan(rows) & ~np.isnan(rows[..., :1])
+        self.sums = self.sums + np.where(known, rows, 0.0)
+        self.counts = self.counts + known
+        self.scopes.append(scope)
+        self.known.append(known[..., 0])
+
+    def values(self, strict: bool) -> Floats:
+        """Means of the defined values; ``strict``: NaN where a task's value is undefined."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.asarray(self.sums / self.counts)
+        if strict:
+            means[self.counts[..., 0] < len(self.scopes)] = np.nan
+        return means
+
+    @property
+    def tasks(self) -> list[str]:
+        return [scope.task for scope in self.scopes]
+
+    @property
+    def over(self) -> list[tuple[str, ...]]:
+        """Names of the tasks in which each value is defined, for each (subset, metric)."""
+        masks = np.array(self.known).reshape(len(self.known), -1).T
+        # most values share few lists
+        seen: dict[bytes, tuple[str, ...]] = {}
+        return [
+            seen.setdefault(mask.tobytes(), tuple(compress(self.tasks, mask))) for mask in masks
+        ]
+
+    @property
+    def scope(self) -> ScoreScope:
+        """The subsets that all tasks have, with the sums of their sizes."""
+        first = self.scopes[0]
+        n, n_positive = (
+            np.sum([getattr(scope, size)[scope.common] for scope in self.scopes], axis=0)
+            for size in ("n", "n_positive")
+        )
+        return replace(
+            first,
+            task=AVERAGE,
+            subsets=[first.subsets[row] for row in first.common],
+            n=n,
+            n_positive=n_positive,
+            tasks=len(self.scopes),
+        )
 
 
 @dataclass
@@ -120,87 +180,45 @@ class Averages:
 
     over: Mapping[str, Collection[str]] = field(default_factory=dict)
     strict: bool = False
-    sums: dict[tuple[str, str], Floats] = field(default_factory=dict)
-    counts: dict[tuple[str, str], Floats] = field(default_factory=dict)
-    places: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
-    known: dict[tuple[str, str], list[NDArray[np.bool_]]] = field(default_factory=dict)
-    scored: dict[tuple[str, str], int] = field(default_factory=dict)
+    _means: dict[tuple[str, str], _Mean] = field(default_factory=dict)
+    _scored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, run: str, part: Part, rows: Floats) -> None:
+    def add(self, run: str, part: DividedSet, rows: Floats) -> None:
         """Add a task's (n_subsets, n_metrics, 1 + k): its values, then its replicates."""
-        key, rows = (run, part.place.criterion), rows[part.place.common]
-        self.scored[key] = self.scored.get(key, 0) + 1
-        if part.place.task not in self.over.get(key[1], {part.place.task}):
-            return
-        known = ~np.isnan(rows) & ~np.isnan(rows[..., :1])
-        sums, counts = np.where(known, rows, 0.0), known.astype(np.float64)
-        self.sums[key] = self.sums[key] + sums if key in self.sums else sums
-        self.counts[key] = self.counts[key] + counts if key in self.counts else counts
-        self.places.setdefault(key, []).append(part.place)
-        self.known.setdefault(key, []).append(known[..., 0])
+        scope = part.scope
+        key = run, scope.criterion
+        self._scored[key] += 1
+        if scope.task in self.over.get(scope.criterion, [scope.task]):
+            self._means.setdefault(key, _Mean()).add(scope, rows[scope.common])
 
     def blocks(self, metrics: Sequence[str], baseline: str) -> list[Block]:
-        """Means of every run with at least two tasks, and their differences from the baseline over
-        the same tasks.
-        """
+        """Means of each run with two or more tasks, and differences over the baseline's tasks."""
         blocks: list[Block] = []
-        for criterion in dict.fromkeys(criterion for _, criterion in self.sums):
-            keys = [key for key in self.sums if key[1] == criterion and self.scored[key] > 1]
-            rows = {run: self._means((run, criterion)) for run, _ in keys}
-            for run, _ in keys:
-                place, over = self._place((run, criterion)), self._over((run, criterion))
-                blocks.append(block_of(run, place, metrics, rows[run], over=over))
-            for run, _ in keys:
-                if (
-                    run != baseline
-                    and baseline in rows
-                    and self._same_tasks((run, criterion), (baseline, criterion))
-                ):
-                    place, over = self._place((run, criterion)), self._over((run, criterion))
+        for criterion in dict.fromkeys(criterion for _, criterion in self._means):
+            means = {
+                key[0]: mean
+                for key, mean in self._means.items()
+                if key[1] == criterion and self._scored[key] > 1
+            }
+            rows = {run: mean.values(self.strict) for run, mean in means.items()}
+            for run, mean in means.items():
+                blocks.append(block_of(run, mean.scope, metrics, rows[run], over=mean.over))
+            for run, mean in means.items():
+                if run != baseline and baseline in rows and mean.tasks == means[baseline].tasks:
                     gap = rows[run] - rows[baseline]
-                    blocks.append(block_of(run, place, metrics, gap, baseline=baseline, over=over))
+                    blocks.append(
+                        block_of(run, mean.scope, metrics, gap, baseline=baseline, over=mean.over)
+                    )
         return blocks
-
-    def _means(self, key: tuple[str, str]) -> Floats:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.asarray(self.sums[key] / self.counts[key])
-        if self.strict:
-            means[self.counts[key][..., 0] < len(self.places[key])] = np.nan
-        return means
-
-    def _over(self, key: tuple[str, str]) -> list[tuple[str, ...]]:
-        """Names of the tasks in which each value is defined, for each (subset, metric)."""
-        tasks = [place.task for place in self.places[key]]
-        masks = np.array(self.known[key]).reshape(len(tasks), -1).T
-        # most values share few lists
-        seen: dict[bytes, tuple[str, ...]] = {}
-        return [
-            seen.setdefault(
-                mask.tobytes(), tuple(t for t, known in zip(tasks, mask, strict=True) if known)
-            )
-            for mask in masks
-        ]
-
-    def _same_tasks(self, one: tuple[str, str], other: tuple[str, str]) -> bool:
-        return [p.task for p in self.places[one]] == [p.task for p in self.places[other]]
-
-    def _place(self, key: tuple[str, str]) -> Place:
-        places = self.places[key]
-        n, n_positive = (
-            np.sum([getattr(place, size)[place.common] for place in places], axis=0)
-            for size in ("n", "n_positive")
-        )
-        subsets = [places[0].subsets[row] for row in places[0].common]
-        return Place(key[1], AVERAGE, places[0].split, subsets, n, n_positive, len(places))
 
 
 def score_task(
-    parts: Sequence[Part],
+    parts: Sequence[DividedSet],
     runs: Mapping[str, tuple[Aligned, str]],
     metrics: Sequence[str],
-    draws: Draws | None,
+    draws: BootstrapDraws | None,
     baseline: str,
-) -> tuple[list[Block], list[tuple[str, Part, Floats]]]:
+) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
     """Score one task of a split.
 
     Args:
@@ -215,70 +233,68 @@ def score_task(
         ``Averages``.
     """
     blocks: list[Block] = []
-    found: list[tuple[str, Part, Floats]] = []
-    graded: dict[str, Graded] = {}
+    scored: list[tuple[str, DividedSet, Floats]] = []
+    models: dict[str, Graded] = {}
     before: ChallengeSet | None = None
     for part in parts:
-        challenge, place = part.challenge, part.place
-        if before is None or not challenge.image_ids.equals(before.image_ids):
+        scope = part.scope
+        if before is None or not part.challenge.image_ids.equals(before.image_ids):
             # criteria with a verdict on the same images share one ranking
-            graded = {
-                name: Graded(
-                    challenge.labels,
-                    run.values(challenge.task, part.rows, challenge),
-                    scale,
-                    metrics,
-                )
-                for name, (run, scale) in runs.items()
-            }
-        before = challenge
-        rows = with_replicates(graded, part, draws)
+            models = graded(part, runs, metrics)
+        before = part.challenge
+        rows = with_replicates(models, part, draws)
         for name, values in rows.items():
-            found.append((name, part, values))
-            blocks.append(block_of(name, place, metrics, values))
-        if baseline in rows:
-            gaps = {
-                name: values - rows[baseline] for name, values in rows.items() if name != baseline
-            }
-            blocks += [
-                block_of(name, place, metrics, gap, baseline=baseline) for name, gap in gaps.items()
-            ]
-    return blocks, found
+            scored.append((name, part, values))
+            blocks.append(block_of(name, scope, metrics, values))
+        for name in rows if baseline in rows else ():
+            if name != baseline:
+                gap = rows[name] - rows[baseline]
+                blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
+    return blocks, scored
+
+
+def graded(
+    part: DividedSet, runs: Mapping[K, tuple[Aligned, str]], metrics: Sequence[str]
+) -> dict[K, Graded]:
+    """Run -> its outputs for the images of a set."""
+    challenge = part.challenge
+    return {
+        name: Graded(
+            challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics
+        )
+        for name, (run, scale) in runs.items()
+    }
 
 
 def with_replicates(
-    graded: Mapping[str, Graded], part: Part, draws: Draws | None
-) -> dict[str, Floats]:
+    models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
+) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
-    points = {name: one.scores(part.parts)[..., None] for name, one in graded.items()}
-    if draws is None:
-        return points
-    rows = {
-        name: np.empty((*values.shape[:2], 1 + draws.resamples)) for name, values in points.items()
-    }
-    for name, values in points.items():
-        rows[name][..., :1] = values
-    for block, weights in draws.weights(part.rows):
-        for name, one in graded.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = one.resampled(part.parts, weights)
+    rows = {}
+    for name, model in models.items():
+        values = model.scores(part.parts)
+        rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
+        rows[name][..., 0] = values
+    for block, weights in () if draws is None else draws.weights(part.rows):
+        for name, model in models.items():
+            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
     return rows
 
 
 def block_of(
     run: str,
-    place: Place,
+    scope: ScoreScope,
     metrics: Sequence[str],
     rows: Floats,
     *,
     baseline: str | None = None,
     over: Sequence[tuple[str, ...]] | None = None,
 ) -> Block:
-    """Values of a run from rows (n_subsets, n_metrics, 1 + n_replicates), the point estimate first,
-    with 95 % intervals.
+    """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
 
-    Percentiles of the replicates. The error on a subset is a share of its images: without
-    replicates, and where these all agree or most of them are undefined, it has Wilson's interval.
-    No other value has an interval of width 0; differences are as they come.
+    The point estimate is first; intervals are percentiles of the replicates. The error on a subset
+    is a share of its images: without replicates, and where these all agree or most of them are
+    undefined, it has Wilson's interval. Differences apart, no interval has width 0.
     """
     point, replicates = rows[..., 0], rows[..., 1:]
     low = high = np.full(point.shape, np.nan)
@@ -292,13 +308,13 @@ def block_of(
     kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
     if baseline is None and over is None:
         share = np.array(
-            [[m == "error" and s.name in SCORED for m in metrics] for s in place.subsets],
+            [[m == "error" and s.name in SCORED for m in metrics] for s in scope.subsets],
             dtype=bool,
         )
         share &= np.isnan(low) & ~np.isnan(point)
-        bounds = wilson(point, place.n[:, None])
+        bounds = wilson(point, scope.n[:, None])
         low, high = (
             np.where(share, bound, known) for bound, known in zip(bounds, (low, high), strict=True)
         )
         kinds[share] = 2
-    return Block(run, place, point, low, high, defined, kinds, over, baseline)
+    return Block(run, scope, point, low, high, defined, kinds, over, baseline)

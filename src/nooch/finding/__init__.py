@@ -1,3 +1,1 @@
-"""Finding: a dataset and criteria -> a suite of challenge sets; embeddings, threshold sweeps, and
-summaries of suites.
-"""
+"""Finding: a dataset and criteria -> a suite; embeddings, threshold sweeps, summaries of suites."""

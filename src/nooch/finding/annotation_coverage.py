@@ -1,4 +1,4 @@
-"""Refuse sets that would stand on a minority of the images because the others were not annotated."""
+"""Refuse challenge sets for which most of the images were not annotated."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nooch.errors import InputError, some_of
 __all__ = ["check_counted", "check_fit", "check_sets", "left_out"]
 
 _MOST = 6
+_UNKNOWN = "since the class or its cues"
 _REMEDY = (
     "import the annotation files of the other images too, or only the images that were annotated; "
     "with `allow_unannotated` the rest is used as it is"
@@ -24,19 +25,14 @@ _REMEDY = (
 def left_out(
     fitted: Mapping[str, Fitted], tasks: Sequence[str]
 ) -> dict[str, dict[str, tuple[int, int]]]:
-    """Criterion -> task -> training positives that were not annotated and are left out of the fit,
-    of how many.
+    """Criterion -> task -> (training positives left out of the fit as unannotated, of how many).
 
     Only tasks with such images are listed.
     """
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for name, one in fitted.items():
-        counts = {
-            task: pair for task in tasks if (pair := one.left_out(task)) is not None and pair[0]
-        }
-        if counts:
-            found[name] = counts
-    return found
+    return {
+        name: {task: pair for task in tasks if (pair := one.left_out(task)) is not None and pair[0]}
+        for name, one in fitted.items()
+    }
 
 
 def check_fit(
@@ -46,31 +42,24 @@ def check_fit(
 
     Args:
         fitted: fitted criteria by name.
-        criteria: what they were made of, by name; those that came fitted were checked when they
-            were.
+        criteria: what they were made of, by name; those given as fitted were checked before.
         tasks: names.
     """
-    fresh = {
-        name: one for name, one in fitted.items() if not isinstance(criteria.get(name), Fitted)
-    }
     problems = [
         f"{name}: {task} ({missing} of {positives})"
-        for name, counts in left_out(fresh, tasks).items()
+        for name, counts in left_out(fitted, tasks).items()
         for task, (missing, positives) in counts.items()
-        if 2 * missing > positives
+        if 2 * missing > positives and not isinstance(criteria.get(name), Fitted)
     ]
-    if problems:
-        raise InputError(
-            f"more than half of the training positives of {_tasks(problems)} would be left out, "
-            f"since things or stuff were not annotated there: {some_of(problems, _MOST)}",
-            allowed="at most half of a task's training positives",
-            remedy=_REMEDY,
-        )
+    _refuse(
+        problems,
+        f"training positives of {_tasks(problems)} would be left out, since things or stuff",
+        "task's training positives",
+    )
 
 
 def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> None:
-    """Raise InputError where a set leaves out more than half of its split's images because they
-    were not annotated.
+    """Raise InputError where a set leaves out over half of its split's images as unannotated.
 
     Images without a gist have always been left out and counted: they are not counted here.
     """
@@ -85,29 +74,30 @@ def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> No
             problems.append(
                 f"{record.criterion}: {record.task}, {record.split} ({missing} of {total})"
             )
-    if problems:
-        raise InputError(
-            f"more than half of the images would be left out of {len(problems)} challenge sets, "
-            f"since the class or its cues were not annotated there: {some_of(problems, _MOST)}",
-            allowed="at most half of a split's images",
-            remedy=_REMEDY,
-        )
+    _refuse(
+        problems,
+        f"images would be left out of {len(problems)} challenge sets, {_UNKNOWN}",
+        "split's images",
+    )
 
 
 def check_counted(tasks: Sequence[str], split: str, counted: NDArray[np.int64], total: int) -> None:
-    """Raise InputError where fewer than half of a split's ``total`` images are counted for a task;
-    ``counted`` is int (n_tasks,).
-    """
+    """Raise InputError where ``counted``, int64 (n_tasks,), is below half of ``total`` images."""
     few = [
         f"{task} ({total - n} of {total})"
         for task, n in zip(tasks, counted.tolist(), strict=True)
         if 2 * n < total
     ]
-    if few:
+    _refuse(
+        few, f"images of {split} would be left out for {_tasks(few)}, {_UNKNOWN}", "split's images"
+    )
+
+
+def _refuse(problems: Sequence[str], what: str, whole: str) -> None:
+    if problems:
         raise InputError(
-            f"more than half of the images of {split} would be left out for {_tasks(few)}, "
-            f"since the class or its cues were not annotated there: {some_of(few, _MOST)}",
-            allowed="at most half of a split's images",
+            f"more than half of the {what} were not annotated there: {some_of(problems, _MOST)}",
+            allowed=f"at most half of a {whole}",
             remedy=_REMEDY,
         )
 

@@ -1,12 +1,10 @@
-"""Criteria are fitted on the training images of all parts: statistics of every part, added up as
-they come.
-"""
+"""Fit criteria on the training images of all parts: the statistics of the parts, added up."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -39,9 +37,8 @@ def fit_criteria(
         criteria: by name; one that is not ``Summable`` is fitted in this process, on a dataset of
             one part.
         tasks: names.
-        target: suite folder, beside which a part's statistics are kept where criteria say what they
-            are (``state``), so that no part is summed twice; they are of use until the suite is
-            written. None: nothing is kept.
+        target: suite folder. Parts' statistics are stored next to it until it is written (criteria
+            with ``state``), so that no part is summed twice; None stores nothing.
         map: where parts are summed.
         progress: called with what is being done, and how many of how many parts are done.
 
@@ -70,9 +67,7 @@ def fit_criteria(
 
 
 def training_part(data: Dataset, name: str) -> Dataset:
-    """The images that criteria are fitted on. Raises InputError, for ``name``, where there are
-    none.
-    """
+    """The images that criteria are fitted on. Raises InputError, for ``name``, without any."""
     if data.fitting_split in data.splits:
         return data.select(data.fitting_split)
     raise InputError(
@@ -83,9 +78,7 @@ def training_part(data: Dataset, name: str) -> Dataset:
 
 
 def code_of(criterion: object) -> list[str]:
-    """Which class a criterion is of and, for a custom one, the hash of the file with its code,
-    which may be edited meanwhile.
-    """
+    """A criterion's class and, for a custom one, the hash of its source file, which may change."""
     kind = type(criterion)
     named = [kind.__module__, kind.__qualname__]
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -95,9 +88,7 @@ def code_of(criterion: object) -> list[str]:
 
 
 def content_of(data: Dataset) -> dict[str, Any]:
-    """What a dataset folder holds, JSON-like: files by hash. How it is divided is among it, and so
-    are embeddings.
-    """
+    """The content of a dataset folder, JSON-like: hashes of all files, embeddings included."""
     header = data.header
     assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
     return {
@@ -120,14 +111,13 @@ def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str])
         raise ParameterError(
             f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
             allowed=(
-                "ce, gist, attribute, scores, a criterion with these three methods, or one fitted"
-                " before"
+                "ce, gist, attribute, scores, a criterion with these three methods, or a fitted one"
             ),
             remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
-    given = getattr(criterion, "cues", {})
+    cues = getattr(criterion, "cues", {})
     # cues by hand need no training image; A(C, Y) is then unknown
-    if data.fitting_split not in data.splits and not all(task in given for task in tasks):
+    if data.fitting_split not in data.splits and not all(task in cues for task in tasks):
         training_part(data, name)
 
 
@@ -136,9 +126,7 @@ def _training_images(part: Dataset, split: str) -> Dataset:
 
 
 def _folder(target: Path, data: Dataset, criteria: Mapping[str, Any], tasks: Sequence[str]) -> Path:
-    """Where parts' statistics lie, named by everything that they depend on; criteria are named by
-    their parameters.
-    """
+    """The folder of parts' statistics, named by all inputs and the criteria's parameters."""
     content = {
         "version": __version__,
         "data": content_of(data),
@@ -168,7 +156,7 @@ def _summed(sums: _Sums, map: Map, progress: Progress) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What workers need; ``folder`` is where a part's statistics are kept, or None."""
+    """Statistics of parts, computed by workers and stored in ``folder`` unless it is None."""
 
     data: Dataset
     criteria: Mapping[str, Any]
@@ -176,31 +164,28 @@ class _Sums:
     folder: Path | None
 
     def of_part(self, number: int) -> dict[str, Any]:
-        """Every criterion's statistics of the training images of a part; what was kept is read."""
+        """Every criterion's statistics of the training images of a part; stored ones are read."""
 
         @cache
         def images() -> Dataset:
             part = self.data.part(number, reads=reads_of(self.criteria.values()))
             return _training_images(part, self.data.fitting_split)
 
-        found = {}
+        def summed(criterion: Summable) -> Any:
+            return criterion.partial(images(), self.tasks)
+
+        states = {}
         for place, (name, criterion) in enumerate(self.criteria.items()):
-            make = partial(_partial, criterion, images, self.tasks)
-            if self.folder is None or not _can_be_kept(criterion):
-                found[name] = make()
+            if self.folder is None or not _can_be_stored(criterion):
+                states[name] = summed(criterion)
             else:
-                found[name] = kept(
-                    self.folder / f"shard-{number:07d}.{place}.msgpack", criterion.state, make
-                )
-        return found
+                file = self.folder / f"shard-{number:07d}.{place}.msgpack"
+                states[name] = kept(file, criterion.state, partial(summed, criterion))
+        return states
 
 
-def _partial(criterion: Summable, images: Callable[[], Dataset], tasks: Sequence[str]) -> Any:
-    return criterion.partial(images(), tasks)
-
-
-def _can_be_kept(criterion: Any) -> bool:
-    """Whether statistics can be read back, and the criterion's repr says all of its parameters."""
+def _can_be_stored(criterion: Any) -> bool:
+    """Whether statistics can be read back, and the criterion's repr has all of its parameters."""
     return (
         hasattr(criterion, "state")
         and is_dataclass(criterion)

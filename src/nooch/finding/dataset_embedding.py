@@ -1,7 +1,6 @@
-"""Captions, or a file of vectors -> an embedding of the dataset: part by part, each a job, kept in
-the dataset folder.
+"""Captions, or a file of vectors -> an embedding of the dataset, each part a job.
 
-A part that is done lies beside the dataset's tables under a temporary name until all are; then
+Finished parts are stored in the dataset folder under a temporary name until all are done; then
 ``dataset.json`` is rewritten. Interrupted work resumes where it stopped.
 """
 
@@ -55,11 +54,11 @@ def embed(
 ) -> tuple[Dataset, str]:
     """The dataset with an embedding to take the gist from, and that embedding's name.
 
-    The embedding of a dataset of ``open_dataset`` is kept in its folder. Each part is a job that
+    The embedding of a dataset of ``open_dataset`` is stored in its folder. Each part is a job that
     has the captions and vectors of one part in memory; one part is one job in this process. An
-    encoder that is fitted on all sentences (``lexical``) has those of all parts in this process:
-    its vectors do not depend on how the dataset is divided. Others encode a caption together with
-    other captions where it is divided in another way, which may change its last bits.
+    encoder that is fitted on all sentences (``lexical``) runs on all parts in this process: its
+    vectors do not depend on how the dataset is divided. Others encode captions in batches, which
+    depend on the division: the last bits may change.
 
     Args:
         data: with captions, unless the embedding exists or comes from a file. In memory it is
@@ -70,7 +69,7 @@ def embed(
         precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an
             embedding that the dataset has must be of this precision.
         map: where parts are embedded, such as an engine's; all workers must see the folder.
-        threads: of a job, so that jobs side by side do not take all CPUs each; by default as
+        threads: of a job, so that concurrent jobs do not each use all CPUs; by default as the
             libraries choose.
         progress: called with how many of how many parts are done, or sentences where there is one
             part.
@@ -85,35 +84,32 @@ def embed(
         OutputError: the folder cannot be written and there is no ``note``, or another process is
             embedding there.
     """
-    found = asked_embedding(encoder, data.embedding_names, precision)
-    if isinstance(found, str):
-        return data, found
-    if not isinstance(found, Path) and not data.has_captions:
+    source = asked_embedding(encoder, data.embedding_names, precision)
+    if isinstance(source, str):
+        return data, source
+    if not isinstance(source, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy=(
-                "import with `captions`, or give image embeddings as a file (`encoder` FILE.npz)"
-            ),
+            remedy="import with `captions`, or give embeddings of images (`encoder` FILE.npz)",
         )
-    if data.folder is None or (note is not None and isinstance(found, Path) and data.n_parts == 1):
-        return _in_memory(data, found, progress)
+    if data.folder is None or (note is not None and isinstance(source, Path) and data.n_parts == 1):
+        return _in_memory(data, source, progress)
+    request = _Request(
+        encoder or "", source, builtins.map if data.n_parts == 1 else map, threads, progress
+    )
     try:
-        work = _Work(
-            encoder or "", found, builtins.map if data.n_parts == 1 else map, threads, progress
-        )
-        return _in_folder(data, work, resumable=note is None)
+        return _in_folder(data, request, resumable=note is None)
     except OutputError as error:
         if note is None:
             raise
         note(f"the embedding is not kept: {error.problem}")
-    return _in_memory(data, found, progress)
+    return _in_memory(data, source, progress)
 
 
 def asked_embedding(
     name: str | None, embeddings: Collection[str], precision: str | None = None
 ) -> str | Path | Encoder:
-    """What an encoder's name means for a dataset: one of its embeddings, a file, or an encoder
-    whose embedding it lacks.
+    """The embedding, the file or the encoder that an encoder's name means for a dataset.
 
     Args:
         name: ``encoder`` of ``embed``; ``precision`` likewise.
@@ -129,10 +125,8 @@ def asked_embedding(
             return _checked(next(iter(embeddings)), precision)
         raise ParameterError(
             "the gist criterion needs an encoder of captions",
-            allowed=(
-                "an encoder, a folder, or one of the dataset's embeddings:"
-                f" {', '.join(embeddings) or 'none'}"
-            ),
+            allowed="an encoder, a folder, or one of the dataset's embeddings:"
+            f" {', '.join(embeddings) or 'none'}",
             remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
         )
     if name in embeddings:
@@ -151,17 +145,13 @@ def asked_embedding(
 
 
 def _checked(name: str, precision: str | None) -> str:
-    """The name of an embedding that the dataset has; ParameterError where it is not of the
-    precision asked for.
-    """
-    found = embedding_precision(name)
-    if precision not in (None, found):
+    """The name of an embedding of the dataset; ParameterError where it has another precision."""
+    own = embedding_precision(name)
+    if precision not in (None, own):
         raise ParameterError(
-            f"precision is {precision}, but the dataset's embedding {name} has precision {found}",
-            remedy=(
-                "name the encoder, so that the captions are embedded in that precision, or leave"
-                " the precision out"
-            ),
+            f"precision is {precision}, but the dataset's embedding {name} has precision {own}",
+            remedy="name the encoder, so that the captions are embedded in that precision, or leave"
+            " the precision out",
         )
     return name
 
@@ -184,8 +174,8 @@ def _in_memory(
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What is embedded, where, and who is told: see ``embed``."""
+class _Request:
+    """The encoder or file to embed with, and where: see ``embed``."""
 
     name: str
     source: Path | Encoder
@@ -194,31 +184,31 @@ class _Work:
     progress: StepProgress
 
 
-def _in_folder(data: Dataset, work: _Work, *, resumable: bool) -> tuple[Dataset, str]:
-    """The dataset, opened again, with an embedding that is kept in its folder.
+def _in_folder(data: Dataset, request: _Request, *, resumable: bool) -> tuple[Dataset, str]:
+    """The dataset, opened again, with an embedding in its folder.
 
-    Where something cannot be written, parts that are done stay there if they are ``resumable``.
+    If something cannot be written, finished parts stay there only if they are ``resumable``.
     """
-    label = check_embedding_name(_label(work.source))
+    label = check_embedding_name(_label(request.source))
     if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
         raise OutputError(
-            "embeddings are kept beside the parts, and nothing can be written there",
+            "embeddings are stored with the parts, and nothing can be written there",
             where=data.folder,
             remedy="embed a copy of the dataset in a folder of this machine",
         )
-    job = _Job(data, data.folder, label)
-    with held(job.keep, "embedding these captions", clear_if_refused=True):
+    files = _EmbeddingFiles(data, data.folder, label)
+    with held(files.keep, "embedding these captions", clear_if_refused=True):
         try:
             with writing(data.folder, _RESUME):
-                job.take_back()
-                if isinstance(work.source, Path):
-                    _divide(job, work.source, work.progress)
+                files.take_back()
+                if isinstance(request.source, Path):
+                    _divide(files, request.source, request.progress)
                 else:
-                    _encode(job, work.source, work)
-                job.finish()
+                    _encode(files, request.source, request)
+                files.finish()
         except OutputError:
             if not resumable:
-                remove_folder(job.keep)
+                remove_folder(files.keep)
             raise
     return open_dataset(data.folder), label
 
@@ -227,8 +217,8 @@ _RESUME = "fix that and give the same command again: parts that are done are kep
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One embedding of a dataset while it is made.
+class _EmbeddingFiles:
+    """The files of an embedding while it is computed.
 
     Attributes:
         data: the dataset.
@@ -242,20 +232,19 @@ class _Job:
 
     @property
     def keep(self) -> Path:
-        """Where all that is not finished lies."""
+        """The folder of all that is not finished."""
         return self.folder / f".embedding-{self.label}"
 
     @cached_property
     def rows(self) -> dict[Path, int]:
-        """File of each part, from the dataset folder on -> its number of images."""
-        place = Path("embeddings")
+        """File of each part, relative to the dataset folder -> its number of images."""
         return {
-            place / (f"{self.label}/{part}.npy" if part else f"{self.label}.npy"): rows
+            Path("embeddings", f"{self.label}/{part}.npy" if part else f"{self.label}.npy"): rows
             for part, rows in rows_of_parts(self.folder).items()
         }
 
     def done(self, file: Path) -> Path:
-        """Where a part lies when it is done, until all are."""
+        """Where a finished part is stored until all are done."""
         return self.keep / "parts" / file.name
 
     def missing(self) -> list[int]:
@@ -263,25 +252,21 @@ class _Job:
         return [number for number, file in enumerate(self.rows) if not self.done(file).is_file()]
 
     def take_back(self) -> None:
-        """Finished parts that were put in their place, but not listed yet when the process was
-        killed.
-        """
+        """Collect parts that a killed process had put in their place, but not listed yet."""
         (self.keep / "parts").mkdir(exist_ok=True)
         for file in () if self.label in self.data.embedding_names else self.rows:
             if (self.folder / file).is_file() and not self.done(file).is_file():
                 (self.folder / file).replace(self.done(file))
 
     def write(self, number: int, values: NDArray[Any]) -> None:
-        """Keep a part: a file that is there is whole."""
+        """Store a part: a file that exists is complete."""
         file = self.done(list(self.rows)[number])
         partial = self.keep / partial_of(file).name
         write_array(partial, values)
         partial.replace(file)
 
     def finish(self) -> None:
-        """Put the parts in their place and list them, once all of them fit the images and each
-        other.
-        """
+        """Put the parts in their place and list them, if they fit the images and each other."""
         widths = set()
         for file, rows in self.rows.items():
             shape = read_array(self.done(file), mapped=True).shape
@@ -293,7 +278,7 @@ class _Job:
                     remedy="embed again: what was kept is removed",
                 )
         if self.label in self.data.embedding_names:
-            # never listed with the files of another: it is none of the dataset's for a moment
+            # unlisted for a moment, so that it is never listed with the files of another one
             add_embedding_files(self.folder, self.label, {})
         for file in self.rows:
             (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -303,88 +288,87 @@ class _Job:
         shutil.rmtree(self.keep, ignore_errors=True)
 
 
-def _divide(job: _Job, path: Path, progress: StepProgress) -> None:
-    """The vectors of a file, for each part those of its images."""
+def _divide(files: _EmbeddingFiles, path: Path, progress: StepProgress) -> None:
+    """Write the vectors of a file, for each part those of its images."""
     file, known = open_embedding(path), 0
-    for number in range(job.data.n_parts):
-        part = job.data.part(number, reads=())
+    for number in range(files.data.n_parts):
+        part = files.data.part(number, reads=())
         rows = file.rows_of(part)
         known += int((rows >= 0).sum())
-        job.write(number, file.placed(rows, len(part)))
-        progress(number + 1, job.data.n_parts)
+        files.write(number, file.placed(rows, len(part)))
+        progress(number + 1, files.data.n_parts)
     if not known:
         raise file.stranger(part)
 
 
-def _encode(job: _Job, chosen: Encoder, work: _Work) -> None:
-    """The vectors of every part's captions."""
-    n_parts, wanted = job.data.n_parts, job.missing()
+def _encode(files: _EmbeddingFiles, chosen: Encoder, request: _Request) -> None:
+    """Write the vectors of every part's captions."""
+    n_parts, wanted = files.data.n_parts, files.missing()
     together = n_parts > 1 and not getattr(chosen, "in_parts", False)
-    texts = _encoded_together(job, chosen) if together else None
+    texts = _encoded_together(files, chosen) if together else None
     # the device that this machine chooses: what other machines have must not change the vectors
     options = tuple(getattr(chosen, "chosen", {}).items())
-    made = (lambda: chosen) if work.map is builtins.map else partial(_made, work.name, options)
-    of_parts, of_sentences = (no_progress, work.progress) if n_parts == 1 else (work.progress, None)
-    embed_part = partial(_embed_part, job, made, texts, work.threads, of_sentences)
+    remote = request.map is not builtins.map
+    load = partial(_loaded_encoder, request.name, options) if remote else (lambda: chosen)
+    of_parts, of_sentences = request.progress, None
+    if n_parts == 1:
+        of_parts, of_sentences = no_progress, request.progress
+    embed_part = partial(_embed_part, files, load, texts, request.threads, of_sentences)
     of_parts(n_parts - len(wanted), n_parts)
-    for done, _ in enumerate(work.map(embed_part, wanted), n_parts - len(wanted) + 1):
+    for done, _ in enumerate(request.map(embed_part, wanted), n_parts - len(wanted) + 1):
         of_parts(done, n_parts)
-    empty = job.missing()
+    empty = files.missing()
     if len(empty) == n_parts:
         # an error, since there is none
-        _captions(job.data)
+        _captions(files.data)
     for number in empty:
-        # only now it is known how long vectors are
-        width = read_array(next((job.keep / "parts").iterdir()), mapped=True).shape[1]
-        job.write(number, np.full((list(job.rows.values())[number], width), np.nan, np.float32))
+        # only now the length of vectors is known
+        width = read_array(next((files.keep / "parts").iterdir()), mapped=True).shape[1]
+        files.write(number, np.full((list(files.rows.values())[number], width), np.nan, np.float32))
 
 
 def _embed_part(
-    job: _Job,
-    made: Callable[[], Encoder],
+    files: _EmbeddingFiles,
+    load: Callable[[], Encoder],
     texts: Path | None,
     threads: int | None,
     progress: StepProgress | None,
     number: int,
 ) -> None:
-    """Embed one part and keep it, unless it has no caption."""
-    part = job.data.part(number, reads=("captions",))
+    """Embed one part and store it, unless it has no caption."""
+    part = files.data.part(number, reads=("captions",))
     if part.captions is None or not part.captions.height:
         return
     with limited_threads(threads):
-        blocks = job.keep / f"blocks-{number:07d}"
+        blocks = files.keep / f"blocks-{number:07d}"
         if texts is None:
-            values = embed_captions(part, _same(made(), job.label), progress, blocks)
+            chosen = load()
+            if (own := chosen.identity) != files.label:
+                raise InputError(
+                    f"the encoder is {own} here, and {files.label} where the work began",
+                    allowed="the same model on all machines",
+                )
+            values = embed_captions(part, chosen, progress, blocks)
         else:
             captions = pl.read_parquet(texts, glob=False)["caption"]
-            values = caption_means(
-                part, captions, read_array(texts.with_suffix(".npy"), mapped=True)
-            )
-        job.write(number, values)
+            vectors = read_array(texts.with_suffix(".npy"), mapped=True)
+            values = caption_means(part, captions, vectors)
+        files.write(number, values)
         shutil.rmtree(blocks, ignore_errors=True)
 
 
 @lru_cache(maxsize=1)
-def _made(name: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
+def _loaded_encoder(name: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
     """The encoder of a name: a worker loads a model once, not for every part."""
     return encoder(name, **dict(options))
 
 
-def _same(chosen: Encoder, label: str) -> Encoder:
-    if chosen.identity != label:
-        raise InputError(
-            f"the encoder is {chosen.identity} here, and {label} where the work began",
-            allowed="the same model on all machines",
-        )
-    return chosen
-
-
-def _encoded_together(job: _Job, chosen: Encoder) -> Path:
-    """A table of all captions; beside it their vectors, from an encoder that is fitted on all."""
-    table = job.keep / "captions.parquet"
+def _encoded_together(files: _EmbeddingFiles, chosen: Encoder) -> Path:
+    """A table of all captions; a file of the same stem has their vectors."""
+    table = files.keep / "captions.parquet"
     file = table.with_suffix(".npy")
     if not file.is_file():
-        texts = _captions(job.data)
+        texts = _captions(files.data)
         texts.to_frame("caption").write_parquet(table)
         partial = file.with_suffix(".partial")
         write_array(partial, encode_texts(chosen, texts.to_list()))
@@ -393,7 +377,7 @@ def _encoded_together(job: _Job, chosen: Encoder) -> Path:
 
 
 def _captions(data: Dataset) -> pl.Series:
-    """The different captions of all parts. Raises UndefinedError where there is none."""
+    """The different captions of all parts. Raises UndefinedError without any."""
     return distinct_captions(
         data.part(number, reads=("captions",)) for number in range(data.n_parts)
     )

@@ -1,4 +1,4 @@
-"""What criteria say of images, task by task: labels, support or phi, and bits of cues."""
+"""What criteria measure in images, task by task: labels, support or phi, and bits of cues."""
 
 from __future__ import annotations
 
@@ -16,25 +16,21 @@ from nooch.data import Dataset
 __all__ = ["TASKS_AT_ONCE", "Measures", "defined_criteria", "measured", "measures_schema"]
 
 TASKS_AT_ONCE = 32
-"""Tasks whose supports are computed at once: 171 of them on 24,657 images need 6 MiB at a time, not
-34.
-"""
+"""Tasks whose supports are computed at once: of 171 on 24,657 images 6 MiB at a time, not 34."""
 
 _TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "phi": pl.Boolean}
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What criteria say of some images, for one task.
+    """What criteria measure in some images, for one task.
 
     Attributes:
         labels: bool (n_images,), False where unknown.
         unknown: images of unknown label, bool (n_images,); None where there is none.
-        support: criterion -> float64 (n_images,), NaN where it has no notion of context; criteria
-            that measure support.
-        by_cue: criterion -> uint64 (n_images,), see ``Mark``; those of them that have thresholds
-            and cues.
-        phi: criterion -> bool (n_images,); criteria that mark directly.
+        support: criterion that measures support -> float64 (n_images,), NaN = no notion of context.
+        by_cue: those of them with thresholds and cues -> uint64 (n_images,), see ``Mark``.
+        phi: criterion that marks directly -> bool (n_images,).
 
     Criteria under which the task is not defined are in none of them.
     """
@@ -46,9 +42,7 @@ class Measures:
     phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def to_frame(self, schema: Mapping[str, Any]) -> pl.DataFrame:
-        """A row per image, with the columns of ``measures_schema``: null where a label is unknown
-        or a criterion has no value.
-        """
+        """A row per image, with the columns of ``measures_schema``: null where unknown."""
         labels = pl.Series("label", self.labels)
         if self.unknown is not None:
             labels = labels.set(pl.Series(self.unknown), value=None)
@@ -64,20 +58,18 @@ class Measures:
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Self:
         """What ``to_frame`` gave."""
-        found: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in _TYPES}
+        values: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in _TYPES}
         for column in frame.drop("label"):
             kind, _, name = column.name.partition("/")
             if not column.null_count():
-                found[kind][name] = column.to_numpy()
+                values[kind][name] = column.to_numpy()
         unknown = frame["label"].is_null()
         labels = frame["label"].fill_null(value=False).to_numpy()
-        return cls(labels, unknown.to_numpy() if unknown.any() else None, **found)
+        return cls(labels, unknown.to_numpy() if unknown.any() else None, **values)
 
 
 def measures_schema(fitted: Mapping[str, Fitted]) -> dict[str, Any]:
-    """Column -> type of the table of what these criteria measure: ``label``, and for each
-    ``support/NAME`` and so on.
-    """
+    """Column -> type of the table of measures: ``label``, and ``support/NAME`` and so on."""
     schema: dict[str, Any] = {"label": pl.Boolean}
     for name, one in fitted.items():
         if isinstance(one, MarkFitted):
@@ -96,31 +88,20 @@ def defined_criteria(fitted: Mapping[str, Fitted], task: str) -> list[str]:
 def measured(
     fitted: Mapping[str, Fitted], images: Dataset, tasks: Sequence[str]
 ) -> Iterator[Measures]:
-    """What criteria say of images, for one task after the other; of no image for a task that no
-    criterion defines.
-    """
+    """Measures of images, task after task; of no image for a task that no criterion defines."""
     for start in range(0, len(tasks), TASKS_AT_ONCE):
         block = {
             task: defined_criteria(fitted, task) for task in tasks[start : start + TASKS_AT_ONCE]
         }
-        supports: dict[tuple[str, str], NDArray[np.float64]] = {}
+        supports: dict[str, dict[str, NDArray[np.float64]]] = {task: {} for task in block}
         for name, one in fitted.items():
             wanted = [task for task, names in block.items() if name in names]
             if isinstance(one, SupportFitted) and wanted:
-                supports.update(
-                    zip(
-                        ((name, task) for task in wanted),
-                        one.supports(images, wanted).T,
-                        strict=True,
-                    )
-                )
+                for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
+                    supports[task][name] = values
         for task, names in block.items():
-            of_task = {
-                name: np.ascontiguousarray(supports[name, task])
-                for name in names
-                if (name, task) in supports
-            }
-            yield _measured(fitted, images, task, names, of_task)
+            support = {name: np.ascontiguousarray(v) for name, v in supports[task].items()}
+            yield _measured(fitted, images, task, names, support)
 
 
 def _measured(

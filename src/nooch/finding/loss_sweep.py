@@ -1,6 +1,4 @@
-"""Dataset and predictions -> the mean loss of hard images as alpha and beta, or tau, vary (the data
-of Figs. 13 and 14).
-"""
+"""The mean loss of hard images over alpha and beta, or tau (the data of Figs. 13 and 14)."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from nooch.challenge import EASY, POOLED, ChallengeSet, Mark
 from nooch.criteria import CE, FittedCE, Gist
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.hard_losses import LossSweep, hard_sums
@@ -22,8 +20,9 @@ from nooch.evaluation.prediction_files import as_runs
 from nooch.finding.annotation_coverage import check_fit
 from nooch.finding.criterion_fits import training_part
 from nooch.finding.suite_builder import resolve_tasks
-from nooch.finding.threshold_sweep import grid_of
+from nooch.finding.threshold_sweep import SweepOptions, point_columns
 from nooch.metrics.pointwise import losses
+from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
 
 __all__ = ["sweep_losses"]
@@ -35,33 +34,23 @@ def sweep_losses(
     data: Dataset,
     predictions: Any,
     *,
-    alpha: Sequence[float] = (),
-    beta: Sequence[float] = (),
-    tau: Sequence[float] = (),
-    embedding: str | None = None,
-    tasks: str | Sequence[str] | None = None,
+    options: SweepOptions | None = None,
     split: str = "test",
     scale: str | None = None,
-    allow_unannotated: bool = False,
     progress: Progress = no_progress,
+    **named: Any,
 ) -> LossSweep:
-    """Mean losses of hard images over thresholds; CE and gist are fitted once, on the training
-    split.
+    """Mean losses of hard images over thresholds; criteria are fitted once, on the training split.
 
     Args:
         data: the dataset.
         predictions: as ``nooch.evaluate`` takes them; of several runs (seeds) the mean loss of each
             image.
-        alpha: thresholds on A(C, Y), together with ``beta``: thresholds on areas; fractions of the
-            image, 0 and more.
-        beta: see ``alpha``.
-        tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
-        embedding: name of one of the dataset's embeddings.
-        tasks: as ``nooch.find`` takes them; by default all classes that are predicted.
+        options: see ``SweepOptions``.
         split: whose images.
         scale: ``logit`` or ``probability``, needed for wide tables.
-        allow_unannotated: as for ``nooch.find``.
         progress: called with what is being done, and how many of how many tasks are done.
+        named: fields of ``SweepOptions``, such as ``alpha`` and ``beta``.
 
     Raises:
         ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or
@@ -69,23 +58,16 @@ def sweep_losses(
         InputError: no class is predicted, images without a prediction, unknown areas, an empty
             training split.
     """
-    alphas, betas, taus = (
-        grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau))
-    )
-    if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
-        raise ParameterError(
-            "nothing to sweep", allowed="alpha together with beta, tau, or all three"
-        )
-    if len(taus):
-        check_one_of("embedding", embedding or "", data.embeddings, owner="the dataset")
+    asked = options_from(SweepOptions, options, named)
+    alphas, betas, taus = asked.grids(data)
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = as_runs(predictions, data.classes, scale)
-    names = _tasks(data, runs, tasks)
+    names = _tasks(data, runs, asked.tasks)
     part, train = data.select(split), training_part(data, "the criteria")
     ce = CE().fit(train) if len(alphas) else None
-    if ce is not None and not allow_unannotated:
+    if ce is not None and not asked.allow_unannotated:
         check_fit({"ce": FittedCE(CE(float(alphas[0])), ce.classes, ce.state)}, {}, names)
-    gist = Gist(embedding).fit(train, names) if len(taus) and embedding is not None else None
+    gist = Gist(str(asked.embedding)).fit(train, names) if len(taus) else None
     aligned = {run.run: Aligned(run, part.images["image_id"], split) for run in runs}
     grids: dict[str, Floats] = {}
     lines: dict[str, Floats] = {}
@@ -93,7 +75,7 @@ def sweep_losses(
         progress("losses by threshold", done, len(names))
         labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
         known = slice(None) if unknown is None else np.flatnonzero(~unknown)
-        # a set of all images, of which none is hard: it tells what the predictions must have
+        # a set of all images, none of them hard: it states what the predictions must have
         easy = Mark(np.full(len(part), EASY, np.int8))
         whole = ChallengeSet.from_mark(
             "all images", task, split, easy, part.images["image_id"], labels, unknown
@@ -118,14 +100,13 @@ def _tasks(
     data: Dataset, runs: Sequence[Predictions], tasks: str | Sequence[str] | None
 ) -> list[str]:
     predicted = {task for run in runs for task in run.tasks}
+    if tasks is None and not predicted & set(data.classes):
+        raise InputError(
+            f"no class of the dataset is predicted, but {some_of(sorted(predicted))}",
+            allowed=some_of(data.classes),
+        )
     if tasks is None:
-        found = [name for name in data.classes if name in predicted]
-        if not found:
-            raise InputError(
-                f"no class of the dataset is predicted, but {some_of(sorted(predicted))}",
-                allowed=some_of(data.classes),
-            )
-        return found
+        return [name for name in data.classes if name in predicted]
     names = resolve_tasks(data, tasks)
     if missing := [name for name in names if name not in predicted]:
         raise InputError(
@@ -140,29 +121,25 @@ def _of_areas(
     """Counts and sums, float64 (n_alphas * n_betas, 4); without a cue nothing is hard."""
     labels = part.labels(task)
     known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(betas), 4))}
-    found = []
+    sums = []
     for alpha in alphas:
         fitted = FittedCE(CE(float(alpha)), ce.classes, ce.state)
         cues = fitted.cues(task)
         if cues not in known:
             known[cues] = hard_sums(fitted.support(part, task), labels, loss, betas)
-        found.append(known[cues])
-    return np.concatenate(found)
+        sums.append(known[cues])
+    return np.concatenate(sums)
 
 
 def _table(sums: dict[str, Floats], split: str, points: dict[str, Floats]) -> pl.DataFrame:
     """Counts and means by task, those of all tasks together last; without a task no row."""
-    n = len(next(iter(points.values())))
     if sums:
         sums = {**sums, POOLED: np.sum(list(sums.values()), axis=0)}
     stacked = np.concatenate([*sums.values(), np.empty((0, 4))])
-    names = pl.Series(list(sums), dtype=pl.String).gather(np.repeat(np.arange(len(sums)), n))
     sides = ("positive", "negative")
     return pl.DataFrame(
         {
-            "task": names,
-            "split": pl.repeat(split, len(names), dtype=pl.String, eager=True),
-            **{name: np.tile(values, len(sums)) for name, values in points.items()},
+            **point_columns(list(sums), split, points),
             **{f"hard_{side}s": stacked[:, i].astype(np.int64) for i, side in enumerate(sides)},
             **{f"loss_{side}": stacked[:, 2 + i] for i, side in enumerate(sides)},
         }

@@ -1,8 +1,7 @@
-"""Measures and marks as Arrow files in a folder that all workers see: one job per part, then one
-per task.
+"""Measures and marks as Arrow files that all workers can read: a job per part, then one per task.
 
-Files carry supports bit by bit, so that marks do not depend on how a dataset is divided, ties by
-image id and counts to match included. A file that exists is whole: an interrupted find resumes
+Files hold supports bit by bit, so that marks do not depend on how a dataset is divided, ties by
+image id and counts to match included. A file that exists is complete: an interrupted find resumes
 where it stopped.
 """
 
@@ -48,9 +47,7 @@ class MeasureFiles:
     search: Search
 
     def measure(self, number: int) -> None:
-        """Measure the images of one part: a record batch per task, in their order. A part that was
-        measured stays.
-        """
+        """Measure the images of one part, unless done: a record batch per task, in their order."""
         done = self._part_file(number, "images")
         if done.is_file():
             return
@@ -64,20 +61,12 @@ class MeasureFiles:
         images, schema = data.select(rows=searched.to_numpy()), measures_schema(fitted)
         frames = (one.to_frame(schema) for one in measured(fitted, images, self.search.tasks))
         _write(self._part_file(number, "measures"), frames)
-        # written last: it says that the part is done
-        _write(
-            done,
-            [
-                pl.DataFrame(
-                    {"image_id": images.images["image_id"], "split": codes.filter(searched)}
-                )
-            ],
-        )
+        # written last: its existence means that the part is done
+        columns = {"image_id": images.images["image_id"], "split": codes.filter(searched)}
+        _write(done, [pl.DataFrame(columns)])
 
     def mark(self, task: str) -> Marked:
-        """Mark all images for one task, write its sets, a record batch each, and return their
-        records.
-        """
+        """Mark all images for one task, write its sets, a record batch each; return the records."""
         path = self._marked_file(task)
         record = path.with_suffix(".json")
         if record.is_file():
@@ -90,26 +79,24 @@ class MeasureFiles:
         marked = Marked()
 
         def sets() -> Iterator[pl.DataFrame]:
-            for found in self.search.sets(task, numbers, measures):
-                marked.add(found)
-                if isinstance(found, ChallengeSet):
-                    yield rows_of(found)
+            for outcome in self.search.sets(task, numbers, measures):
+                marked.add(outcome)
+                if isinstance(outcome, ChallengeSet):
+                    yield rows_of(outcome)
 
         _write(path, sets())
         replace_file(record, msgspec.json.encode(marked))
         return marked
 
     def read(self, record: SetRecord, number: int) -> ChallengeSet:
-        """A set that ``mark`` has written: the one of this record, which is the ``number``-th of
-        its task.
-        """
+        """The set of a record that ``mark`` has written: the ``number``-th of its task."""
         rows = _batch(self._marked_file(record.task), number)
-        ids = self._ids[self.search.splits.index(record.split)]
+        ids = self._ids[record.split]
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
         return set_of(record, rows.with_columns(own.alias("image_id")))
 
     def _measures(self, task: str) -> dict[str, Measures]:
-        """What criteria say of the images of every split, all parts together."""
+        """Measures of the images of every split, all parts together."""
         splits, number = self.search.splits, list(self.search.tasks).index(task)
         table = pl.concat(
             _batch(self._part_file(part, "measures"), number) for part in range(self.data.n_parts)
@@ -130,13 +117,13 @@ class MeasureFiles:
         )
 
     @cached_property
-    def _ids(self) -> list[pl.Series]:
+    def _ids(self) -> dict[str, pl.Series]:
         """Ids of the images of every split, ascending."""
         images = self._images
-        return [
-            images.filter(pl.col("split") == code)["image_id"]
-            for code in range(len(self.search.splits))
-        ]
+        return {
+            name: images.filter(pl.col("split") == code)["image_id"]
+            for code, name in enumerate(self.search.splits)
+        }
 
     def _part_file(self, part: int, what: str) -> Path:
         return self.folder / f"shard-{part:07d}.{what}.arrow"
@@ -146,9 +133,7 @@ class MeasureFiles:
 
 
 def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
-    """Frames as record batches, under a temporary name first: a file of this name is whole. Without
-    a frame there is no file.
-    """
+    """Frames as record batches, under a temporary name first; without a frame there is no file."""
     partial = partial_of(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(writing(path, _RESUME))
@@ -166,6 +151,6 @@ def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
 
 def _batch(path: Path, number: int) -> pl.DataFrame:
     with pa.memory_map(str(path)) as source:
-        found = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
-    assert isinstance(found, pl.DataFrame)  # noqa: S101 - tells the type checker that a batch gives a frame
-    return found
+        frame = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - for the type checker
+    return frame

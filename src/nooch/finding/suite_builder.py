@@ -1,9 +1,8 @@
-"""Dataset and criteria -> Suite: fit on training images, measure and mark the others, keep what was
-done.
+"""Dataset and criteria -> Suite: fit on training images, measure and mark the others.
 
-One process and one part need no file. Otherwise measures and marks lie beside the suite until that
-is written, so that an interrupted find resumes where it stopped. Both give the same sets, bit by
-bit, however a dataset is divided.
+One process and one part need no file. Otherwise measures and marks are stored next to the suite
+until that is written, so that an interrupted find resumes where it stopped. Both give the same
+sets, bit by bit, however a dataset is divided.
 """
 
 from __future__ import annotations
@@ -43,35 +42,48 @@ from nooch.finding.criterion_fits import check_embeddings, code_of, content_of, 
 from nooch.finding.image_measures import measured
 from nooch.finding.measure_files import MeasureFiles
 from nooch.finding.task_sets import Marked, Search
+from nooch.options import options_from
 from nooch.published import NOOCH_TASKS
 from nooch.shared_types import Map, Progress, no_progress
 from nooch.version import __version__
 from nooch.work_folder import held, remove_leftovers, work_folder
 
-__all__ = [
-    "check_match",
-    "check_thresholds",
-    "criterion_record",
-    "find",
-    "resolve_tasks",
-    "splits_to_search",
-    "thresholds_in",
-]
+__all__ = ["FindOptions", "check_thresholds", "find", "resolve_tasks", "splits_to_search"]
+
+_ReadSet = Callable[[str, str, str], ChallengeSet]
+
+
+@dataclass(frozen=True)
+class FindOptions:
+    """What ``nooch.find`` looks for, and where.
+
+    Attributes:
+        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
+        match: criterion whose counts of hard images, for each split and side, are matched by those
+            criteria that measure support and have no thresholds of their own.
+        splits: where to find; by default valid and test as far as there are any, or ``all``.
+        path: where the dataset lies, recorded so that images can be explained later.
+        allow_unannotated: also where that leaves out more than half of a task's training positives
+            or of a split's images.
+    """
+
+    tasks: str | Sequence[str] = "all"
+    match: str | None = None
+    splits: Sequence[str] | None = None
+    path: str | None = None
+    allow_unannotated: bool = False
 
 
 def find(
     data: Dataset,
     criteria: Mapping[str, Criterion | Fitted | Combination],
     *,
-    tasks: str | Sequence[str] = "all",
-    match: str | None = None,
-    splits: Sequence[str] | None = None,
-    path: str | None = None,
-    allow_unannotated: bool = False,
+    options: FindOptions | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = no_progress,
+    **named: Any,
 ) -> Suite:
     """Find the challenge sets of a dataset.
 
@@ -82,21 +94,16 @@ def find(
         data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
         criteria: name -> criterion, fitted criterion (used as it is), or combination of the others
             by name.
-        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
-        match: criterion whose counts of hard images, for each split and side, are matched by those
-            criteria that measure support and have no thresholds of their own.
-        splits: where to find; by default valid and test as far as there are any, or ``all``.
-        path: where the dataset lies, recorded so that images can be explained later.
-        allow_unannotated: also where that leaves out more than half of a task's training positives
-            or of a split's images.
+        options: see ``FindOptions``.
         out: suite folder to write. Without it everything is in memory, whatever the number of
             parts.
         overwrite: replace a suite folder that exists.
         map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
             or with several parts and ``out``, a part's images are in memory at a time, and
-            intermediate files lie beside ``out``, where all workers must be able to write; an
-            interrupted find resumes there.
+            intermediate files are stored next to ``out``, where all workers must be able to write;
+            an interrupted find resumes there.
         progress: called with what is being done, and how much of how much is done.
+        named: fields of ``FindOptions``, such as ``tasks`` and ``match``.
 
     Returns:
         A suite in memory, or the one in ``out``, whose rows are read when they are asked for; tasks
@@ -104,49 +111,52 @@ def find(
 
     Raises:
         ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and
-            nothing to match, or that has thresholds by task and none for a task, or for an unknown
-            class; one that cannot be fitted on several parts; an engine without ``out``, or for a
-            dataset in memory.
+            nothing to match, or thresholds by task that do not fit the tasks; ``match`` where every
+            criterion has thresholds; a criterion that cannot be fitted on several parts; an engine
+            without ``out``, or for a dataset in memory.
         InputError: an empty split; areas or attribute values that a criterion needs and the data
             lack; more than half of what a set would stand on was not annotated.
         OutputError: the folder exists or cannot be written, or another process is finding this
             suite.
     """
+    asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    names, found_in = resolve_tasks(data, tasks), splits_to_search(data, splits)
-    check_thresholds(thresholds_in(criteria), names, data.classes)
+    names, splits = resolve_tasks(data, asked.tasks), splits_to_search(data, asked.splits)
+    check_thresholds(
+        {name: getattr(c, "thresholds", None) for name, c in criteria.items()}, names, data.classes
+    )
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
-    beside = _beside(data, target, map)
-    images = data.in_memory(reads_of(base.values())) if beside is None else data
-    fitted = fit_criteria(images, base, names, beside, map, progress)
-    check_match(fitted, match, criteria)
-    if not allow_unannotated:
+    working = _working_target(data, target, map)
+    images = data.in_memory(reads_of(base.values())) if working is None else data
+    fitted = fit_criteria(images, base, names, working, map, progress)
+    _check_match(fitted, asked.match, criteria)
+    if not asked.allow_unannotated:
         check_fit(fitted, base, names)
     check_embeddings(data, reads_of(fitted.values()))
-    search = Search(fitted, criteria, names, found_in, match)
-    if beside is None and reads_of(fitted.values()) != reads_of(base.values()):
+    search = Search(fitted, criteria, names, splits, asked.match)
+    if working is None and reads_of(fitted.values()) != reads_of(base.values()):
         images = data.in_memory(reads_of(fitted.values()))
     with (
         contextlib.nullcontext(_in_memory(search, images, progress))
-        if beside is None
-        else _in_files(search, data, beside, map, progress)
-    ) as found:
-        suite = Suite(_header(search, data, path, found.marked), found.read)
-        if not allow_unannotated:
+        if working is None
+        else _in_files(search, data, working, map, progress)
+    ) as (marked, read):
+        suite = Suite(_header(search, data, asked.path, marked), read)
+        if not asked.allow_unannotated:
             check_sets(suite.header.sets, fitted)
         if target is None:
             return suite
         progress("writing", 0, 1)
         save_suite(suite, target, overwrite=overwrite)
-    # what a find of something else left there is of no use now, either
+    # a find with other options may have left files there, too
     for what in ("finding", "summing"):
         remove_leftovers(target, what, "finding this suite")
     progress("writing", 1, 1)
     return load_suite(target)
 
 
-def _beside(data: Dataset, target: Path | None, map: Map) -> Path | None:
-    """The suite folder beside which intermediate files lie, or None where everything is in memory."""
+def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None:
+    """The suite folder whose intermediate files are stored next to it; None: all is in memory."""
     if map is builtins.map:
         return target if data.n_parts > 1 else None
     if target is None or data.folder is None:
@@ -159,15 +169,7 @@ def _beside(data: Dataset, target: Path | None, map: Map) -> Path | None:
     return target
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What came of all tasks, and what gives the sets."""
-
-    marked: Marked
-    read: Callable[[str, str, str], ChallengeSet]
-
-
-def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
+def _in_memory(search: Search, data: Dataset, progress: Progress) -> tuple[Marked, _ReadSet]:
     """Measure and mark all images in this process, one task at a time."""
     parts = {split: data.select(split) for split in search.splits}
     ids = {split: part.images["image_id"] for split, part in parts.items()}
@@ -177,21 +179,19 @@ def _in_memory(search: Search, data: Dataset, progress: Progress) -> _Found:
     marked, sets = Marked(), {}
     progress("marking tasks", 0, len(search.tasks))
     for done, (task, of_splits) in enumerate(zip(search.tasks, measures, strict=True), 1):
-        for found in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
-            marked.add(found)
-            if isinstance(found, ChallengeSet):
-                sets[found.criterion, found.task, found.split] = found
+        for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
+            marked.add(outcome)
+            if isinstance(outcome, ChallengeSet):
+                sets[outcome.criterion, outcome.task, outcome.split] = outcome
         progress("marking tasks", done, len(search.tasks))
-    return _Found(marked, lambda *key: sets[key])
+    return marked, lambda *key: sets[key]
 
 
 @contextlib.contextmanager
 def _in_files(
     search: Search, data: Dataset, target: Path, map: Map, progress: Progress
-) -> Iterator[_Found]:
-    """Measure every part and mark every task, each a job, in a folder beside the suite; sets are
-    read from there.
-    """
+) -> Iterator[tuple[Marked, _ReadSet]]:
+    """Measure every part and mark every task, each a job, in a folder next to the suite."""
     files = MeasureFiles(data, _folder(target, data, search), search)
     with held(files.folder, "finding this suite"):
         _all(map(files.measure, range(data.n_parts)), data.n_parts, "measuring parts", progress)
@@ -204,7 +204,7 @@ def _in_files(
         marked = Marked(
             [r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped]
         )
-        yield _Found(marked, lambda *key: files.read(*places[key]))
+        yield marked, lambda *key: files.read(*places[key])
 
 
 def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> list[Any]:
@@ -217,9 +217,7 @@ def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> l
 
 
 def _folder(target: Path, data: Dataset, search: Search) -> Path:
-    """Where intermediate files lie, named by everything that they depend on: another find never
-    takes them for its own.
-    """
+    """The folder of intermediate files, named by all inputs: no other find uses them."""
     content = {
         "version": __version__,
         "data": content_of(data),
@@ -248,7 +246,7 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
         tasks,
         list(search.splits),
         {
-            name: criterion_record(criterion, search.fitted.get(name), tasks, search.match)
+            name: _criterion_record(criterion, search.fitted.get(name), tasks, search.match)
             for name, criterion in search.criteria.items()
         },
         sorted(marked.records, key=lambda record: order.index(record.criterion)),
@@ -257,9 +255,7 @@ def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> 
 
 
 def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
-    """Names of tasks from ``all``, ``nooch``, a comma-separated text or a sequence; each must be a
-    class.
-    """
+    """Classes named by ``all``, ``nooch``, a comma-separated text or a sequence."""
     if tasks == "all":
         return list(data.classes)
     if tasks == "nooch":
@@ -275,9 +271,7 @@ def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
 
 
 def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
-    """Names of the splits to find in: those that are given, else valid and test as far as there are
-    any, or all.
-    """
+    """The given splits, else valid and test as far as there are any, or all."""
     if splits is None:
         splits = [s for s in ("valid", "test", "all") if s in data.splits]
     for split in splits:
@@ -291,38 +285,39 @@ def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
     return list(splits)
 
 
-def check_match(
+def _check_match(
     fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]
 ) -> None:
-    """Raise a ParameterError where the criterion whose counts are matched is none that can be."""
+    """Raise a ParameterError where ``match`` cannot be matched, is missing or has no effect."""
     if match is not None:
         check_one_of("criterion", match, fitted, owner="`match`")
-    for name, one in fitted.items():
-        if isinstance(one, SupportFitted) and one.thresholds is None and match in (None, name):
+    unbounded = [
+        name
+        for name, one in fitted.items()
+        if isinstance(one, SupportFitted) and one.thresholds is None
+    ]
+    for name in unbounded:
+        if match in (None, name):
             raise ParameterError(
                 f"{name} has no thresholds of its own",
                 remedy="match another criterion's counts (`match` ce), or give `tau`",
             )
+    if match is not None and not unbounded:
+        raise ParameterError(
+            f"`match` {match} has no effect: no criterion measures support without thresholds",
+            allowed="a criterion without thresholds, such as gist without `tau`",
+            remedy="leave out `match`",
+        )
     for name, criterion in criteria.items():
         if isinstance(criterion, Combination):
             for part in criterion.names:
                 check_one_of("criterion", part, fitted, owner=f"the combination {name}")
 
 
-def thresholds_in(criteria: Mapping[str, Any]) -> dict[str, TaskThresholds]:
-    """Thresholds of each criterion, fitted or not; None of one that has none, or is a combination."""
-    return {name: getattr(criterion, "thresholds", None) for name, criterion in criteria.items()}
-
-
 def check_thresholds(
     tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]
 ) -> None:
-    """Check each criterion's thresholds, where it has them by task, against the tasks that are
-    asked for.
-
-    Raises:
-        ParameterError: thresholds of an unknown class, or none for a task.
-    """
+    """Raise ParameterError for thresholds by task of an unknown class, or without some task."""
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             continue
@@ -338,7 +333,7 @@ def check_thresholds(
             )
 
 
-def criterion_record(
+def _criterion_record(
     criterion: Criterion | Fitted | Combination,
     fitted: Fitted | None,
     tasks: list[str],
@@ -350,13 +345,8 @@ def criterion_record(
         return CriterionRecord("combination", {}, expression=expression)
     cues: dict[str, list[tuple[str, float | None]]] = {}
     if isinstance(fitted, FittedCE):
-        cues = {
-            task: [(cue, _finite(fitted.strength(cue, task))) for cue in fitted.cues(task)]
-            for task in tasks
-        }
+        for task in tasks:
+            strengths = [(cue, fitted.strength(cue, task)) for cue in fitted.cues(task)]
+            cues[task] = [(cue, a if np.isfinite(a) else None) for cue, a in strengths]
     matched = match if isinstance(fitted, SupportFitted) and fitted.thresholds is None else None
     return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, matched)
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What a suite says: counts, cues, thresholds, overlap of criteria, and one image in words."""
+"""A suite summarized: counts, cues, thresholds, overlap of criteria, and one image in words."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ __all__ = [
 
 
 def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
-    """Everything ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets with counts
-    and thresholds, overlap.
-    """
+    """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
     header = suite.header
     criteria = {
         name: {
@@ -61,38 +59,30 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
 
 
 def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
-    """Task -> training positives that were not annotated and are left out of a criterion's fit, of
-    how many; tasks without are missing.
-    """
+    """Task -> (training positives left out of the fit as unannotated, of how many), where any."""
     record = suite.header.criteria[criterion]
     if record.kind not in FITTED or record.fitted is None:
         return {}
-    return left_out({criterion: fitted_from_json(record.kind, record.fitted)}, suite.tasks).get(
-        criterion, {}
-    )
+    fitted = fitted_from_json(record.kind, record.fitted)
+    return left_out({criterion: fitted}, suite.tasks)[criterion]
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:
-    """What was annotated, JSON-like: ``images`` by kind, as far as it is recorded, and pairs that
-    are stated one by one.
-    """
-    recorded = {
-        name.removeprefix("annotated_"): data.images[name]
-        for name in ANNOTATED
-        if name in data.images.columns
-    }
+    """What was annotated, JSON-like: images by kind, if recorded, and pairs stated one by one."""
     stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
     return {
-        "images": {kind: int(column.sum()) for kind, column in recorded.items()},
+        "images": {
+            name.removeprefix("annotated_"): int(data.images[name].sum())
+            for name in ANNOTATED
+            if name in data.images.columns
+        },
         "unknown_pairs": int((stated < 0).sum()),
         "verified_pairs": int((stated > 0).sum()),
     }
 
 
 def overlaps(suite: Suite) -> list[dict[str, Any]]:
-    """For each task, split, side and pair of criteria: how many hard images they share, and the
-    Jaccard index.
-    """
+    """Shared hard images and Jaccard index of each task, split, side and pair of criteria."""
     rows = []
     for task in suite.tasks:
         for split in suite.splits:
@@ -118,9 +108,7 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
 
 
 def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
-    """The dataset that the suite was found in, if it still lies where it did and is unchanged; None
-    otherwise.
-    """
+    """The dataset that the suite was found in, or None if it was moved or has changed."""
     path = suite.header.dataset.path
     if path is None:
         return None
@@ -150,7 +138,7 @@ def explain(
         suite: the suite.
         task: one of its tasks.
         image_id: id of an image in one of its splits.
-        data: the dataset, for cue areas and captions; without it the support alone is told.
+        data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default.
 
     Returns:
@@ -164,18 +152,20 @@ def explain(
         raise ParameterError("the dataset is not the one that the suite was found in")
     verdicts, place = [], None
     for criterion in criteria or suite.criteria:
-        found = _find(suite, criterion, task, image_id)
-        if found is not None:
-            place = (found[0].split, bool(found[0].labels[found[1]]), found[0].image_ids[found[1]])
-        verdicts.append(_verdict(suite, criterion, task, found, data, image_id))
-    if place is None and (data is None or not _known(suite, data, image_id)):
+        located = _locate(suite, criterion, task, image_id)
+        if located is not None:
+            challenge, row = located
+            place = (challenge.split, bool(challenge.labels[row]), challenge.image_ids[row])
+        verdicts.append(_verdict(suite, criterion, task, located, data, image_id))
+    known = data is not None and data.images["split"][data.row(image_id)] in suite.splits
+    if place is None and not known:
         raise ParameterError(
             f"image {image_id} is in none of the suite's {task} sets",
             allowed=f"images of {', '.join(suite.splits)}",
         )
-    split, label, found_id = place or (None, None, image_id)
+    split, label, known_id = place or (None, None, image_id)
     return {
-        "image_id": found_id,
+        "image_id": known_id,
         "task": task,
         "split": split,
         "label": label,
@@ -183,13 +173,10 @@ def explain(
     }
 
 
-def _known(suite: Suite, data: Dataset, image_id: ImageId) -> bool:
-    return data.images["split"][data.row(image_id)] in suite.splits
-
-
-def _find(
+def _locate(
     suite: Suite, criterion: str, task: str, image_id: ImageId
 ) -> tuple[ChallengeSet, int] | None:
+    """The set that has the image, and its row there."""
     check_one_of("criterion", criterion, suite.criteria, owner="the suite")
     check_one_of("task", task, suite.tasks, owner="the suite")
     for split in suite.splits:
@@ -205,67 +192,60 @@ def _verdict(
     suite: Suite,
     criterion: str,
     task: str,
-    found: tuple[ChallengeSet, int] | None,
+    located: tuple[ChallengeSet, int] | None,
     data: Dataset | None,
     image_id: ImageId,
 ) -> dict[str, Any]:
-    if found is None:
-        reasons = [
-            s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)
-        ]
-        unknown = "the criterion has no notion of this image's context"
-        if suite.header.hard_only:
-            unknown = "the image is not hard, and the suite holds hard images alone"
-        text = reasons[0] if reasons else f"no verdict: {unknown}"
-        if not reasons and data is not None:
-            text = _unknown(suite, criterion, task, data, image_id) or text
-        return {
-            "criterion": criterion,
-            "subset": None,
-            "support": None,
-            "threshold": None,
-            "text": text,
-        }
-    challenge, row = found
-    subset = SUBSETS[challenge.subset[row]]
-    support = None if challenge.support is None else float(challenge.support[row])
-    side = challenge.positive if challenge.labels[row] else challenge.negative
-    sentences = [_rule(task, bool(challenge.labels[row]), subset, support, side.threshold)]
-    record = suite.header.criteria[criterion]
-    if data is not None and record.fitted is not None and record.kind in FITTED:
-        fitted = fitted_from_json(record.kind, record.fitted)
-        image = data.select(rows=np.array([data.row(image_id)]))
-        if record.kind != "gist" or record.fitted["embedding"] in data.embeddings:
-            sentences.append(fitted.explain(image, task))
+    subset, support, threshold = None, None, None
+    if located is None:
+        text = _no_verdict(suite, criterion, task, data, image_id)
+    else:
+        challenge, row = located
+        label, subset = bool(challenge.labels[row]), SUBSETS[challenge.subset[row]]
+        support = None if challenge.support is None else float(challenge.support[row])
+        threshold = (challenge.positive if label else challenge.negative).threshold
+        text = _rule(task, label, subset, support, threshold)
+        record = suite.header.criteria[criterion]
+        if (
+            data is not None
+            and record.fitted is not None
+            and record.kind in FITTED
+            and (record.kind != "gist" or record.fitted["embedding"] in data.embeddings)
+        ):
+            image = data.select(rows=np.array([data.row(image_id)]))
+            text += f"; {fitted_from_json(record.kind, record.fitted).explain(image, task)}"
     return {
         "criterion": criterion,
         "subset": subset,
         "support": support,
-        "threshold": side.threshold,
-        "text": "; ".join(sentences),
+        "threshold": threshold,
+        "text": text,
     }
 
 
-def _unknown(
-    suite: Suite, criterion: str, task: str, data: Dataset, image_id: ImageId
-) -> str | None:
-    """What of an image without a verdict was not annotated."""
-    image = data.select(rows=np.array([data.row(image_id)]))
-    if image.unknown_labels(task) is not None:
-        return f"no verdict: it was not annotated whether there is {task}"
-    cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
-    missing = [cue for cue in cues if image.unknown(cue) is not None]
-    return (
-        f"no verdict: it was not annotated how much {some_of(missing)} there is"
-        if missing
-        else None
-    )
+def _no_verdict(
+    suite: Suite, criterion: str, task: str, data: Dataset | None, image_id: ImageId
+) -> str:
+    """Why a criterion has no verdict on an image, such as what of it was not annotated."""
+    for skipped in suite.header.skipped:
+        if (skipped.criterion, skipped.task) == (criterion, task):
+            return skipped.reason
+    if data is not None:
+        image = data.select(rows=np.array([data.row(image_id)]))
+        if image.unknown_labels(task) is not None:
+            return f"no verdict: it was not annotated whether there is {task}"
+        cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
+        if missing := [cue for cue in cues if image.unknown(cue) is not None]:
+            return f"no verdict: it was not annotated how much {some_of(missing)} there is"
+    if suite.header.hard_only:
+        return "no verdict: the image is not hard, and the suite holds hard images alone"
+    return "no verdict: the criterion has no notion of this image's context"
 
 
 def _rule(
     task: str, label: bool, subset: str, support: float | None, threshold: float | None
 ) -> str:
-    """The rule and what came of it, in one clause."""
+    """The rule and its outcome, in one clause."""
     name = (
         subset.replace("_", " ")
         if subset != "easy"

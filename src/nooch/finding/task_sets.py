@@ -1,6 +1,4 @@
-"""Measures of images -> marks of every criterion -> challenge sets of one task. Written once for
-memory and files.
-"""
+"""Measures of images -> marks of every criterion -> challenge sets of one task."""
 
 from __future__ import annotations
 
@@ -29,19 +27,17 @@ __all__ = ["Marked", "Search"]
 
 
 class Marked(msgspec.Struct):
-    """What came of one task or several: the records of the sets, and tasks and criteria without
-    one.
-    """
+    """The outcome of one task or several: records of the sets, and criteria without a set."""
 
     records: list[SetRecord] = []
     skipped: list[Skipped] = []
 
-    def add(self, found: ChallengeSet | Skipped) -> None:
+    def add(self, outcome: ChallengeSet | Skipped) -> None:
         """Record a set, or why there is none."""
-        if isinstance(found, Skipped):
-            self.skipped.append(found)
+        if isinstance(outcome, Skipped):
+            self.skipped.append(outcome)
         else:
-            self.records.append(SetRecord.of(found))
+            self.records.append(SetRecord.of(outcome))
 
 
 @dataclass(frozen=True)
@@ -70,16 +66,16 @@ class Search:
         Args:
             task: its name.
             image_ids: split -> images, ascending.
-            measures: split -> what criteria say of them.
+            measures: split -> what criteria measure in them.
         """
         marks = {split: _Marks(self, task, measures[split]) for split in self.splits}
         for name in self.criteria:
             try:
-                found = {split: one.of(name) for split, one in marks.items()}
+                by_split = {split: of_split.of(name) for split, of_split in marks.items()}
             except UndefinedError as error:
                 yield Skipped(name, task, error.problem)
                 continue
-            for split, mark in found.items():
+            for split, mark in by_split.items():
                 of_split = measures[split]
                 yield ChallengeSet.from_mark(
                     name, task, split, mark, image_ids[split], of_split.labels, of_split.unknown
@@ -87,22 +83,22 @@ class Search:
 
 
 class _Marks:
-    """Marks of the images of one split for one task; each criterion's is made once."""
+    """Marks of the images of one split for one task; each criterion's is computed once."""
 
     def __init__(self, search: Search, task: str, measures: Measures) -> None:
         self.search, self.task, self.measures = search, task, measures
-        self._made: dict[str, Mark] = {}
+        self._marks: dict[str, Mark] = {}
 
     def of(self, name: str) -> Mark:
         """The mark of a criterion. Raises UndefinedError where the task has no set under it."""
-        if name not in self._made:
+        if name not in self._marks:
             criterion = self.search.criteria[name]
-            self._made[name] = (
+            self._marks[name] = (
                 criterion.evaluate({part: self.of(part) for part in criterion.names})
                 if isinstance(criterion, Combination)
                 else self._base(name)
             )
-        return self._made[name]
+        return self._marks[name]
 
     def _base(self, name: str) -> Mark:
         fitted, measures = self.search.fitted[name], self.measures
@@ -112,7 +108,7 @@ class _Marks:
             return mark_by_phi(measures.phi[name], measures.unknown)
         support, labels = measures.support[name], measures.labels
         if measures.unknown is not None:
-            # neither a positive nor a negative: it counts on no side and is matched with nothing
+            # neither positive nor negative: counted on no side, matched with nothing
             support = np.where(measures.unknown, np.nan, support)
         if (limits := fitted.thresholds_for(self.task)) is not None:
             by_cue = measures.by_cue.get(name)

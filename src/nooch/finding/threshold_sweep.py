@@ -1,14 +1,13 @@
-"""Thresholds swept without refitting: cues by alpha, hard images over a grid of alpha and beta, and
-over tau.
+"""Thresholds swept without refitting: cues by alpha, hard images over alpha and beta, and over tau.
 
-The data of the paper's Figs. 10 to 12, and the thresholds that best equalise the two shares
+The data of the paper's Figs. 10 to 12, and the thresholds that best equalize the two shares
 (section 3.2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,77 +17,112 @@ from numpy.typing import NDArray
 from nooch.challenge import POOLED, Sweep
 from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, check_one_of
 from nooch.finding.annotation_coverage import check_counted, check_fit
 from nooch.finding.criterion_fits import training_part
 from nooch.finding.suite_builder import resolve_tasks, splits_to_search
+from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
 
-__all__ = ["ALPHAS", "BETAS", "TAUS", "grid_of", "sweep_thresholds"]
+__all__ = [
+    "ALPHAS",
+    "BETAS",
+    "TAUS",
+    "SweepOptions",
+    "grid_of",
+    "point_columns",
+    "sweep_thresholds",
+]
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))
 TAUS = tuple(round(0.02 * i, 2) for i in range(51))
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Thresholds to sweep, and for which tasks.
+
+    Attributes:
+        alpha: thresholds on A(C, Y), fractions of the image, 0 and more; together with ``beta``.
+        beta: thresholds on areas, likewise.
+        tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
+        embedding: name of one of the dataset's embeddings.
+        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names; by default all classes, in a
+            sweep of losses those that are predicted.
+        allow_unannotated: as for ``nooch.find``.
+    """
+
+    alpha: Sequence[float] = ()
+    beta: Sequence[float] = ()
+    tau: Sequence[float] = ()
+    embedding: str | None = None
+    tasks: str | Sequence[str] | None = None
+    allow_unannotated: bool = False
+
+    def grids(self, data: Dataset) -> tuple[Floats, Floats, Floats]:
+        """Alpha, beta and tau, float64, ascending, each once.
+
+        Raises:
+            ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
+                range, tau without an embedding of the dataset.
+        """
+        alphas, betas, taus = (grid_of(n, getattr(self, n)) for n in ("alpha", "beta", "tau"))
+        if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
+            raise ParameterError(
+                "nothing to sweep", allowed="alpha together with beta, tau, or all three"
+            )
+        if len(taus) and self.embedding is None:
+            raise ParameterError(
+                "tau needs an embedding",
+                where="sweep",
+                allowed=", ".join(data.embeddings) or "none is there",
+            )
+        if len(taus):
+            check_one_of("embedding", str(self.embedding), data.embeddings, owner="the dataset")
+        return alphas, betas, taus
 
 
 def sweep_thresholds(
     data: Dataset,
     *,
-    alpha: Sequence[float] = (),
-    beta: Sequence[float] = (),
-    tau: Sequence[float] = (),
-    embedding: str | None = None,
-    tasks: str | Sequence[str] = "all",
+    options: SweepOptions | None = None,
     splits: Sequence[str] | None = None,
-    allow_unannotated: bool = False,
     progress: Progress = no_progress,
+    **named: Any,
 ) -> Sweep:
-    """Count cues and hard images over thresholds; CE and gist are fitted once, on the training
-    split.
+    """Count cues and hard images over thresholds; criteria are fitted once, on the training split.
 
     Images where a task's class, or one of its cues at an alpha, was not annotated are not counted
     there, on no side.
 
     Args:
         data: the dataset.
-        alpha: thresholds on A(C, Y), fractions of the image, 0 and more; together with ``beta``.
-        beta: thresholds on areas, likewise.
-        tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
-        embedding: name of one of the dataset's embeddings.
-        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
+        options: see ``SweepOptions``.
         splits: where to count; by default valid and test as far as there are any, or ``all``.
-        allow_unannotated: as for ``nooch.find``.
         progress: called with what is being done, and how many of how many tasks are done.
+        named: fields of ``SweepOptions``, such as ``alpha`` and ``beta``.
 
     Raises:
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
             range, tau without an embedding.
         InputError: unknown areas, an empty training split; too much that was not annotated.
     """
-    alphas, betas, taus = (
-        grid_of(name, v) for name, v in (("alpha", alpha), ("beta", beta), ("tau", tau))
-    )
-    if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
-        raise ParameterError(
-            "nothing to sweep", allowed="alpha together with beta, tau, or all three"
-        )
-    if len(taus) and embedding is None:
-        raise ParameterError(
-            "tau needs an embedding",
-            where="sweep",
-            allowed=", ".join(data.embeddings) or "none is there",
-        )
-    names = resolve_tasks(data, tasks)
+    asked = options_from(SweepOptions, options, named)
+    alphas, betas, taus = asked.grids(data)
+    names = resolve_tasks(data, "all" if asked.tasks is None else asked.tasks)
     parts = {split: data.select(split) for split in splits_to_search(data, splits)}
     train = training_part(data, "the criteria")
+    strict = not asked.allow_unannotated
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})
-    grid, tau_table = _empty(["alpha", "beta"]), _empty(["tau"])
+    grids, lines = [], []
     if len(alphas):
         fitted = CE(float(alphas[0]), float(betas[0])).fit(train)
-        if not allow_unannotated:
+        if strict:
             check_fit({"ce": fitted}, {}, names)
         n_cues = np.array([_cues(fitted, task, alphas)[1] for task in names], dtype=np.int64)
         cues = pl.DataFrame(
@@ -98,70 +132,54 @@ def sweep_thresholds(
                 "n_cues": n_cues.reshape(-1),
             }
         )
-        tables = []
+        points = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
         for split, part in parts.items():
-            counts = _Areas(part, betas).count(
-                fitted, names, alphas, partial(_report, progress, split, len(names))
-            )
-            if not allow_unannotated:
+            counts = _Areas(part, betas).count(fitted, names, alphas, split, progress)
+            if strict:
                 check_counted(names, split, counts[:, :, 2:].sum(axis=2).min(axis=1), len(part))
-            tables.append(
-                _table(
-                    names,
-                    split,
-                    {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))},
-                    counts,
-                )
-            )
-        grid = pl.concat(tables)
-    if len(taus) and embedding is not None:
-        gist = Gist(embedding).fit(train, names)
+            grids.append(_table(names, split, points, counts))
+    if len(taus):
+        gist = Gist(str(asked.embedding)).fit(train, names)
         defined = [task for task in names if gist.undefined(task) is None]
-        if not allow_unannotated:
-            for split, part in parts.items():
-                unknown = [
-                    0 if (mask := part.unknown_labels(task)) is None else int(mask.sum())
-                    for task in defined
-                ]
-                check_counted(
-                    defined, split, len(part) - np.array(unknown, dtype=np.int64), len(part)
-                )
-        tau_table = pl.concat(
-            _table(defined, split, {"tau": taus}, _by_threshold(gist, part, defined, taus))
-            for split, part in parts.items()
-        )
-    return Sweep(cues, grid, tau_table, _equal(grid))
+        for split, part in parts.items():
+            if strict:
+                _check_labels(part, split, defined)
+            lines.append(_table(defined, split, {"tau": taus}, _by_tau(gist, part, defined, taus)))
+    no_counts, none = np.empty((0, 0, 4), dtype=np.int64), taus[:0]
+    grid = pl.concat(grids or [_table([], "", {"alpha": none, "beta": none}, no_counts)])
+    return Sweep(
+        cues, grid, pl.concat(lines or [_table([], "", {"tau": none}, no_counts)]), _equal(grid)
+    )
 
 
-def _report(progress: Progress, split: str, total: int, done: int) -> None:
-    progress(f"counting on {split}", done, total)
+def _check_labels(part: Dataset, split: str, tasks: Sequence[str]) -> None:
+    """Raise InputError where most images of a split have no known label of a task."""
+    masks = [part.unknown_labels(task) for task in tasks]
+    known = [len(part) - (0 if mask is None else int(mask.sum())) for mask in masks]
+    check_counted(tasks, split, np.array(known, dtype=np.int64), len(part))
 
 
-def grid_of(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """Thresholds ascending, each once. Raises ParameterError where one is out of range for
-    ``alpha``, ``beta`` or ``tau``.
-    """
+def grid_of(name: str, values: Sequence[float]) -> Floats:
+    """Thresholds ascending, each once. Raises ParameterError out of the range of ``name``."""
     grid = np.unique(np.asarray(values, dtype=np.float64))
     low, high = (-1.0, 1.0) if name == "tau" else (0.0, np.inf)
     if not np.isfinite(grid).all() or (len(grid) and (grid[0] < low or grid[-1] > high)):
         raise ParameterError(
-            f"{name} reaches from {grid[0]:g} to {grid[-1]:g}", where="sweep",
+            f"{name} reaches from {grid[0]:g} to {grid[-1]:g}",
+            where="sweep",
             allowed="a cosine, -1 to 1" if name == "tau" else "fractions of the image, 0 and more",
-        )  # fmt: skip
+        )
     return grid
 
 
-def _cues(fitted: FittedCE, task: str, alphas: NDArray[np.float64]) -> tuple[list[int], Counts]:
-    """Columns of the cues at the smallest alpha, strongest first, and how many of them there are at
-    each alpha.
-    """
+def _cues(fitted: FittedCE, task: str, alphas: Floats) -> tuple[list[int], Counts]:
+    """Columns of the cues at the smallest alpha, strongest first; their number at each alpha."""
     column = fitted.classes.index(task)
     strengths = np.nan_to_num(fitted.A[column], nan=-np.inf)
     strengths[column] = -np.inf
     order = np.lexsort((np.arange(len(strengths)), -strengths))
-    found = strengths[order] > alphas[0]
-    numbers = (strengths[order][found][None, :] > alphas[:, None]).sum(axis=1)
-    return order[found].tolist(), numbers.astype(np.int64)
+    order = order[strengths[order] > alphas[0]]
+    return order.tolist(), (strengths[order] > alphas[:, None]).sum(axis=1).astype(np.int64)
 
 
 class _Areas:
@@ -173,7 +191,7 @@ class _Areas:
     code rises.
     """
 
-    def __init__(self, part: Dataset, betas: NDArray[np.float64]) -> None:
+    def __init__(self, part: Dataset, betas: Floats) -> None:
         require_areas(part)
         self._part, self._n = part, len(betas)
         kind = np.uint8 if 2 * len(betas) < 256 else np.uint16
@@ -195,12 +213,11 @@ class _Areas:
         self,
         fitted: FittedCE,
         tasks: Sequence[str],
-        alphas: NDArray[np.float64],
-        done: Callable[[int], None],
+        alphas: Floats,
+        split: str,
+        progress: Progress,
     ) -> Counts:
-        """Hard positives, hard negatives, positives and negatives: int64 (n_tasks, n_alphas x
-        n_betas, 4).
-        """
+        """Counts of ``_SIDES``: int64 (n_tasks, n_alphas x n_betas, 4)."""
         counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)
         for number, task in enumerate(tasks):
             columns, n_cues = _cues(fitted, task, alphas)
@@ -209,13 +226,11 @@ class _Areas:
             ):
                 # the image's support is known now for every alpha at which there are k cues
                 counts[number, n_cues == k] = counted
-            done(number + 1)
+            progress(f"counting on {split}", number + 1, len(tasks))
         return counts.reshape(len(tasks), -1, 4)
 
     def _prefixes(self, task: str, cues: Sequence[str], wanted: set[int]) -> list[Counts]:
-        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0, 1, ...; only where
-        wanted.
-        """
+        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0 and each wanted k."""
         width = 2 * self._n + 1
         labels, unknown = self._part.labels(task, unknown=False), self._part.unknown_labels(task)
         support = np.full(len(labels), self._none, dtype=self._kind)
@@ -240,11 +255,7 @@ class _Areas:
         return results
 
     def _leave_out(
-        self,
-        unknown: NDArray[np.bool_] | None,
-        support: Any,
-        histogram: Counts,
-        labels: NDArray[np.bool_],
+        self, unknown: NDArray[np.bool_] | None, support: Any, histogram: Counts, labels: Any
     ) -> None:
         """Take the images where something is unknown out of the histogram, once."""
         if unknown is None:
@@ -261,12 +272,10 @@ class _Areas:
         return np.stack([*hard, *(np.full(self._n, below[side, -1]) for side in (1, 0))], axis=1)
 
 
-def _by_threshold(
-    fitted: SupportFitted, part: Dataset, tasks: Sequence[str], thresholds: NDArray[np.float64]
+def _by_tau(
+    fitted: SupportFitted, part: Dataset, tasks: Sequence[str], thresholds: Floats
 ) -> Counts:
-    """The same counts for a criterion whose support does not depend on the threshold: int64
-    (n_tasks, n_thresholds, 4).
-    """
+    """Counts of ``_SIDES`` where support does not depend on the threshold: int64 (n, n_taus, 4)."""
     counts = np.zeros((len(tasks), len(thresholds), 4), dtype=np.int64)
     for number, task in enumerate(tasks):
         support, labels = fitted.support(part, task), part.labels(task, unknown=False)
@@ -279,28 +288,28 @@ def _by_threshold(
     return counts
 
 
-def _empty(thresholds: Sequence[str]) -> pl.DataFrame:
-    return _table(
-        [], "", {name: np.empty(0) for name in thresholds}, np.empty((0, 0, 4), dtype=np.int64)
-    )
+def point_columns(
+    tasks: Sequence[str], split: str, thresholds: Mapping[str, Floats]
+) -> dict[str, pl.Series]:
+    """Columns ``task, split`` and thresholds, float64 (n_points,); a row per task and point."""
+    n_points = len(next(iter(thresholds.values())))
+    names = pl.Series("task", tasks, dtype=pl.String)
+    return {
+        "task": names.gather(np.repeat(np.arange(len(tasks)), n_points)),
+        "split": pl.repeat(split, len(tasks) * n_points, dtype=pl.String, eager=True),
+        **{name: pl.Series(np.tile(values, len(tasks))) for name, values in thresholds.items()},
+    }
 
 
 def _table(
-    tasks: Sequence[str], split: str, thresholds: dict[str, NDArray[np.float64]], counts: Counts
+    tasks: Sequence[str], split: str, thresholds: dict[str, Floats], counts: Counts
 ) -> pl.DataFrame:
     """Counts (n_tasks, n_points, 4) as rows, those of all tasks together last."""
     names = [*tasks, POOLED] if tasks else []
     counts = np.concatenate([counts, counts.sum(axis=0, keepdims=True)]) if tasks else counts
-    n_points = counts.shape[1]
     frame = pl.DataFrame(
-        {
-            "task": (
-                pl.Series(names, dtype=pl.String).gather(np.repeat(np.arange(len(names)), n_points))
-            ),
-            "split": pl.Series([split] * (len(names) * n_points), dtype=pl.String),
-            **{name: np.tile(values, len(names)) for name, values in thresholds.items()},
-            **{side: counts[:, :, i].reshape(-1) for i, side in enumerate(_SIDES)},
-        }
+        point_columns(names, split, thresholds)
+        | {side: pl.Series(counts[:, :, i].reshape(-1)) for i, side in enumerate(_SIDES)}
     )
     share = {f"share_{s}": pl.col(f"hard_{s}s") / pl.col(f"{s}s") for s in ("positive", "negative")}
     return frame.with_columns(**share).with_columns(
@@ -310,11 +319,10 @@ def _table(
 
 def _equal(grid: pl.DataFrame) -> pl.DataFrame:
     p, q = pl.col("share_positive"), pl.col("share_negative")
-    found = grid.filter((p > 0) & (q > 0)).with_columns(
-        imbalance=(p - q).abs() / (p + q), least=pl.min_horizontal(p, q)
-    )
-    ordered = found.sort(
-        "imbalance", pl.col("least"), descending=[False, True], maintain_order=True
+    ordered = (
+        grid.filter((p > 0) & (q > 0))
+        .with_columns(imbalance=(p - q).abs() / (p + q), least=pl.min_horizontal(p, q))
+        .sort("imbalance", "least", descending=[False, True], maintain_order=True)
     )
     columns = ["task", "split", "alpha", "beta", "share_positive", "share_negative", "imbalance"]
     best = ordered.unique(["task", "split"], keep="first", maintain_order=True).select(columns)

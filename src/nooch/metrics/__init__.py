@@ -1,6 +1,4 @@
-"""A metric is a plain function of labels and one model's outputs; all of a task's subsets are
-scored from one ranking.
-"""
+"""Metrics: functions of labels and outputs; one ranking of a task serves all of its subsets."""
 
 from nooch.metrics.calibration import N_BINS, ece, ece_paper, ece_top
 from nooch.metrics.pointwise import SCALES, constant_nll, error, nll

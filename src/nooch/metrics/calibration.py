@@ -1,6 +1,4 @@
-"""Expected calibration error in three conventions, over equal-width bins (paper, section 5; Guo et
-al., 2017).
-"""
+"""Three expected calibration errors over equal-width bins (paper, section 5; Guo et al., 2017)."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ def ece_top(
     scale: str = "logit",
     n_bins: int = N_BINS,
 ) -> float:
-    """Expected calibration error of the answer: its confidence max(p, 1 - p) against the share of
-    right answers.
+    """Expected calibration error of the answer: confidence max(p, 1 - p) against its accuracy.
 
     Arguments and errors are those of ``ece``; bins are over [0, 1], so that those below 0.5 are
     empty.
@@ -71,21 +68,17 @@ def ece_paper(
     scale: str = "logit",
     n_bins: int = N_BINS,
 ) -> float:
-    """``ece_top`` of a subset times the subset's share of all images: what Tables 17 and 18 of the
-    paper hold.
+    """``ece_top`` of a subset times its share of all images: the paper's Tables 17 and 18.
 
     The paper says only "ECE". Its numbers fit this quantity and no other (docs/results.md). It
-    grows with the size of the subset, so compare methods on one subset with it, never subsets.
+    grows with the size of the subset: compare methods on one subset with it, never subsets.
 
     Arguments and errors are those of ``ece``, and:
         images: number of all images of the set (criterion, task, split), or their total weight; at
         least that of the subset.
     """
-    return (
-        ece_top(labels, values, weights, scale=scale, n_bins=n_bins)
-        * total_weight(len(labels), weights)
-        / images
-    )
+    top = ece_top(labels, values, weights, scale=scale, n_bins=n_bins)
+    return top * total_weight(len(labels), weights) / images
 
 
 def gaps(labels: NDArray[np.bool_], p: Floats) -> Floats:
@@ -96,13 +89,13 @@ def gaps(labels: NDArray[np.bool_], p: Floats) -> Floats:
 def top_gaps(
     labels: NDArray[np.bool_], p: Floats, positive: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
-    """Confidence of each answer, and its being right minus that; float64 (n,) each."""
+    """Confidence of each answer, and correctness (0, 1) minus that; float64 (n,) each."""
     confidence = np.maximum(p, 1 - p)
     return confidence, np.asarray((positive == labels) - confidence)
 
 
 def bins_of(p: Floats, n_bins: int = N_BINS) -> NDArray[np.int64]:
-    """Bin of each probability, int64 (n,): bounds are the floats of ``linspace(0, 1, n_bins + 1)``."""
+    """Bin of each probability, int64 (n,), with bounds ``linspace(0, 1, n_bins + 1)``."""
     bounds = np.linspace(0, 1, n_bins + 1)
     guess = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
     # the product may be rounded over a bound

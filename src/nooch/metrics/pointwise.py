@@ -27,8 +27,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def constant_nll(n_positive: int, n: int) -> float:
-    """NLL of the best constant answer to n images, their share of positives: its entropy, natural
-    logarithm; 0 for one class.
+    """NLL of the best constant answer: the entropy (natural) of the share of positives.
 
     Raises:
         UndefinedError: no image.
@@ -67,8 +66,7 @@ def error(
     *,
     scale: str = "logit",
 ) -> float:
-    """Share of wrong answers; the answer is positive where the logit is above 0 (the probability
-    above 0.5).
+    """Share of wrong answers; positive where the logit is above 0 (the probability above 0.5).
 
     Arguments and errors are those of ``nll``.
     """
@@ -77,9 +75,8 @@ def error(
 
 def mean(values: Floats, weights: Floats | None) -> float:
     """Weighted mean of float64 (n,). Raises UndefinedError where nothing has weight."""
-    return float(
-        (values if weights is None else values * weights).sum() / total_weight(len(values), weights)
-    )
+    weighted = values if weights is None else values * weights
+    return float(weighted.sum() / total_weight(len(values), weights))
 
 
 def total_weight(n: int, weights: Floats | None) -> float:
@@ -104,9 +101,8 @@ def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
 
 def said_positive(values: Floats, scale: str) -> NDArray[np.bool_]:
     """Where the answer is positive, bool (n,)."""
-    return np.asarray(
-        values > (0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0)
-    )
+    bound = 0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0
+    return np.asarray(values > bound)
 
 
 def probabilities(values: Floats, scale: str) -> Floats:

@@ -1,5 +1,4 @@
-"""All metrics of one task's outputs on many subsets of its images at once, once or under many
-resamplings.
+"""All metrics of one task on many subsets of its images at once, once or under many resamplings.
 
 Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean
 or a histogram is summed over atoms once; AUC and average precision come from one ranking of all
@@ -32,16 +31,14 @@ _SUMS = {"error": "error", "nll": "nll", "ece": "ece", "ece_top": "ece_top", "ec
 
 @dataclass(frozen=True)
 class Parts:
-    """Subsets of the images of a task, and mixtures: distributions over cells, which are unions of
-    atoms too.
+    """Subsets of a task's images, and mixtures: distributions over cells (unions of atoms).
 
     Attributes:
         labels: bool (n,).
         atoms: intp (n,), number of each image's atom.
         members: bool (n_subsets, n_atoms), the atoms of each subset.
         cells: intp (n_atoms,), number of each atom's cell.
-        shares: float64 (n_mixtures, n_cells), the share that each cell has in a mixture, whatever
-            its size here.
+        shares: float64 (n_mixtures, n_cells), each cell's share of a mixture, whatever its size.
     """
 
     labels: NDArray[np.bool_]
@@ -62,8 +59,7 @@ class Parts:
         return self.members @ self.counts, self.members @ positives
 
     def scales(self, mixture: int, counts: Floats) -> Floats:
-        """What an image of each atom weighs in a mixture, float64 (n_atoms, k), for weights of
-        atoms (n_atoms, k).
+        """Weight of an image of each atom in a mixture, (n_atoms, k), from ``counts`` (n_atoms, k).
 
         NaN in a column where a cell that has a share has no weight: the mixture is undefined there.
         """
@@ -95,23 +91,17 @@ class Graded:
     ) -> None:
         self.metrics = tuple(metrics)
         self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
-        self._summed = dict(_summands(labels, values, scale, metrics))
+        self._summed = _summands(labels, values, scale, metrics)
 
     def scores(self, parts: Parts) -> Floats:
-        """Every metric on every subset, then on every mixture: float64 (n_subsets + n_mixtures,
-        n_metrics); NaN = undefined.
-        """
+        """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
         n_atoms = parts.members.shape[1]
-        sums = {name: part.by_atom(parts.atoms, n_atoms) for name, part in self._summed.items()}
-        counts = parts.counts.astype(np.float64)
-        return self._assemble(
-            parts, counts[:, None], {name: s[..., None] for name, s in sums.items()}, None
-        )[..., 0]
+        sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self._summed.items()}
+        counts = parts.counts.astype(np.float64)[:, None]
+        return self._assemble(parts, counts, sums, None)[..., 0]
 
     def resampled(self, parts: Parts, weights: Floats) -> Floats:
-        """The same under weightings of the images, float64 (n, k): float64 (n_subsets + n_mixtures,
-        n_metrics, k).
-        """
+        """The same, (..., n_metrics, k), under k weightings of the images, float64 (n, k)."""
         n_atoms = parts.members.shape[1]
         matrices = [part.matrix(parts.atoms, n_atoms) for part in self._summed.values()]
         count = coo_array(
@@ -138,13 +128,9 @@ class Graded:
                 result[:, column] = areas[_RANKED.index(name)]
         if sums:
             for row, scale in enumerate(self._scales(parts, counts)):
-                total = (scale * counts).sum(axis=0)
+                total, wide = (scale * counts).sum(axis=0), np.broadcast_to(scale, counts.shape)
                 of_bins = {
-                    name: (
-                        np.abs(
-                            np.einsum("ak,abk->bk", np.broadcast_to(scale, counts.shape), of_atoms)
-                        ).sum(axis=0)
-                    )
+                    name: np.abs(np.einsum("ak,abk->bk", wide, of_atoms)).sum(axis=0)
                     for name, of_atoms in sums.items()
                 }
                 # a mixture is over all images
@@ -160,9 +146,7 @@ class Graded:
 
     @staticmethod
     def _scales(parts: Parts, counts: Floats) -> list[Floats]:
-        """What an image of each atom counts in every subset, float64 (n_atoms, 1), and mixture,
-        (n_atoms, k).
-        """
+        """Weight of an image of each atom in subsets, (n_atoms, 1), and mixtures, (n_atoms, k)."""
         members = [member.astype(np.float64)[:, None] for member in parts.members]
         return members + [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
 
@@ -190,9 +174,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class _Summand:
-    """A value of each image, summed by atom and bin: float64 (n,), and intp (n,) or None where
-    there is one bin.
-    """
+    """A value of each image, float64 (n,), to sum by atom and bin, intp (n,); None = one bin."""
 
     values: Floats
     bins: NDArray[np.int64] | None
@@ -219,18 +201,18 @@ class _Summand:
 
 def _summands(
     labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str]
-) -> list[tuple[str, _Summand]]:
-    found = []
-    if "error" in metrics:
-        wrong = (said_positive(values, scale) != labels).astype(np.float64)
-        found.append(("error", _Summand(wrong, None)))
-    if "nll" in metrics:
-        found.append(("nll", _Summand(losses(labels, values, scale), None)))
+) -> dict[str, _Summand]:
+    summands = {}
     wanted = {_SUMS[name] for name in metrics if name in _SUMS}
-    p = probabilities(values, scale) if {"ece", "ece_top"} & wanted else None
-    if p is not None and "ece" in wanted:
-        found.append(("ece", _Summand(gaps(labels, p), bins_of(p))))
-    if p is not None and "ece_top" in wanted:
-        confidence, difference = top_gaps(labels, p, said_positive(values, scale))
-        found.append(("ece_top", _Summand(difference, bins_of(confidence))))
-    return found
+    positive = said_positive(values, scale)
+    p = probabilities(values, scale) if {"ece", "ece_top"} & wanted else np.empty(0)
+    if "error" in wanted:
+        summands["error"] = _Summand((positive != labels).astype(np.float64), None)
+    if "nll" in wanted:
+        summands["nll"] = _Summand(losses(labels, values, scale), None)
+    if "ece" in wanted:
+        summands["ece"] = _Summand(gaps(labels, p), bins_of(p))
+    if "ece_top" in wanted:
+        confidence, difference = top_gaps(labels, p, positive)
+        summands["ece_top"] = _Summand(difference, bins_of(confidence))
+    return summands

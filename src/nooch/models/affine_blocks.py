@@ -24,15 +24,11 @@ def blocks_of(module: Module) -> dict[str, Module]:
     such a member is a stage, with a list of that kind right inside it, the stage's members:
     residual units of a ResNet, layers of a ViT or a ConvNeXt, convolutions of a MobileNet.
     """
-    found: dict[str, Module] = {}
+    blocks: dict[str, Module] = {}
     for name, member in _outermost("", module):
-        inside = _inside(member)
-        found |= (
-            {f"{name}.{part}": block for part, block in inside.items()}
-            if inside
-            else {name: member}
-        )
-    return found
+        inside = {f"{name}.{part}": block for part, block in _inside(member).items()}
+        blocks |= inside or {name: member}
+    return blocks
 
 
 def _outermost(name: str, module: Module) -> Iterator[tuple[str, Module]]:
@@ -49,29 +45,22 @@ def _inside(member: Module) -> dict[str, Module]:
     """The blocks of a stage, which has a list of them or is one; empty for a block."""
     if _is_list(member):
         return dict(member.named_children())
-    lists = [(place, listed) for place, listed in member.named_children() if _is_list(listed)]
-    return {
-        f"{place}.{number}": block
-        for place, listed in lists
-        for number, block in listed.named_children()
-    }
+    lists = {place: listed for place, listed in member.named_children() if _is_list(listed)}
+    parts = ((place, part) for place in lists for part in lists[place].named_children())
+    return {f"{place}.{number}": block for place, (number, block) in parts}
 
 
 def _is_list(module: Module) -> bool:
     """Whether it is a list whose members all have parts."""
     from torch.nn import ModuleList, Sequential
 
-    members = list(module.children())
-    return (
-        isinstance(module, ModuleList | Sequential)
-        and bool(members)
-        and all(any(m.children()) for m in members)
-    )
+    if not isinstance(module, ModuleList | Sequential) or not len(module):
+        return False
+    return all(any(member.children()) for member in module)
 
 
 def with_affine(backbone: Backbone) -> ParameterDict:
-    """Put a factor (1 at the start) and a shift (0) for each channel after each block; returns
-    these parameters, float32 (2, channels).
+    """Put a factor (at first 1) and shift (0) of each channel, float32 (2, channels), after blocks.
 
     The module's own names stay as they are: the parameters are held by what is returned.
 

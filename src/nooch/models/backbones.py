@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, ParameterError
-from nooch.models.model_sources import DEFAULT, Source, find_source
+from nooch.models.model_sources import DEFAULT, ModelSource, find_source
 from nooch.models.preprocessing import Inputs, Preprocessing
 from nooch.models.pretrained import (
     placed,
@@ -66,7 +66,7 @@ class Backbone:
 
     def prepare(self, pixels: NDArray[np.uint8] | Tensor) -> Tensor:
         """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width)."""
-        return self._inputs.prepare(pixels)
+        return self.inputs.prepare(pixels)
 
     def features(self, batch: Tensor) -> Tensor:
         """Features of prepared input: float32 (m, 3, height, width) -> float32 (m, n_features).
@@ -94,7 +94,8 @@ class Backbone:
         }
 
     @cached_property
-    def _inputs(self) -> Inputs:
+    def inputs(self) -> Inputs:
+        """How pixels are prepared for it."""
         return Inputs(self.preprocessing, self.device, self.channels_last)
 
 
@@ -153,47 +154,30 @@ def load_backbone(
     found = find_source(source)
     preprocessing = preprocessing_of(found, size)
     device = choose_device(device)
-    module, pooling = (
-        _pretrained(found) if found.folder is not None else (_random(found, seed), None)
-    )
-    module = placed(module, device, channels_last=channels_last)
-    identity = found.identity if found.folder is not None else _with_seed(found.identity, seed)
-    made = Backbone(
-        found.name,
-        identity,
-        module,
-        0,
-        preprocessing,
-        pooling or "pooler",
-        device,
-        channels_last,
-        bf16,
-    )
+    if found.folder is None:
+        module, pooling = _random(found, seed), None
+        identity = hashlib.sha256(f"{found.identity} seed {seed}".encode()).hexdigest()
+    else:
+        module, pooling = _pretrained(found)
+        identity = found.identity
+    module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
+    rest = preprocessing, pooling or "pooler", device, *layout
+    made = Backbone(found.name, identity, module, 0, *rest)
     return _probed(made, source, asked=pooling is not None)
 
 
-def _with_seed(identity: str, seed: int) -> str:
-    return hashlib.sha256(f"{identity} seed {seed}".encode()).hexdigest()
-
-
-def _random(found: Source, seed: int) -> Any:
+def _random(found: ModelSource, seed: int) -> Any:
     """A module with random weights that depend on configuration and seed alone."""
     import torch
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
     with torch.random.fork_rng(devices=[]), quietly(found):
         torch.manual_seed(seed)
-        return AutoModel.from_config(_config(found))  # type: ignore[no-untyped-call]
+        config = AutoConfig.for_model(**found.config)
+        return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
 
 
-def _config(found: Source) -> Any:
-    from transformers import AutoConfig
-
-    rest = {k: v for k, v in found.config.items() if k != "model_type"}
-    return AutoConfig.for_model(found.config["model_type"], **rest)
-
-
-def _pretrained(found: Source) -> tuple[Any, str | None]:
+def _pretrained(found: ModelSource) -> tuple[Any, str | None]:
     """The module with its weights, and how to pool where the model has no pooler of its own."""
     from transformers import AutoModel
 
@@ -225,11 +209,8 @@ def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
     try:
         with torch.inference_mode(), torch.autocast(torch.device(made.device).type, enabled=False):
             output = made.module(black)
-            pooling = (
-                made.pooling
-                if asked or getattr(output, "pooler_output", None) is not None
-                else "mean"
-            )
+            pooled = asked or getattr(output, "pooler_output", None) is not None
+            pooling = made.pooling if pooled else "mean"
             n_features = _pooled(output, pooling).shape[1]
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         reason = (str(error).splitlines() or [""])[0]

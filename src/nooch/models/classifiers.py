@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nooch.errors import InputError
 from nooch.models.preprocessing import Inputs
-from nooch.models.pretrained import placed, preprocessing_of, pretrained, refuse_lacking
+from nooch.models.pretrained import complete, preprocessing_of
 from nooch.models.task_maps import find_labels
 from nooch.models.task_models import Asked, TaskModel
 
@@ -77,58 +77,45 @@ def load_classifier(asked: Asked) -> TaskModel:
     Raises:
         InputError: tasks without labels, missing weights, a ``problem_type`` of no classification.
     """
-    found = asked.found
-    labels = _labels(asked)
+    found, labels = asked.found, _labels(asked)
     kind = found.config.get("problem_type") or "single_label_classification"
     if kind not in ANSWERS:
-        raise InputError(
-            f"has the problem_type {kind}", where=found.name, allowed=", ".join(ANSWERS)
-        )
+        allowed = ", ".join(ANSWERS)
+        raise InputError(f"has the problem_type {kind}", where=found.name, allowed=allowed)
     inside = find_labels(labels, asked.tasks, asked.words, found.name)
     inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
-    module, lacking = pretrained(AutoModelForImageClassification, found)
-    refuse_lacking(found, lacking)
-    module = placed(module, asked.device)
-    answer = ANSWERS[kind]
+    module, answer = complete(AutoModelForImageClassification, found, asked.device), ANSWERS[kind]
 
     def outputs(batch: Tensor) -> Tensor:
         import torch
 
         values = module(batch).logits
         if values.shape[1] != len(labels):
-            raise InputError(
-                f"gives {values.shape[1]} outputs",
-                where=found.name,
-                allowed=f"{len(labels)}, one for each label",
-            )
+            allowed = f"{len(labels)}, one for each label"
+            raise InputError(f"gives {values.shape[1]} outputs", where=found.name, allowed=allowed)
         return torch.stack([answer(values, inside[task]) for task in asked.tasks], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
-    return TaskModel(
-        found.name, found.identity, "classifier", asked.tasks, inputs, outputs, meaning
-    )
+    name, identity = found.name, found.identity
+    return TaskModel(name, identity, "classifier", asked.tasks, inputs, outputs, meaning)
 
 
 def _labels(asked: Asked) -> list[str]:
     """Labels in the order of the outputs."""
-    given = asked.found.config.get("id2label")
+    config, name = asked.found.config, asked.found.name
     try:
-        numbered = {int(number): str(label) for number, label in dict(given or {}).items()}
+        named = dict(config.get("id2label") or {})
+        numbered = {int(number): str(label) for number, label in named.items()}
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"id2label cannot be read: {error}",
-            where=asked.found.name,
-            allowed="numbers and labels",
-        ) from error
+        problem = f"id2label cannot be read: {error}"
+        raise InputError(problem, where=name, allowed="numbers and labels") from error
     if sorted(numbered) != list(range(len(numbered))) or not numbered:
         raise InputError(
             f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
-            where=asked.found.name,
+            where=name,
             allowed="a label for each output",
-            remedy=(
-                "write id2label into config.json: without it the meaning of the outputs is unknown"
-            ),
+            remedy="write id2label into config.json: it gives the outputs their meaning",
         )
     return [numbered[number] for number in range(len(numbered))]

@@ -28,16 +28,14 @@ def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterato
         yield
     except (MemoryError, RuntimeError) as error:
         # torch.OutOfMemoryError and the CPU allocator's error are RuntimeErrors
-        if not isinstance(error, MemoryError) and not any(
-            sign in str(error).lower() for sign in _SIGNS
-        ):
+        signs = (sign in str(error).lower() for sign in _SIGNS)
+        if not isinstance(error, MemoryError) and not any(signs):
             raise
         remedy = "smaller images (`size`)"
         if batch > 1:
             remedy = f"a smaller batch, such as {smaller.format(batch // 2)}"
-        raise NoochError(
-            f"out of memory while {what} with batches of {batch}", remedy=remedy
-        ) from error
+        problem = f"out of memory while {what} with batches of {batch}"
+        raise NoochError(problem, remedy=remedy) from error
 
 
 def reuse_memory() -> None:

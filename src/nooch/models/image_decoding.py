@@ -1,8 +1,7 @@
-"""Image files -> pixels of one size: RGB, resized by an antialiased bilinear filter, the aspect not
-kept (as the paper).
+"""Image files -> RGB pixels of one size, by an antialiased bilinear filter; aspects are not kept.
 
 Two ways give the same picture. ``pil`` is Pillow alone. ``fast`` decodes JPEG with simplejpeg
-(libjpeg-turbo, as Pillow does: the same pixels) and resizes with torch's vectorised filter, which
+(libjpeg-turbo, as Pillow does: the same pixels) and resizes with torch's vectorized filter, which
 rounds a few values to the next number: on COCO's photographs the difference from ``pil`` is at most
 2 of 255, on average 0.04. A JPEG that is more than four times as high and as wide as asked for is
 reduced while it is decoded, to twice the size asked for at least. What is no JPEG, or one that
@@ -116,9 +115,8 @@ def use_one_thread() -> None:
 
 def _decode(content: bytes, out: NDArray[np.uint8], codec: str) -> None:
     if codec == "pil":
-        out[:] = np.asarray(
-            _open(content).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR)
-        )
+        size = out.shape[1], out.shape[0]
+        out[:] = np.asarray(_open(content).resize(size, Image.Resampling.BILINEAR))
         return
     pixels = _decode_jpeg(content, out.shape) if content.startswith(_JPEG) else None
     _resize(np.array(_open(content)) if pixels is None else pixels, out)
@@ -140,11 +138,9 @@ def _decode_jpeg(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8] | 
         height, width, color_space, _ = simplejpeg.decode_jpeg_header(content)
         if color_space in {"CMYK", "YCCK"} or height * width > (Image.MAX_IMAGE_PIXELS or np.inf):
             return None
-        at_least = {"min_height": _GAP * shape[0], "min_width": _GAP * shape[1]}
         reduced = min(height / shape[0], width / shape[1]) >= 2 * _GAP
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            content, "RGB", **(at_least if reduced else {})
-        )
+        least = {"min_height": _GAP * shape[0], "min_width": _GAP * shape[1]} if reduced else {}
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(content, "RGB", **least)
     except ValueError:
         return None
     return pixels

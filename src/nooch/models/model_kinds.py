@@ -14,11 +14,11 @@ from nooch.models.task_models import Asked, TaskModel, tried
 from nooch.models.trained_networks import is_trained, load_trained
 from nooch.models.zero_shot import is_zero_shot, load_zero_shot
 
-__all__ = ["KINDS", "Kind", "load_task_model"]
+__all__ = ["KINDS", "ModelKind", "load_task_model"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """A kind of model.
 
     Attributes:
@@ -30,11 +30,11 @@ class Kind:
     load: Callable[[Asked], TaskModel]
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ModelKind] = {
     # before the others: its folder is one of transformers too
-    "trained": Kind(is_trained, load_trained),
-    "classifier": Kind(is_classifier, load_classifier),
-    "zero-shot": Kind(is_zero_shot, load_zero_shot),
+    "trained": ModelKind(is_trained, load_trained),
+    "classifier": ModelKind(is_classifier, load_classifier),
+    "zero-shot": ModelKind(is_zero_shot, load_zero_shot),
 }
 """Name -> kind; the first that fits is taken."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from blake3 import blake3
@@ -13,27 +12,21 @@ from blake3 import blake3
 from nooch.encoders.encoder_folders import contents_hash
 from nooch.errors import InputError, MissingExtraError, some_of
 
-__all__ = ["CONFIGURATIONS", "DEFAULT", "SCRATCH", "Source", "find_source"]
+__all__ = ["CONFIGURATIONS", "DEFAULT", "SCRATCH", "ModelSource", "find_source"]
 
 DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
 """What stands before a configuration that is trained from scratch."""
 
-_BASIC: dict[str, Any] = {
-    "model_type": "resnet",
-    "layer_type": "basic",
-    "hidden_sizes": [64, 128, 256, 512],
-}
 _BOTTLENECK: dict[str, Any] = {"model_type": "resnet", "layer_type": "bottleneck"}
-CONFIGURATIONS = MappingProxyType(
-    {
-        "resnet-18": {**_BASIC, "depths": [2, 2, 2, 2]},
-        "resnet-34": {**_BASIC, "depths": [3, 4, 6, 3]},
-        "resnet-50": {**_BOTTLENECK, "depths": [3, 4, 6, 3]},
-        "resnet-101": {**_BOTTLENECK, "depths": [3, 4, 23, 3]},
-        "resnet-152": {**_BOTTLENECK, "depths": [3, 8, 36, 3]},
-    }
-)
+_BASIC = {**_BOTTLENECK, "layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "resnet-18": {**_BASIC, "depths": [2, 2, 2, 2]},
+    "resnet-34": {**_BASIC, "depths": [3, 4, 6, 3]},
+    "resnet-50": {**_BOTTLENECK, "depths": [3, 4, 6, 3]},
+    "resnet-101": {**_BOTTLENECK, "depths": [3, 4, 23, 3]},
+    "resnet-152": {**_BOTTLENECK, "depths": [3, 8, 36, 3]},
+}
 """Configurations by name, as transformers takes them."""
 
 _WEIGHTS = ".safetensors"
@@ -46,7 +39,7 @@ _ALLOWED = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """A backbone that was found.
 
     Attributes:
@@ -62,7 +55,7 @@ class Source:
     identity: str
 
 
-def find_source(source: str) -> Source:
+def find_source(source: str) -> ModelSource:
     """Find a backbone and make sure that it can be loaded without running code of others.
 
     Raises:
@@ -77,11 +70,11 @@ def find_source(source: str) -> Source:
         folder = _download(source)
     config = _read_config(folder / "config.json")
     _check_weights(folder)
-    name = source if not Path(source).expanduser().is_dir() else folder.resolve().name
-    return Source(name, folder, config, contents_hash(folder))
+    name = folder.resolve().name if Path(source).expanduser().is_dir() else source
+    return ModelSource(name, folder, config, contents_hash(folder))
 
 
-def _from_configuration(source: str) -> Source:
+def _from_configuration(source: str) -> ModelSource:
     name = source.removeprefix(SCRATCH)
     path = Path(name).expanduser()
     if name in CONFIGURATIONS:
@@ -91,27 +84,21 @@ def _from_configuration(source: str) -> Source:
         name = path.resolve().name
     else:
         raise InputError("is no configuration", where=source, allowed=_ALLOWED)
-    return Source(
-        f"{SCRATCH}{name}",
-        None,
-        config,
-        blake3(json.dumps(config, sort_keys=True).encode()).hexdigest(),
-    )
+    identity = blake3(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    return ModelSource(f"{SCRATCH}{name}", None, config, identity)
 
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
         config = json.loads(file.read_bytes())
     except FileNotFoundError as error:
-        raise InputError(
-            "no such file, so this is no backbone", where=file, allowed=_ALLOWED
-        ) from error
+        problem = "no such file, so this is no backbone"
+        raise InputError(problem, where=file, allowed=_ALLOWED) from error
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", where=file, allowed="JSON") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise InputError(
-            "names no model_type", where=file, allowed="a configuration of transformers"
-        )
+        allowed = "a configuration of transformers"
+        raise InputError("names no model_type", where=file, allowed=allowed)
     return config
 
 
@@ -123,26 +110,20 @@ def _check_weights(folder: Path) -> None:
             f"holds no weights as {_WEIGHTS}",
             where=folder,
             allowed="weights as .safetensors; pickled ones can run code and are not loaded",
-            remedy=(
-                "save the model again with model.save_pretrained(folder), or train from scratch:"
-                f" {SCRATCH}{folder}"
-            ),
+            remedy="save the model again with model.save_pretrained(folder), or train from"
+            f" scratch: {SCRATCH}{folder}",
         )
     if missing := [name for name in named if name not in found]:
-        raise InputError(
-            f"lacks weights that {_INDEX} names: {some_of(missing)}",
-            where=folder,
-            remedy="copy them here",
-        )
+        problem = f"lacks weights that {_INDEX} names: {some_of(missing)}"
+        raise InputError(problem, where=folder, remedy="copy them here")
 
 
 def _shards(index: Path) -> list[str]:
     try:
         return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"cannot be read: {error}", where=index, allowed="an index of weights"
-        ) from error
+        problem = f"cannot be read: {error}"
+        raise InputError(problem, where=index, allowed="an index of weights") from error
 
 
 def _download(repository: str) -> Path:
@@ -150,15 +131,11 @@ def _download(repository: str) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
+    patterns = ["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]
     try:
-        return Path(
-            snapshot_download(
-                repository, allow_patterns=["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]
-            )
-        )
-    except (
-        Exception
-    ) as error:  # the hub raises errors of several packages, and all mean that it gave no model
+        return Path(snapshot_download(repository, allow_patterns=patterns))
+    # the hub raises errors of several packages, and all mean that it gave no model
+    except Exception as error:
         raise InputError(
             f"backbone {repository!r} is not in the local cache and cannot be fetched:"
             f" {type(error).__name__}",

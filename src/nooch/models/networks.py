@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,15 +92,13 @@ class Network:
         """Features of prepared input: float32 (m, 3, height, width) -> (m, d)."""
         import torch
 
-        if self.train == "head":
-            with torch.no_grad():
-                return self.runner.features(batch)
-        return self.runner.features(batch)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.train != "head"):
+            return self.runner.features(batch)
 
     def logits(self, batch: Tensor) -> Tensor:
         """All outputs for prepared input, auxiliary ones too: float32 (m, K + A)."""
-        found: Tensor = self.head(self.features(batch))
-        return found
+        outputs: Tensor = self.head(self.features(batch))
+        return outputs
 
     def predict(self, batch: Tensor) -> Tensor:
         """Outputs that are predictions, (m, K)."""
@@ -126,11 +124,9 @@ class Network:
         if self.train == "all":
             module = self.backbone.module
             # a buffer that is not saved is made from the configuration
-            kept = module.state_dict().keys()
+            saved, buffers = module.state_dict().keys(), dict(module.named_buffers())
             named |= {f"backbone.{name}": value for name, value in module.named_parameters()}
-            named |= {
-                f"backbone.{name}": value for name, value in module.named_buffers() if name in kept
-            }
+            named |= {f"backbone.{name}": buffers[name] for name in buffers if name in saved}
         return {name: value.detach() for name, value in named.items()}
 
 
@@ -156,12 +152,10 @@ def backbones(
 
     def load(seed: int) -> Backbone:
         layout = {"channels_last": options.channels_last, "bf16": options.bf16}
-        made = load_backbone(source, seed=seed, size=size, device=device, **layout)
-        return (
-            made
-            if options.normalize
-            else replace(made, preprocessing=made.preprocessing.unnormalized())
-        )
+        backbone = load_backbone(source, seed=seed, size=size, device=device, **layout)
+        if options.normalize:
+            return backbone
+        return replace(backbone, preprocessing=backbone.preprocessing.unnormalized())
 
     if str(source).startswith(SCRATCH):
         return load
@@ -189,11 +183,10 @@ def build_network(
     backbone.module.requires_grad_(options.train == "all")
     affine = with_affine(backbone) if options.train == "affine" else torch.nn.ParameterDict()
     _usual_momentum(backbone)
-    compiled = (
-        replace(backbone, module=torch.compile(backbone.module)) if options.compile else backbone
-    )
-    head = _head(backbone, n_outputs + auxiliary, seed)
-    return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, compiled)
+    runner, head = backbone, _head(backbone, n_outputs + auxiliary, seed)
+    if options.compile:
+        runner = replace(backbone, module=torch.compile(backbone.module))
+    return Network(backbone, head, n_outputs, affine, options.train, options.batchnorm, runner)
 
 
 def _usual_momentum(backbone: Backbone) -> None:
@@ -258,22 +251,14 @@ def _collected(
     check_pixels(pixels, networks[0].backbone)
     if not len(rows):
         raise ParameterError("no images to evaluate", allowed="one row and more")
-    found: list[list[Tensor]] = [[] for _ in networks]
+    outputs: list[list[Tensor]] = [[] for _ in networks]
     for network in networks:
         network.training(False)
-    with (
-        memory_limits(batch, f"evaluating {len(networks)} networks", "`set` batch={}"),
-        torch.no_grad(),
-    ):
-        for prepared in _prepared(networks[0].backbone, pixels, rows, batch):
-            for values, function in zip(found, functions, strict=True):
+    what, backbone = f"evaluating {len(networks)} networks", networks[0].backbone
+    batches = [rows[part] for part in parts(len(rows), batch)]
+    with memory_limits(batch, what, "`set` batch={}"), torch.no_grad():
+        for images in read_ahead(pixels, batches, pin=backbone.device != "cpu"):
+            prepared = backbone.prepare(images)
+            for values, function in zip(outputs, functions, strict=True):
                 values.append(function(prepared).cpu())
-    return [torch.cat(values).numpy() for values in found]
-
-
-def _prepared(
-    backbone: Backbone, pixels: Pixels, rows: NDArray[np.intp], batch: int
-) -> Iterator[Tensor]:
-    listed = [rows[part] for part in parts(len(rows), batch)]
-    for read in read_ahead(pixels, listed, pin=backbone.device != "cpu"):
-        yield backbone.prepare(read)
+    return [torch.cat(values).numpy() for values in outputs]

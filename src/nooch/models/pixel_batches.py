@@ -86,9 +86,9 @@ def read_ahead(
     height, width = pixels.size
 
     def read(rows: NDArray[np.intp]) -> Tensor:
-        made = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, pin_memory=pin)
-        pixels.batch(rows, out=made.numpy())
-        return made
+        tensor = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, pin_memory=pin)
+        pixels.batch(rows, out=tensor.numpy())
+        return tensor
 
     yield from read_in_order(read, batches, 1)
 

@@ -54,7 +54,7 @@ IMAGENET = Preprocessing()
 """ImageNet's usual scaling, for backbones that are made from a configuration alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Inputs:
     """How pixels are made ready.
 
@@ -85,12 +85,8 @@ class Inputs:
         import torch
 
         made = self.preprocessing
-        mean = [value + made.offset for value in made.mean]
-        return (
-            made.factor,
-            torch.tensor(mean, device=self.device),
-            torch.tensor(made.std, device=self.device),
-        )
+        mean = torch.tensor([value + made.offset for value in made.mean], device=self.device)
+        return made.factor, mean, torch.tensor(made.std, device=self.device)
 
 
 class _Config(msgspec.Struct):
@@ -121,14 +117,10 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
     try:
         config = msgspec.json.decode(file.read_bytes(), type=_Config)
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-        raise InputError(
-            f"cannot be read: {error}", where=file, allowed="the file of an image processor"
-        ) from error
-    size = (
-        _size(config.crop_size if config.do_center_crop else None)
-        or _size(config.size)
-        or IMAGENET.size
-    )
+        allowed = "the file of an image processor"
+        raise InputError(f"cannot be read: {error}", where=file, allowed=allowed) from error
+    crop = _size(config.crop_size) if config.do_center_crop else None
+    size = crop or _size(config.size) or IMAGENET.size
     mean, std = config.image_mean or IMAGENET.mean, config.image_std or IMAGENET.std
     made = Preprocessing(
         size,

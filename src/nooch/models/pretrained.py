@@ -1,4 +1,4 @@
-"""Loading networks of transformers: weights alone, no code that comes with them, one kind of error."""
+"""Loading networks of transformers: weights alone, no code of theirs, one kind of error."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from nooch.errors import InputError, MissingExtraError
 from nooch.models.image_decoding import check_size
-from nooch.models.model_sources import Source
+from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 
 __all__ = [
+    "complete",
     "placed",
     "preprocessing_of",
     "pretrained",
@@ -32,7 +33,9 @@ def require_packages(purpose: str = "a backbone") -> None:
             raise MissingExtraError(package, "train", purpose) from error
 
 
-def preprocessing_of(found: Source, size: int | tuple[int, int] | None = None) -> Preprocessing:
+def preprocessing_of(
+    found: ModelSource, size: int | tuple[int, int] | None = None
+) -> Preprocessing:
     """What a network's pixels must be, with the size that is asked for.
 
     Raises:
@@ -49,7 +52,7 @@ def preprocessing_of(found: Source, size: int | tuple[int, int] | None = None) -
     return made if size is None else replace(made, size=check_size(size))
 
 
-def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
+def pretrained(auto: Any, found: ModelSource) -> tuple[Any, list[str]]:
     """A module with its weights, and the names of missing weights, which transformers initialized.
 
     Args:
@@ -67,9 +70,15 @@ def pretrained(auto: Any, found: Source) -> tuple[Any, list[str]]:
             use_safetensors=True,
             output_loading_info=True,
         )
-    return module, sorted(
-        name for name in info["missing_keys"] if not name.endswith("num_batches_tracked")
-    )
+    lacking = (key for key in info["missing_keys"] if not key.endswith("num_batches_tracked"))
+    return module, sorted(lacking)
+
+
+def complete(auto: Any, found: ModelSource, device: str) -> Any:
+    """A module on a device; raises InputError as ``pretrained`` or ``refuse_lacking``."""
+    module, lacking = pretrained(auto, found)
+    refuse_lacking(found, lacking)
+    return placed(module, device)
 
 
 def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
@@ -84,7 +93,7 @@ def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
     return module.float().to(device=device, memory_format=layout).eval()
 
 
-def refuse_lacking(found: Source, lacking: list[str]) -> None:
+def refuse_lacking(found: ModelSource, lacking: list[str]) -> None:
     """Raise an InputError where weights are missing."""
     if lacking:
         raise InputError(
@@ -95,14 +104,13 @@ def refuse_lacking(found: Source, lacking: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def quietly(found: Source) -> Iterator[None]:
-    """Without progress bars and reports; every error of transformers as one that names the model."""
+def quietly(found: ModelSource) -> Iterator[None]:
+    """Without progress bars and reports; errors of transformers as one that names the model."""
     try:
         with silently():
             yield
-    except (
-        Exception
-    ) as error:  # loading fails with errors of several packages; all mean a model that does not fit
+    # loading fails with errors of several packages; all mean a model that does not fit
+    except Exception as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"cannot be loaded: {type(error).__name__}: {reason}",

@@ -63,7 +63,7 @@ def save_network(
 
     Args:
         network: such as ``NetworkPass.network(0)``.
-        folder: to write, whole or not at all.
+        folder: to write, atomically.
         outputs: a name for each prediction.
         about: JSON-like, kept in ``network.json``.
         overwrite: replace a network that is there.
@@ -75,16 +75,13 @@ def save_network(
     from safetensors.torch import save_file
 
     if len(outputs) != network.n_outputs:
-        raise ParameterError(
-            f"{len(outputs)} names", where="outputs", allowed=f"{network.n_outputs}, one for each"
-        )
+        allowed = f"{network.n_outputs}, one for each"
+        raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=allowed)
     with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
         with silently():
             network.backbone.module.save_pretrained(str(partial))
-        save_file(
-            {name: value.detach().cpu().contiguous() for name, value in _small(network).items()},
-            partial / HEAD_FILE,
-        )
+        small = {name: value.cpu().contiguous() for name, value in _small(network).items()}
+        save_file(small, partial / HEAD_FILE)
         (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
         header = NetworkHeader(
             outputs=list(outputs),
@@ -112,27 +109,22 @@ def load_network(
         InputError: a backbone that cannot be loaded.
     """
     path = Path(folder)
-    header = load_header(
-        path / NETWORK_MARKER,
-        NetworkHeader,
-        name="network",
-        version=_VERSION,
-        make="save_network",
-        again=_AGAIN,
-    )
-    small = _read_head(path / HEAD_FILE, header)
+    names = {"name": "network", "make": "save_network", "again": _AGAIN}
+    header = load_header(path / NETWORK_MARKER, NetworkHeader, version=_VERSION, **names)
+    file = path / HEAD_FILE
+    small = _read_head(file, header)
     backbone = load_backbone(path.absolute(), device=device, bf16=bf16)
-    options = NetworkOptions(train=header.train)
-    network = build_network(
-        backbone, options, len(header.outputs), auxiliary=header.auxiliary, seed=0
+    options, n, auxiliary = (
+        NetworkOptions(train=header.train),
+        len(header.outputs),
+        header.auxiliary,
     )
+    network = build_network(backbone, options, n, auxiliary=auxiliary, seed=0)
     wanted = _small(network)
-    if {n: tuple(t.shape) for n, t in wanted.items()} != {
-        n: tuple(t.shape) for n, t in small.items()
-    }:
-        raise FormatError(
-            "does not fit the backbone in this folder", where=path / HEAD_FILE, remedy=_AGAIN
-        )
+    ours, theirs = ({k: t.shape for k, t in tensors.items()} for tensors in (wanted, small))
+    if ours != theirs:
+        problem = "does not fit the backbone in this folder"
+        raise FormatError(problem, where=file, remedy=_AGAIN)
     for name, value in small.items():
         wanted[name].copy_(value)
     network.training(False)
@@ -141,9 +133,8 @@ def load_network(
 
 def _small(network: Network) -> dict[str, Tensor]:
     """All but the backbone."""
-    return {
-        name: value for name, value in network.moving().items() if not name.startswith("backbone.")
-    }
+    moving = network.moving()
+    return {name: moving[name] for name in moving if not name.startswith("backbone.")}
 
 
 def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
@@ -151,13 +142,12 @@ def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
     from safetensors.torch import load
 
     try:
-        content = file.read_bytes()
-        found = load(content)
+        tensors = load(file.read_bytes())
     except (OSError, SafetensorError, ValueError, KeyError) as error:
         raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
     if sha256_of(file) != header.head:
         raise FormatError("was altered: its hash is another", where=file, remedy=_AGAIN)
-    return found
+    return tensors
 
 
 def _processor(made: Preprocessing) -> bytes:

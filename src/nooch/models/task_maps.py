@@ -18,8 +18,7 @@ READY = MappingProxyType({"imagenet": Path(__file__).with_name("imagenet.yaml")}
 """Maps that come with nooch: COCO's classes as ImageNet's 1,000 classes."""
 
 _ALLOWED = (
-    "a list of labels or prompts for each task, or 'positive' and 'negative' with a list of prompts"
-    " each"
+    "a list of labels or prompts for each task, or 'positive' and 'negative' with a list each"
 )
 
 
@@ -67,21 +66,20 @@ def _words(task: str, given: Any, where: str) -> TaskWords:
         return TaskWords(_listed(task, given, where))
     for side in given:
         check_one_of("side", str(side), ("positive", "negative"), owner=f"task {task} in {where}")
-    negative = given.get("negative")
-    return TaskWords(
-        _listed(task, given.get("positive"), where),
-        None if negative is None else _listed(task, negative, where),
-    )
+    positive, negative = _listed(task, given.get("positive"), where), given.get("negative")
+    return TaskWords(positive, None if negative is None else _listed(task, negative, where))
 
 
 def _listed(task: str, given: Any, where: str) -> tuple[str | int, ...]:
     words = [given] if isinstance(given, str | int) else given
-    usable = isinstance(words, list | tuple) and words and all(
-        isinstance(word, str | int) and not isinstance(word, bool) and str(word).strip() for word in words
-    )  # fmt: skip
-    if not usable:
+    if not isinstance(words, list | tuple) or not words or not all(map(_usable, words)):
         raise InputError(f"task {task} has {given!r}", where=where, allowed=_ALLOWED)
     return tuple(dict.fromkeys(words))
+
+
+def _usable(word: Any) -> bool:
+    """Whether it is a text or a number, not empty."""
+    return isinstance(word, str | int) and not isinstance(word, bool) and bool(str(word).strip())
 
 
 def find_labels(
@@ -109,13 +107,7 @@ def find_labels(
     """
     if words is None:
         return _by_name(labels, tasks, owner)
-    if lacking := [task for task in tasks if task not in words]:
-        raise InputError(
-            f"the map has no {some_of(lacking, 12)}",
-            where="`task_map`",
-            allowed=some_of(sorted(words), 12),
-            remedy=_narrow(tasks, lacking),
-        )
+    _check_complete(tasks, words)
     if sided := [task for task in tasks if words[task].negative is not None]:
         raise InputError(
             f"{some_of(sided)} have negative prompts, but {owner} is a classifier",
@@ -123,56 +115,43 @@ def find_labels(
             allowed="a list of the classifier's labels for each task",
         )
     lookup = _Lookup(labels)
-    found, wrong = {}, []
+    inside, wrong = {}, []
     for task in tasks:
         positions = {word: lookup.positions(word) for word in words[task].positive}
-        wrong += [
-            f"{task}: {_trouble(word, at, labels)}"
-            for word, at in positions.items()
-            if len(at) != 1
-        ]
-        found[task] = sorted({place for at in positions.values() for place in at})
+        unclear = [word for word, at in positions.items() if len(at) != 1]
+        wrong += [f"{task}: {_trouble(word, positions[word], labels)}" for word in unclear]
+        inside[task] = sorted(set().union(*positions.values()))
     if wrong:
         raise InputError(
             f"words that are not one label of {owner}: {some_of(wrong, 12)}",
             where="`task_map`",
             allowed=f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}",
         )
-    if whole := [task for task in tasks if len(found[task]) == len(labels)]:
-        raise InputError(
-            f"all {len(labels)} labels of {owner} stand for {some_of(whole)}",
-            where="`task_map`",
-            allowed="some of the labels",
-        )
-    return found
+    if whole := [task for task in tasks if len(inside[task]) == len(labels)]:
+        problem = f"all {len(labels)} labels of {owner} stand for {some_of(whole)}"
+        raise InputError(problem, where="`task_map`", allowed="some of the labels")
+    return inside
 
 
 def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[str, list[int]]:
     lookup = _Lookup(labels)
-    found = {task: sorted(lookup.positions(task)) for task in tasks}
-    if lacking := [task for task in tasks if len(found[task]) != 1 or len(labels) == 1]:
-        ready = (
-            "; `task_map` imagenet for ImageNet's 1,000 classes"
-            if len(labels) in {1000, 1001}
-            else ""
-        )
+    inside = {task: sorted(lookup.positions(task)) for task in tasks}
+    if lacking := [task for task in tasks if len(inside[task]) != 1 or len(labels) == 1]:
+        imagenet = len(labels) in {1000, 1001}
+        ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if imagenet else ""
         raise InputError(
             f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
-            remedy=(
-                f"give `task_map` FILE.yaml with the labels that stand for each task{ready}; "
-                f"or {_narrow(tasks, lacking)}"
-            ),
+            remedy=f"give `task_map` FILE.yaml with the labels that stand for each task{ready}; "
+            f"or {_narrow(tasks, lacking)}",
         )
-    return found
+    return inside
 
 
 def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
-    rest = [task for task in tasks if task not in lacking]
+    rest = ",".join(task for task in tasks if task not in lacking)
     return (
-        f"predict the others alone: `tasks` {','.join(rest)}"
-        if rest
-        else "give a map of the suite's tasks"
+        f"predict the others alone: `tasks` {rest}" if rest else "give a map of the suite's tasks"
     )
 
 
@@ -195,10 +174,8 @@ class _Lookup:
     def positions(self, word: str | int) -> set[int]:
         if isinstance(word, int):
             return {word} if 0 <= word < self._count else set()
-        return next(
-            (table[spelling(word)] for spelling, table in self._steps if spelling(word) in table),
-            set(),
-        )
+        hits = (table.get(spelling(word)) for spelling, table in self._steps)
+        return next(filter(None, hits), set())
 
 
 def _places(
@@ -226,28 +203,28 @@ def prompts_of(
         ParameterError: a prompt that is both positive and negative for a task.
         InputError: a map that lacks tasks.
     """
-    made = {}
-    if words is not None and (lacking := [task for task in tasks if task not in words]):
+    prompts = {}
+    if words is not None:
+        _check_complete(tasks, words)
+    for task in tasks:
+        given = TaskWords((_prompt(task),)) if words is None else words[task]
+        sides = given.positive, given.negative or ("a photo",)
+        positive, negative = (tuple(map(str, side)) for side in sides)
+        if both := set(positive) & set(negative):
+            problem = f"prompt {min(both)!r} is positive and negative for {task}"
+            raise ParameterError(problem, where="`task_map`", allowed="one of them")
+        prompts[task] = positive, negative
+    return prompts
+
+
+def _check_complete(tasks: Sequence[str], words: Mapping[str, TaskWords]) -> None:
+    if lacking := [task for task in tasks if task not in words]:
         raise InputError(
             f"the map has no {some_of(lacking, 12)}",
             where="`task_map`",
             allowed=some_of(sorted(words), 12),
             remedy=_narrow(tasks, lacking),
         )
-    for task in tasks:
-        given = TaskWords((_prompt(task),)) if words is None else words[task]
-        positive, negative = (
-            tuple(map(str, given.positive)),
-            tuple(map(str, given.negative or ("a photo",))),
-        )
-        if both := set(positive) & set(negative):
-            raise ParameterError(
-                f"prompt {min(both)!r} is positive and negative for {task}",
-                where="`task_map`",
-                allowed="one of them",
-            )
-        made[task] = positive, negative
-    return made
 
 
 def _prompt(task: str) -> str:

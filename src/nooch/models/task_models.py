@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.models.model_sources import Source, find_source
+from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.preprocessing import Inputs
 from nooch.models.task_maps import TaskWords
 
@@ -46,7 +46,7 @@ class Asked:
         return Path(self.source).expanduser()
 
     @cached_property
-    def found(self) -> Source:
+    def found(self) -> ModelSource:
         """The source as a model of transformers. Raises InputError where it is none."""
         return find_source(self.source)
 
@@ -109,7 +109,6 @@ def tried(model: TaskModel) -> TaskModel:
             remedy="give the size that it was trained with (`size`), or another model",
         ) from error
     if shape != (1, len(model.tasks)):
-        raise InputError(
-            f"gives outputs of shape {shape}", where=model.name, allowed=f"(1, {len(model.tasks)})"
-        )
+        allowed = f"(1, {len(model.tasks)})"
+        raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
     return model

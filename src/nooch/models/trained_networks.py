@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.models.preprocessing import Inputs
 from nooch.models.saved_networks import NETWORK_MARKER, load_network
 from nooch.models.task_models import Asked, TaskModel
 
@@ -48,8 +47,5 @@ def load_trained(asked: Asked) -> TaskModel:
     def outputs(batch: Tensor) -> Tensor:
         return network.logits(batch)[:, places].double()
 
-    inputs = Inputs(made.preprocessing, made.device, made.channels_last)
-    meaning = dict.fromkeys(asked.tasks, "output")
-    return TaskModel(
-        asked.folder.name, header.head, "trained", asked.tasks, inputs, outputs, meaning
-    )
+    name, meaning = asked.folder.name, dict.fromkeys(asked.tasks, "output")
+    return TaskModel(name, header.head, "trained", asked.tasks, made.inputs, outputs, meaning)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, some_of
-from nooch.models.model_sources import Source
+from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import Inputs
-from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking
+from nooch.models.pretrained import complete, preprocessing_of, quietly
 from nooch.models.task_maps import prompts_of
 from nooch.models.task_models import Asked, TaskModel
 
@@ -20,12 +20,10 @@ __all__ = ["is_zero_shot", "load_zero_shot"]
 # models that were trained on texts of one length, filled up with padding
 _ONE_LENGTH = frozenset({"siglip"})
 _VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
+    *("tokenizer.json", "vocab.json", "vocab.txt"),
+    *("spiece.model", "sentencepiece.bpe.model"),
 )
+_NEEDED = ("get_text_features", "get_image_features", "logit_scale")
 
 
 def is_zero_shot(asked: Asked) -> bool:
@@ -47,21 +45,16 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
     from transformers import AutoModel
 
-    module, lacking = pretrained(AutoModel, found)
-    refuse_lacking(found, lacking)
-    module = placed(module, asked.device)
-    if not all(
-        hasattr(module, name) for name in ("get_text_features", "get_image_features", "logit_scale")
-    ):
+    module = complete(AutoModel, found, asked.device)
+    if not all(hasattr(module, name) for name in _NEEDED):
+        kind = found.config["model_type"]
         raise InputError(
-            f"a model of type {found.config['model_type']} does not compare texts and images by"
-            " cosine",
+            f"a model of type {kind} does not compare texts and images by cosine",
             where=found.name,
             allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
         )
-    texts = list(
-        dict.fromkeys(text for sides in prompts.values() for side in sides for text in side)
-    )
+    every = (text for sides in prompts.values() for side in sides for text in side)
+    texts = list(dict.fromkeys(every))
     towards = _embedded(module, found, texts, asked.device)
     columns = {
         task: [[texts.index(text) for text in side] for side in sides]
@@ -73,20 +66,14 @@ def load_zero_shot(asked: Asked) -> TaskModel:
 
         images = _unit(module.get_image_features(pixel_values=batch))
         similar = (images @ towards.T).double() * module.logit_scale.double().exp()
-        sides = [columns[task] for task in asked.tasks]
-        return torch.stack(
-            [
-                torch.logsumexp(similar[:, p], 1) - torch.logsumexp(similar[:, n], 1)
-                for p, n in sides
-            ],
-            1,
-        )
+        sums = [[torch.logsumexp(similar[:, c], 1) for c in columns[task]] for task in asked.tasks]
+        return torch.stack([positive - negative for positive, negative in sums], 1)
 
     meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
     return TaskModel(found.name, found.identity, "zero-shot", asked.tasks, inputs, outputs, meaning)
 
 
-def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> Tensor:
+def _embedded(module: Any, found: ModelSource, texts: Sequence[str], device: str) -> Tensor:
     """Embeddings of length 1, float32 (n_texts, d)."""
     import torch
 
@@ -102,11 +89,9 @@ def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> 
         )
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
         raise InputError(
-            "the tokenizer does not tell prompts apart, or is not this model's",
+            "the tokenizer does not distinguish prompts, or is not this model's",
             where=found.folder,
-            allowed=(
-                "the tokenizer that the model was trained with, and prompts in words that it knows"
-            ),
+            allowed="the model's own tokenizer, and prompts in words that it knows",
         )
     fixed = found.config["model_type"] in _ONE_LENGTH
     padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
@@ -115,7 +100,7 @@ def _embedded(module: Any, found: Source, texts: Sequence[str], device: str) -> 
         return _unit(module.get_text_features(**tokens))
 
 
-def _tokenizer(found: Source) -> Any:
+def _tokenizer(found: ModelSource) -> Any:
     from transformers import AutoTokenizer
 
     # without its vocabulary transformers makes a tokenizer that knows no word
@@ -126,11 +111,9 @@ def _tokenizer(found: Source) -> Any:
             allowed=f"one of {', '.join(_VOCABULARIES)}",
             remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
         )
-
+    safe = {"local_files_only": True, "trust_remote_code": False}
     with quietly(found):
-        return AutoTokenizer.from_pretrained(
-            str(found.folder), local_files_only=True, trust_remote_code=False
-        )
+        return AutoTokenizer.from_pretrained(str(found.folder), **safe)
 
 
 def _unit(found: Any) -> Tensor:

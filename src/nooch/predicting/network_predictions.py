@@ -1,10 +1,9 @@
-"""Suite + images + a network that was trained elsewhere -> predictions, ready to be evaluated."""
+"""Suite, images and a network that was trained elsewhere -> predictions, ready to evaluate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,7 +33,6 @@ __all__ = [
     "tasks_to_predict",
 ]
 
-
 PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
     ".csv": lambda table: table.write_csv().encode(),
@@ -51,12 +49,12 @@ def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[s
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     with_sets = {task for _, task, _ in suite.keys}
-    found = [task for task in suite.tasks if (task in tasks if tasks else task in with_sets)]
-    if not found:
+    wanted = tasks or with_sets
+    if not wanted:
         raise ParameterError(
             "the suite has no challenge set to predict for", remedy="find one: nooch find"
         )
-    return found
+    return [task for task in suite.tasks if task in wanted]
 
 
 def find_images(
@@ -67,20 +65,19 @@ def find_images(
     data: Dataset | None = None,
     images: str | Path | None = None,
 ) -> tuple[pl.Series, list[Path]]:
-    """The images of a suite: their ids, ascending, and where their files are. All are looked for
-    before any is opened.
+    """The ids of a suite's images, ascending, and their files, which must all exist.
 
     Args:
         suite: the suite.
         tasks: whose images are wanted.
         splits: of which splits; all of the suite's by default.
-        data: a dataset that has file names; without one, files are found by ids: ``17.jpg`` or, as
-            COCO writes it, ``000000000017.jpg``.
-        images: folder of images, where it is not the one that the dataset records. Links that lead
-            out of it count as missing.
+        data: a dataset with file names; without one, files are found by ids: ``17.jpg`` or, as in
+            COCO, ``000000000017.jpg``.
+        images: folder of images, if not the one that the dataset records. Links to targets outside
+            the folder count as missing.
 
     Raises:
-        InputError: no folder of images, or images that are not below it; several are named at once.
+        InputError: no folder of images, or missing images; several are named at once.
         ParameterError: a split that the suite does not have, or no image.
     """
     for split in splits or ():
@@ -119,8 +116,8 @@ def predict(
     """Logits of every task for every image.
 
     Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch
-    pixels`` does: the whole image, its aspect not kept. On a processor the same batch size and
-    number of threads give the same bytes.
+    pixels`` does: the whole image, without its aspect. On a CPU the same batch size and number of
+    threads give the same bytes.
 
     Args:
         model: from ``load_task_model``.
@@ -128,14 +125,14 @@ def predict(
         paths: their files.
         batch: images in a batch.
         codec: ``fast``, ``pil`` or ``auto``.
-        readers: threads that decode; by default one for each processor.
+        readers: threads that decode; by default one for each CPU.
         run: name of the run; the model's by default.
         progress: called with (images done, images).
 
     Raises:
         InputError: images that cannot be read, or logits that are not finite.
-        ParameterError: a batch that is empty.
-        NoochError: memory ran out; a smaller batch is suggested.
+        ParameterError: an empty batch.
+        NoochError: out of memory; a smaller batch is suggested.
     """
     if batch < 1:
         raise ParameterError(f"batch of {batch}", allowed="1 image and more")
@@ -175,8 +172,7 @@ def check_ending(path: Path) -> Path:
 def save_predictions(
     predictions: Predictions, path: str | Path, *, overwrite: bool = False
 ) -> Path:
-    """Write predictions as ``image_id, task, run, logit`` (or ``probability``), whole or not at
-    all.
+    """Write predictions atomically as ``image_id, task, run, logit`` (or ``probability``).
 
     Raises:
         ParameterError: another ending than ``.parquet`` and ``.csv``.
@@ -184,17 +180,12 @@ def save_predictions(
     """
     path = check_ending(Path(path))
     check_output_file(path, overwrite=overwrite)
-    columns: dict[str, Any] = {
-        task: predictions.values[row] for row, task in enumerate(predictions.tasks)
-    }
-    wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
-    long = wide.unpivot(index="image_id", variable_name="task", value_name=predictions.scale)
-    write_file(
-        path,
-        PREDICTION_FILES[path.suffix](
-            long.with_columns(run=pl.lit(predictions.run)).filter(
-                pl.col(predictions.scale).is_not_nan()
-            )
-        ),
+    scale, columns = (
+        predictions.scale,
+        dict(zip(predictions.tasks, predictions.values, strict=True)),
     )
+    wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
+    long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)
+    long = long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(scale).is_not_nan())
+    write_file(path, PREDICTION_FILES[path.suffix](long))
     return path

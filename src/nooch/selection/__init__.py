@@ -1,6 +1,4 @@
-"""Which hyperparameters, chosen on the validation split after the fact; which tasks, by how much
-harder their hard images are.
-"""
+"""Selection of hyperparameters (validation split), and of tasks (how hard hard images are)."""
 
 from nooch.selection.setting_choice import RULES, select
 from nooch.selection.task_choice import paper_rule, select_tasks

@@ -1,6 +1,4 @@
-"""Which hyperparameters: chosen on the validation split from scores, by the paper's rule or
-another, after the fact.
-"""
+"""Hyperparameters chosen from scores on the validation split, by the paper's rule or another."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ RULES: Mapping[str, tuple[str, Callable[[], pl.Expr]]] = {
     "easy": ("valid", lambda: _nll("easy")),
     "auc-hard": ("valid", lambda: -pl.col("auc hard")),
     "worst-environment": ("valid", lambda: pl.col("environment")),
-    # what a peek at the test split would give: a bound, never a result
+    # with knowledge of the test split: a bound, never a result
     "oracle": ("test", lambda: _nll("hard_positive", "hard_negative")),
 }
-"""Rule -> the split that it looks at, and what it minimises, from means over seeds."""
+"""Rule -> the split that it uses, and what it minimizes, from means over seeds."""
 
 
 def select(
@@ -42,22 +40,20 @@ def select(
     """The setting of each method that a rule chooses, for each criterion and task.
 
     Args:
-        scores: table of ``nooch.evaluate`` with the metrics auc and nll on the splits that the
-            rules look at.
+        scores: table of ``nooch.evaluate`` with the metrics auc and nll on the rules' splits.
         settings: ``run, task, method, setting, seed``, and ``environment``, the worst environment's
             mean validation loss (null where there is none).
         rules: out of ``RULES``.
 
     Returns:
         ``rule, split, criterion, task, method, setting, value, n_seeds, n_settings``: the chosen
-            setting has the smallest value, the mean
-        over seeds; ties go to the earlier setting. Settings without a value (a side without an
-        image) are not chosen.
+        setting has the smallest value, the mean over seeds; ties go to the earlier setting.
+        Settings without a value (a side without an image) are not chosen.
 
     Raises:
-        InputError: the scores lack a split that a rule looks at.
+        InputError: the scores lack a rule's split.
     """
-    found = []
+    chosen = []
     for rule in rules:
         split, value = RULES[check_one_of("rule", rule, RULES)]
         means = _means(scores.filter(split=split), settings)
@@ -67,52 +63,42 @@ def select(
                 where=f"rule {rule}",
                 allowed="scores of valid and test",
             )
-        ranked = means.with_columns(value=value()).filter(
-            pl.col("value").is_not_nan() & pl.col("value").is_not_null()
+        ranked = (
+            means.with_columns(value=value())
+            .filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
+            .sort("value", maintain_order=True)
         )
-        best = ranked.sort("value", maintain_order=True).unique(
-            _KEYS, keep="first", maintain_order=True
-        )
+        best = ranked.unique(_KEYS, keep="first", maintain_order=True)
         n = means.group_by(_KEYS).agg(n_settings=pl.len())
-        found.append(
-            best.join(n, on=_KEYS)
-            .sort(_KEYS)
-            .select(
-                pl.lit(rule).alias("rule"),
-                pl.lit(split).alias("split"),
-                *_KEYS,
-                "setting",
-                "value",
-                "n_seeds",
-                "n_settings",
-            )
-        )
-    return pl.concat(found)
+        columns = [*_KEYS, "setting", "value", "n_seeds", "n_settings"]
+        rows = best.join(n, on=_KEYS).sort(_KEYS)
+        named = (pl.lit(rule).alias("rule"), pl.lit(split).alias("split"))
+        chosen.append(rows.select(*named, *columns))
+    return pl.concat(chosen)
 
 
 def _means(scores: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    """Means over seeds of what rules look at, a row for each criterion, task, method and setting."""
-    plain = scores.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    named = plain.select(
-        "run", "criterion", "task", "value", what=pl.col("metric") + " " + pl.col("subset")
+    """Means over seeds of what rules use, a row for each criterion, task, method and setting."""
+    keys, value, loss = [*_KEYS, "setting"], pl.col("value"), pl.col("environment")
+    means = (
+        scores.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+        .select("run", "criterion", "task", "value", what=pl.col("metric") + " " + pl.col("subset"))
+        .join(settings, on=["run", "task"], how="inner")
+        .group_by([*keys, "what"], maintain_order=True)
+        .agg(
+            # a mean over some of the seeds would favor those that have a value
+            pl.when(value.null_count() == 0).then(value.mean()).alias("value"),
+            n_seeds=pl.col("seed").n_unique(),
+            environment=pl.when(loss.null_count() == 0).then(loss.mean()),
+        )
     )
-    wide = named.join(settings, on=["run", "task"], how="inner").group_by(
-        [*_KEYS, "setting", "what"], maintain_order=True
-    ).agg(
-        # a mean over some of the seeds would favour those that have a value
-        pl.when(pl.col("value").null_count() == 0).then(pl.col("value").mean()).alias("value"),
-        n_seeds=pl.col("seed").n_unique(),
-        environment=pl.when(pl.col("environment").null_count() == 0).then(pl.col("environment").mean()),
-    )  # fmt: skip
-    if not wide.height:
-        return wide
-    keys = [*_KEYS, "setting"]
-    columns = wide.select(*keys, "n_seeds", "environment").unique(
-        keys, keep="first", maintain_order=True
-    )
-    table = wide.pivot("what", index=keys, values="value", maintain_order=True)
+    if not means.height:
+        return means
+    first = means.unique(keys, keep="first", maintain_order=True)
+    table = means.pivot("what", index=keys, values="value", maintain_order=True)
     needed = ("nll all", "nll easy", "nll hard_positive", "nll hard_negative", "auc hard")
     table = table.with_columns(
         pl.lit(None, pl.Float64).alias(c) for c in needed if c not in table.columns
     )
+    columns = first.select(*keys, "n_seeds", "environment")
     return columns.join(table, on=keys, how="left", maintain_order="left")

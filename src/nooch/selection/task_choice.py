@@ -1,6 +1,4 @@
-"""Which tasks make a benchmark: those whose hard images a plain model loses most on (paper, section
-3.2 and appendix B.3).
-"""
+"""The tasks of a benchmark: the largest losses on hard images (paper, 3.2 and appendix B.3)."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 __all__ = ["SIMILAR", "cue_overlap", "paper_rule", "select_tasks"]
 
 SIMILAR = (("cow", "sheep"), ("backpack", "handbag"), ("cup", "bottle", "wine_glass"))
-"""Tasks that the paper takes for too similar; of each group only the first in rank is taken
-(appendix B.3).
-"""
+"""Tasks that are too similar in the paper; of each group only the first in rank is taken (B.3)."""
 
 Cues = Mapping[str, Mapping[str, float]]
 """Task -> context cue -> A(C, Y)."""
@@ -60,8 +56,7 @@ def select_tasks(
 
     Returns:
         A row for each task, best first: ``task, difference, hard, all, hard_positives,
-            hard_negatives, chosen, reason``; where it is
-        not chosen, ``reason`` says why, and for which other task it was dropped.
+        hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
 
     Raises:
         ParameterError: no such criterion or task, numbers out of range, a bound on the overlap
@@ -69,9 +64,12 @@ def select_tasks(
         UndefinedError: no task is left.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
-    ranked = losses.filter(criterion=criterion).select(
-        "task", (pl.col("hard") - pl.col("all")).alias("difference"), "hard", "all", "hard_positives", "hard_negatives"
-    ).sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)  # fmt: skip
+    difference = (pl.col("hard") - pl.col("all")).alias("difference")
+    ranked = (
+        losses.filter(criterion=criterion)
+        .select("task", difference, "hard", "all", "hard_positives", "hard_negatives")
+        .sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)
+    )
     if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
         raise ParameterError(
             f"n {n}, min_hard {min_hard}, overlap {overlap}",
@@ -95,35 +93,24 @@ def select_tasks(
             taken.append(row["task"])
     if not taken:
         raise UndefinedError(
-            f"no task has {min_hard} hard positives and hard negatives", where=f"criterion {criterion}",
+            f"no task has {min_hard} hard positives and hard negatives",
+            where=f"criterion {criterion}",
             remedy="lower min_hard, or find with other thresholds",
-        )  # fmt: skip
-    told = pl.Series("reason", reasons, pl.String)
-    return ranked.with_columns(told, chosen=told.is_null()).select(
-        *ranked.columns, "chosen", "reason"
-    )
+        )
+    reason_column = pl.Series("reason", reasons, pl.String)
+    return ranked.with_columns(chosen=reason_column.is_null(), reason=reason_column)
 
 
 def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """How much two tasks share their contexts, 0 to 1: sum over cues of the smaller A over that of
-    the larger A; 0 without cues.
-    """
-    names = {*one, *other}
-    total = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
-    return (
-        sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names) / total
-        if total > 0
-        else 0.0
-    )
+    """Overlap of two tasks' contexts, 0 to 1: sum of the smaller A over that of the larger A."""
+    pairs = [(one.get(name, 0.0), other.get(name, 0.0)) for name in {*one, *other}]
+    total = sum(max(pair) for pair in pairs)
+    return sum(min(pair) for pair in pairs) / total if total > 0 else 0.0
 
 
 def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
-    """Raise a ParameterError for tasks without a cue that has A > 0: they would overlap with
-    nothing, whatever the bound.
-    """
-    if lacking := [
-        task for task in tasks if not any(strength > 0 for strength in cues.get(task, {}).values())
-    ]:
+    """Raise a ParameterError for tasks without a cue that has A > 0: they overlap with nothing."""
+    if lacking := [task for task in tasks if not any(a > 0 for a in cues.get(task, {}).values())]:
         raise ParameterError(
             "a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of"
             f" {some_of(lacking)}",
@@ -136,12 +123,9 @@ def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
 def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
     if row["difference"] is None:
         return "no hard image with a loss"
-    short = {
-        side: row[side]
-        for side in ("hard_positives", "hard_negatives")
-        if int(str(row[side])) < min_hard
-    }
-    return ", ".join(f"{count} {side.replace('_', ' ')}" for side, count in short.items()) or None
+    sides = ("hard_positives", "hard_negatives")
+    short = [f"{row[s]} {s.replace('_', ' ')}" for s in sides if int(str(row[s])) < min_hard]
+    return ", ".join(short) or None
 
 
 def _like_another(

@@ -7,11 +7,13 @@ numbers as a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import matmul
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from nooch.training.network_settings import TuneSettings
@@ -19,13 +21,13 @@ from nooch.training.network_settings import TuneSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Drawn", "augmented", "draw"]
+__all__ = ["ImageChanges", "augmented", "draw"]
 
 _Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class ImageChanges:
     """What happens to m images.
 
     Attributes:
@@ -39,8 +41,8 @@ class Drawn:
 
 
 def draw(
-    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
-) -> Drawn | None:
+    settings: TuneSettings, count: int, aspect: float, random: Generator
+) -> ImageChanges | None:
     """Changes of ``count`` images by ``settings.augment``; None where it is empty.
 
     Args:
@@ -52,20 +54,14 @@ def draw(
     if not settings.augment:
         return None
     flips = random.random(count) < 0.5 if "flip" in settings.augment else None
-    moves = [
-        _MOVES[name](settings, count, aspect, random) for name in settings.augment if name in _MOVES
-    ]
-    if not moves:
-        return Drawn(None, flips)
-    whole = moves[0]
-    for move in moves[1:]:
-        whole = whole @ move
-    return Drawn(np.ascontiguousarray(whole[:, :2], dtype=np.float32), flips)
+    names = [name for name in settings.augment if name in _MOVES]
+    if not names:
+        return ImageChanges(None, flips)
+    whole = reduce(matmul, (_MOVES[name](settings, count, aspect, random) for name in names))
+    return ImageChanges(np.ascontiguousarray(whole[:, :2], dtype=np.float32), flips)
 
 
-def _affine(
-    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
-) -> _Matrix:
+def _affine(settings: TuneSettings, count: int, aspect: float, random: Generator) -> _Matrix:
     """Rotated about the middle, zoomed and shifted."""
     angle = np.deg2rad(random.uniform(-settings.rotation, settings.rotation, count))
     inverse = 1 / random.uniform(1 - settings.zoom, 1 + settings.zoom, count)
@@ -75,9 +71,7 @@ def _affine(
     return _matrices(count, [[cosine, -sine / aspect, across], [sine * aspect, cosine, down]])
 
 
-def _crop(
-    settings: TuneSettings, count: int, aspect: float, random: np.random.Generator
-) -> _Matrix:
+def _crop(settings: TuneSettings, count: int, aspect: float, random: Generator) -> _Matrix:
     """A part of the image, of its shape, enlarged to its size."""
     del aspect
     side = np.sqrt(random.uniform(settings.crop, 1, count))
@@ -92,10 +86,7 @@ def _matrices(count: int, rows: list[list[NDArray[np.float64]]]) -> _Matrix:
     return whole
 
 
-_MOVES: dict[str, Callable[[TuneSettings, int, float, np.random.Generator], _Matrix]] = {
-    "affine": _affine,
-    "crop": _crop,
-}
+_MOVES = {"affine": _affine, "crop": _crop}
 
 
 def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> Tensor:
@@ -104,8 +95,8 @@ def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> T
     Args:
         batch: float (m, 3, height, width), prepared: what comes from outside the old image is 0,
             the mean color, or black where pixels are not normalized.
-        matrices: float (m, 2, 3), see ``Drawn``; bilinear.
-        flips: bool (m,), see ``Drawn``; exact.
+        matrices: float (m, 2, 3), see ``ImageChanges``; bilinear.
+        flips: bool (m,), see ``ImageChanges``; exact.
     """
     import torch
     from torch.nn.functional import affine_grid, grid_sample

@@ -95,9 +95,7 @@ class HeadState:
         """The state of some heads alone."""
         import torch
 
-        both = torch.from_numpy(np.concatenate([heads, heads + self.n_heads])).to(
-            self.biases.device
-        )
+        both = torch.from_numpy(np.append(heads, heads + self.n_heads)).to(self.biases.device)
         return HeadState(self.weights[:, both].contiguous(), self.biases[both].contiguous())
 
 
@@ -134,7 +132,6 @@ def run_epoch(
     order: NDArray[np.intp],
     gradient: Callable[[NDArray[np.intp]], Gradient],
     descent: Descent,
-    *,
     batch: int = 32,
     block: int = 16,
 ) -> Tensor:
@@ -151,30 +148,30 @@ def run_epoch(
     """
     import torch
 
-    device, n = state.biases.device, state.n_heads
+    device, kind, n = state.biases.device, state.weights.dtype, state.n_heads
     coefficients = Coefficients(descent, block)
-    lags = torch.from_numpy(coefficients.lags(block, batch)).to(device, state.weights.dtype)
+    lags = torch.from_numpy(coefficients.lags(block, batch)).to(device, kind)
     total = torch.zeros(n, device=device, dtype=torch.float64)
     n_steps = 0
     for start in range(0, len(order), batch * block):
         rows = order[start : start + batch * block]
-        x = torch.from_numpy(np.asarray(features[rows], dtype=np.float32)).to(
-            device, state.weights.dtype
-        )
+        x = torch.from_numpy(np.asarray(features[rows], dtype=np.float32)).to(device, kind)
         begin = torch.addmm(state.biases, x, state.weights)
         gram = _gram(x, lags, _GRAM_PARTS * batch)
-        derivatives = torch.empty(len(rows), n, device=device, dtype=state.weights.dtype)
+        derivatives = torch.empty(len(rows), n, device=device, dtype=kind)
         of_batch, steps = gradient(rows), -(-len(rows) // batch)
         with _one_thread():
             for step in range(steps):
                 part = slice(step * batch, min((step + 1) * batch, len(rows)))
-                a, b = (float(value) for value in coefficients.powers[step][0])
+                a, b = coefficients.powers[step][0].tolist()
                 logits = torch.add(begin[part, :n] * a, begin[part, n:], alpha=b)
                 if step:
                     logits.addmm_(gram[part, : part.start], derivatives[: part.start])
                 losses, derivatives[part] = of_batch(logits, part)
                 total += losses
-        _advance(state, x, derivatives, coefficients, steps, batch)
+        later = coefficients.pushes[steps - 1 - np.arange(len(x)) // batch]
+        pushes = torch.from_numpy(later).to(device, kind)
+        _advance(state, x, derivatives, pushes, coefficients.powers[steps].tolist())
         n_steps += steps
     return total / max(n_steps, 1)
 
@@ -203,22 +200,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _advance(
-    state: HeadState,
-    x: Tensor,
-    derivatives: Tensor,
-    coefficients: Coefficients,
-    steps: int,
-    batch: int,
+    state: HeadState, x: Tensor, derivatives: Tensor, pushes: Tensor, powers: list[list[float]]
 ) -> None:
-    """Weights and momenta after a block."""
+    """Weights and momenta after a block; ``pushes`` (rows, 2) are what steps after a row's do."""
     import torch
 
-    kind = state.weights.dtype
-    # a row's derivative has been changed by the steps after its own
-    lag = steps - 1 - np.arange(len(x)) // batch
-    pushes = torch.from_numpy(coefficients.pushes[lag]).to(x.device, kind)
     moved = torch.cat([derivatives * pushes[:, :1], derivatives * pushes[:, 1:]], dim=1)
-    powers = coefficients.powers[steps].tolist()
     state.weights = _moved(x.T @ moved, state.weights, powers)
     state.biases = _moved(moved.sum(dim=0), state.biases, powers)
 
@@ -226,8 +213,7 @@ def _advance(
 def _moved(change: Tensor, before: Tensor, powers: Sequence[Sequence[float]]) -> Tensor:
     """M (W, V) + change, in the memory of ``change``; (..., 2 H) each."""
     n = before.shape[-1] // 2
-    for part, (of_weights, of_momenta) in zip(
-        (change[..., :n], change[..., n:]), powers, strict=True
-    ):
+    parts = change[..., :n], change[..., n:]
+    for part, (of_weights, of_momenta) in zip(parts, powers, strict=True):
         part.add_(before[..., :n], alpha=of_weights).add_(before[..., n:], alpha=of_momenta)
     return change

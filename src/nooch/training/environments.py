@@ -35,11 +35,9 @@ class Environments:
             return None
         if self.fitted is None:
             return "its context is unknown"
-        return (
-            None
-            if self.fitted.cues(task)
-            else self.fitted.undefined(task) or "it has no context cue"
-        )
+        if self.fitted.cues(task):
+            return None
+        return self.fitted.undefined(task) or "it has no context cue"
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
         """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent.
@@ -51,27 +49,21 @@ class Environments:
         if reason := self.undefined(task):
             raise UndefinedError(
                 f"task {task} has no environments: {reason}",
-                remedy=(
-                    "leave the methods out that need them, lower alpha, give cues by hand, or name"
-                    " an attribute"
-                ),
+                remedy="leave the methods out that need them, lower alpha, give cues by hand, or"
+                " name an attribute",
             )
         if self.attribute is not None:
             there = _two_values(data, self.attribute)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
-            if (
-                data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(cue)
-                is not None
-            ):
+            seen = data.select(rows=(data.images["split"] != "test").to_numpy())
+            if seen.unknown_labels(cue) is not None:
                 raise UndefinedError(
                     f"task {task} has no environments: its cue {cue} was not annotated in all"
                     " images of train and valid",
-                    remedy=(
-                        "leave the methods out that need them, name an attribute, or train on the"
-                        " annotated images alone"
-                    ),
+                    remedy="leave the methods out that need them, name an attribute, or train on"
+                    " the annotated images alone",
                 )
             there = data.labels(cue, unknown=False)
         return np.asarray(2 * data.labels(task, unknown=False) + there, dtype=np.uint8)

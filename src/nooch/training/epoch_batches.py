@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.models.backbones import Backbone
 from nooch.models.pixel_batches import Pixels, parts, read_ahead
-from nooch.training.augmentation import Drawn, augmented, draw
+from nooch.training.augmentation import ImageChanges, augmented, draw
 from nooch.training.network_settings import TuneSettings
+from nooch.training.samplers import in_order
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "BatchHooks", "Epochs", "Mixture", "on_device"]
+__all__ = ["Batch", "BatchHooks", "Epochs", "RowMixture", "on_device"]
 
-# streams of an order's seed; 0 to 2 are the rows' and the samplers' of probe mode
-_ROWS, _CHANGES = 0, 4
+# stream of an order's seed; 0 to 3 are those of rows, samplers and mixtures
+_CHANGES = 4
 
-Mixture = tuple[NDArray[np.intp], NDArray[np.floating[Any]]]
-Change = Callable[[TuneSettings, int, float, np.random.Generator], Drawn | None]
+RowMixture = tuple[NDArray[np.intp], NDArray[np.floating[Any]]]
+Change = Callable[[TuneSettings, int, float, np.random.Generator], ImageChanges | None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class BatchHooks:
 
     order: int = 0
     rows: Callable[[int], NDArray[np.intp]] | None = None
-    mix: Callable[[int], Mixture] | None = None
+    mix: Callable[[int], RowMixture] | None = None
     augment: Change = draw
 
 
@@ -95,24 +96,17 @@ class Epochs:
         rows = self._order(epoch)
         mixture = None if self.hooks.mix is None else self._mixture(epoch, len(rows))
         whole = rows if mixture is None else np.stack([rows, mixture[0]])
-        drawn = self._drawn(epoch, whole.size)
-        at = on_device(rows, self.backbone.device)
-        partners, shares = (
-            (None, None)
-            if mixture is None
-            else (on_device(part, self.backbone.device) for part in mixture)
-        )
+        changes, device = self._changes(epoch, whole.size), self.backbone.device
+        at = on_device(rows, device)
+        pair = (None, None) if mixture is None else mixture
+        partners, shares = (None if each is None else on_device(each, device) for each in pair)
         places, seen = parts(len(rows), self.settings.batch), 0
         listed = [whole[..., part].reshape(-1) for part in places]
-        for part, read in zip(
-            places, read_ahead(self.pixels, listed, pin=self.backbone.device != "cpu"), strict=True
-        ):
+        stream = read_ahead(self.pixels, listed, pin=device != "cpu")
+        for part, read in zip(places, stream, strict=True):
             inputs = self.backbone.prepare(read)
-            if drawn is not None:
-                mine = slice(seen, seen + len(read))
-                inputs = augmented(
-                    inputs, *(None if changes is None else changes[mine] for changes in drawn)
-                )
+            mine = slice(seen, seen + len(read))
+            inputs = augmented(inputs, *(None if each is None else each[mine] for each in changes))
             seen += len(read)
             if partners is None or shares is None:
                 yield Batch(inputs, at[part])
@@ -122,48 +116,36 @@ class Epochs:
                 yield Batch(mixed, at[part], partners[part], share)
 
     def _order(self, epoch: int) -> NDArray[np.intp]:
-        train = self.train
         if self.hooks.rows is None:
-            return train[
-                np.random.default_rng([self.hooks.order, _ROWS, epoch]).permutation(len(train))
-            ]
+            return self.train[in_order(len(self.train), self.hooks.order, epoch)]
         rows = np.asarray(self.hooks.rows(epoch))
-        _check_drawn(rows, train, "rows")
+        _check_drawn(rows, self.train, "rows")
         return rows
 
-    def _mixture(self, epoch: int, count: int) -> Mixture:
+    def _mixture(self, epoch: int, count: int) -> RowMixture:
         assert self.hooks.mix is not None  # noqa: S101 - asked before
         partners, shares = self.hooks.mix(epoch)
         _check_drawn(np.asarray(partners), self.train, "partners", count)
         shares = np.asarray(shares, dtype=np.float32)
         if shares.shape != (count,) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ParameterError(
-                "shares of a mixture are not 0 to 1", allowed=f"{count} numbers from 0 to 1"
-            )
+            allowed = f"{count} numbers from 0 to 1"
+            raise ParameterError("shares of a mixture are not 0 to 1", allowed=allowed)
         return np.asarray(partners), shares
 
-    def _drawn(self, epoch: int, count: int) -> tuple[Tensor | None, Tensor | None] | None:
+    def _changes(self, epoch: int, count: int) -> tuple[Tensor | None, ...]:
+        """Matrices and flips of an epoch's images, on the device."""
         height, width = self.pixels.size
         random = np.random.default_rng([self.hooks.order, _CHANGES, epoch])
-        found = self.hooks.augment(self.settings, count, width / height, random)
-        if found is None:
-            return None
-        matrices, flips = (
-            None if each is None else on_device(each, self.backbone.device)
-            for each in (found.matrices, found.flips)
-        )
-        return matrices, flips
+        changes = self.hooks.augment(self.settings, count, width / height, random)
+        arrays = (None, None) if changes is None else (changes.matrices, changes.flips)
+        return tuple(None if a is None else on_device(a, self.backbone.device) for a in arrays)
 
 
 def _check_drawn(
     rows: NDArray[Any], train: NDArray[np.intp], what: str, count: int | None = None
 ) -> None:
-    fits = (
-        rows.ndim == 1
-        and rows.dtype.kind in "iu"
-        and len(rows)
-        and (count is None or len(rows) == count)
-    )
+    wanted = rows.size if count is None else count
+    fits = rows.ndim == 1 and rows.dtype.kind in "iu" and 0 < rows.size == wanted
     if not fits or not np.isin(rows, train).all():
         raise ParameterError(
             f"{what} of an epoch have shape {rows.shape}, or are no training images",

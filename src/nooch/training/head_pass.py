@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from nooch.training.samplers import in_order
 from nooch.training.standardization import Conditioned, Scaling, scaling_of
 from nooch.training.training_data import Outputs, TrainingData, mixture_of, refitted
 from nooch.training.training_pass import TrainingPass
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["HeadPass"]
 
@@ -65,11 +62,8 @@ class HeadPass(TrainingPass):
             self._inputs = Conditioned(data.inputs, self._scaling)
         self.jobs = sorted(jobs, key=order_of)
         if len({job.shares for job in jobs}) != 1:
-            raise ParameterError(
-                "jobs with several orders of rows, or ways of mixing them",
-                where="a pass",
-                allowed="jobs of one Job.shares",
-            )
+            problem = "jobs with several orders of rows, or ways of mixing them"
+            raise ParameterError(problem, where="a pass", allowed="jobs of one Job.shares")
         d = data.inputs.shape[1]
         self.state = HeadState.initial([job.seed for job in self.jobs], d, device)
         self.best_weights = np.zeros((len(self.jobs), d + 1), dtype=np.float32)
@@ -113,16 +107,10 @@ class HeadPass(TrainingPass):
         heads, job, train = self.heads, self.jobs[0], self.data.rows["train"]
         heads.draw_rows(self.epoch)
         mixture = mixture_of(self.data, job, self.epoch)
-        loss = run_epoch(
-            self.state,
-            MixedRows(self._inputs, train, mixture),
-            in_order(len(train), job.order, self.epoch),
-            heads.gradient(mixture),
-            self.settings.descent,
-            batch=self.settings.batch,
-            block=self.settings.block,
-        )
-        return array_of(loss)
+        rows = MixedRows(self._inputs, train, mixture)
+        order = in_order(len(train), job.order, self.epoch)
+        gradient, sizes = heads.gradient(mixture), (self.settings.batch, self.settings.block)
+        return array_of(run_epoch(self.state, rows, order, gradient, self.settings.descent, *sizes))
 
     def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.heads.validate(self.state.logits(self._valid))
@@ -174,16 +162,15 @@ class HeadPass(TrainingPass):
         never = replace(self.settings, epochs=1_000_000, patience=1_000_000)
         heads = list(dict.fromkeys(plain.values()))
         first = HeadPass(self.data, heads, never, self.device, scaling=self._scaling)
-        made: dict[Job, Outputs] = {}
+        first_outputs: dict[Job, Outputs] = {}
         for epoch in range(1, max(epochs.values()) + 1):
             first.step()
-            ended = [job for job in epochs if epochs[job] == epoch]
-            if ended:
+            if ended := [job for job in epochs if epochs[job] == epoch]:
                 outputs = {split: first.current(split) for split in ("train", "valid")}
-                place = {job: number for number, job in enumerate(first.jobs)}
-                of_job = {job: place[plain[job]] for job in ended}
-                made |= {job: {s: outputs[s][n] for s in outputs} for job, n in of_job.items()}
-        return made
+                for job in ended:
+                    number = first.jobs.index(plain[job])
+                    first_outputs[job] = {split: outputs[split][number] for split in outputs}
+        return first_outputs
 
     def _head(self, number: int) -> NDArray[np.float32]:
         """A job's head of its best epoch for features as they are, float32 (d + 1,)."""

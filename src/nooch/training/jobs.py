@@ -13,7 +13,7 @@ from nooch.training.block_sgd import Descent
 from nooch.training.early_stopping import stop_rule
 from nooch.training.methods import METHODS, Method
 from nooch.training.network_settings import TuneSettings
-from nooch.training.samplers import Draws
+from nooch.training.samplers import RandomStreams
 from nooch.training.standardization import CONDITIONS
 
 __all__ = ["BEFORE", "Job", "ProbeSettings", "Settings", "recorded"]
@@ -52,10 +52,9 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         for name in ("batch", "epochs", "patience", "block"):
-            if getattr(self, name) < 1:
-                raise ParameterError(
-                    f"{name} is {getattr(self, name)}", where="training", allowed="1 and more"
-                )
+            value = getattr(self, name)
+            if value < 1:
+                raise ParameterError(f"{name} is {value}", where="training", allowed="1 and more")
         check_one_of("condition", self.condition, CONDITIONS, owner="training")
         object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
 
@@ -90,12 +89,9 @@ class Job:
     def shares(self) -> tuple[Any, ...]:
         """What the jobs of a pass share: the order of rows, and what rows are mixed with."""
         mixing = self.kind.mixing
-        mixed = (
-            ()
-            if mixing is None
-            else (self.method, self.parameters, self.task if mixing.of_task else "")
-        )
-        return self.order, *mixed
+        if mixing is None:
+            return (self.order,)
+        return self.order, self.method, self.parameters, self.task if mixing.of_task else ""
 
     @property
     def takes(self) -> tuple[Any, ...]:
@@ -105,9 +101,9 @@ class Job:
         # a first stage's errors are each job's own
         return *self.shares, *(drawn if kind.first is None else (self,))
 
-    def draws(self, epoch: int = 0) -> Draws:
+    def streams(self, epoch: int = 0) -> RandomStreams:
         """Its random streams in an epoch."""
-        return Draws(self.order, f"{self.task} {self.method} {self.setting}", epoch)
+        return RandomStreams(self.order, f"{self.task} {self.method} {self.setting}", epoch)
 
     @property
     def setting(self) -> str:
@@ -121,19 +117,15 @@ class Job:
 
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of configuration, format of the code and data, 16 hexadecimal digits."""
-        content = {
-            "code": CODE_FORMAT,
-            "job": msgspec.to_builtins(self),
-            "settings": _counted(settings),
-            "data": data,
-        }
+        # the block changes rounding alone: a machine may choose it
+        counted = {name: value for name, value in recorded(settings).items() if name != "block"}
+        job = msgspec.to_builtins(self)
+        content = {"code": CODE_FORMAT, "job": job, "settings": counted, "data": data}
         return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
 BEFORE = {"condition": "none", "normalize": None}
-"""Values that stand for what was done before there was a setting of that name: records and
-identities leave them out.
-"""
+"""What was done before there was a setting of that name; records and identities omit it."""
 
 
 def recorded(settings: Settings) -> dict[str, Any]:
@@ -142,13 +134,4 @@ def recorded(settings: Settings) -> dict[str, Any]:
     What pixels become is in the identity by the backbone's preprocessing.
     """
     content: dict[str, Any] = msgspec.to_builtins(settings)
-    return {
-        name: value
-        for name, value in content.items()
-        if name not in BEFORE or value != BEFORE[name]
-    }
-
-
-def _counted(settings: Settings) -> dict[str, Any]:
-    # the block changes rounding alone: a machine may choose it
-    return {name: value for name, value in recorded(settings).items() if name != "block"}
+    return {n: value for n, value in content.items() if n not in BEFORE or value != BEFORE[n]}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.training.samplers import Balance, Draws, Part
+from nooch.objectives import Ranges
+from nooch.training.samplers import Balance, FixedShare, Parameters, RandomStreams
 
-__all__ = ["AFR", "DFR", "LogisticRegression", "Refit", "Trained"]
+__all__ = ["AFR", "DFR", "Head", "LogisticRegression", "Refit", "Trained"]
+
+Head = NDArray[np.float32]
+"""Weights and bias, float32 (d + 1,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +26,13 @@ class Trained:
         features: float32 (m, d).
         labels: bool (m,).
         environments: uint8 (m,), or None where the task has none.
-        head: float32 (d + 1,), weights and bias that training ended with.
+        head: that training ended with.
     """
 
     features: NDArray[np.float32]
     labels: NDArray[np.bool_]
     environments: NDArray[np.uint8] | None
-    head: NDArray[np.float32]
+    head: Head
 
 
 class Refit(ABC):
@@ -37,32 +40,27 @@ class Refit(ABC):
 
     split: ClassVar[str] = "train"
     """Whose images it is fitted on."""
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Hyperparameter -> smallest and largest value."""
+    ranges: ClassVar[Ranges] = {}
 
-    def places(self, n: int, draws: Draws) -> NDArray[np.intp]:
+    def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
         """Which of the split's n images it is fitted on."""
-        del draws
+        del streams
         return np.arange(n)
 
     @abstractmethod
-    def __call__(
-        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
-    ) -> NDArray[np.float32]:
-        """Weights and bias, float32 (d + 1,)."""
+    def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
+        """The new last layer."""
 
 
 @dataclass(frozen=True)
 class LogisticRegression(Refit):
     """L2-regularized logistic regression on training images (Appendix A); C is scikit-learn's."""
 
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"C": (1e-9, 1e9)}
+    ranges: ClassVar[Ranges] = {"C": (1e-9, 1e9)}
 
-    def __call__(
-        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
-    ) -> NDArray[np.float32]:
+    def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """On standardized features."""
-        del draws
+        del streams
         return _logistic(trained.features, trained.labels, penalty="l2", C=parameters["C"])
 
 
@@ -83,18 +81,13 @@ class DFR(Refit):
     subsets: int = 10
     strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 
-    def __call__(
-        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
-    ) -> NDArray[np.float32]:
+    def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """The mean of the fits."""
         del parameters
-        random, groups = draws.fixed(), trained.environments
+        random, groups = streams.fixed(), trained.environments
         assert groups is not None  # noqa: S101 - checked when the grid was planned
-        chosen = self._strength(trained, groups, random)
-        fits = [
-            self._fit(trained, groups, np.arange(len(groups)), chosen, random)
-            for _ in range(self.subsets)
-        ]
+        chosen, rows = self._strength(trained, groups, random), np.arange(len(groups))
+        fits = [self._fit(trained, groups, rows, chosen, random) for _ in range(self.subsets)]
         return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
 
     def _strength(
@@ -104,14 +97,12 @@ class DFR(Refit):
         first, second = _halves(groups, random)
         if len(np.unique(trained.labels[first])) < 2 or not len(second):
             return self.strengths[-1]
-        found = {}
+        worst, others = {}, groups[second]
         for strength in self.strengths:
             head = self._fit(trained, groups, first, strength, np.random.default_rng(0))
             right = (trained.features[second] @ head[:-1] + head[-1] > 0) == trained.labels[second]
-            found[strength] = min(
-                right[groups[second] == group].mean() for group in np.unique(groups[second])
-            )
-        return max(found, key=lambda strength: (found[strength], -strength))
+            worst[strength] = min(right[others == group].mean() for group in np.unique(others))
+        return max(worst, key=lambda strength: (worst[strength], -strength))
 
     def _fit(
         self,
@@ -120,10 +111,10 @@ class DFR(Refit):
         rows: NDArray[np.intp],
         strength: float,
         random: np.random.Generator,
-    ) -> NDArray[np.float32]:
-        draws = Draws(int(random.integers(1 << 31)), "balanced")
-        kept = rows[np.flatnonzero(Balance("environments").counts(groups[rows], {}, draws))]
-        return _logistic(trained.features[kept], trained.labels[kept], penalty="l1", C=strength)
+    ) -> Head:
+        streams = RandomStreams(int(random.integers(1 << 31)), "balanced")
+        taken = rows[np.flatnonzero(Balance("environments").counts(groups[rows], {}, streams))]
+        return _logistic(trained.features[taken], trained.labels[taken], penalty="l1", C=strength)
 
 
 @dataclass(frozen=True)
@@ -137,17 +128,15 @@ class AFR(Refit):
         kept: the sampler of the first stage.
     """
 
-    kept: Part = Part()  # noqa: RUF009 - frozen
+    kept: FixedShare = FixedShare()  # noqa: RUF009 - frozen
 
-    def places(self, n: int, draws: Draws) -> NDArray[np.intp]:
+    def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
         """Those that the sampler leaves."""
-        return np.flatnonzero(self.kept.counts(np.zeros(n, np.uint8), {}, draws) == 0)
+        return np.flatnonzero(self.kept.counts(np.zeros(n, np.uint8), {}, streams) == 0)
 
-    def __call__(
-        self, trained: Trained, parameters: Mapping[str, float], draws: Draws
-    ) -> NDArray[np.float32]:
+    def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """The minimum, by L-BFGS."""
-        del draws
+        del streams
         from scipy.optimize import minimize
         from scipy.special import expit
 
@@ -161,8 +150,8 @@ class AFR(Refit):
             value = weights @ (np.logaddexp(0, z) - y * z) + pull * apart @ apart
             return float(value), x.T @ (weights * (expit(z) - y)) + 2 * pull * apart
 
-        found = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
-        return np.asarray(found.x, dtype=np.float32)
+        solution = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+        return np.asarray(solution.x, dtype=np.float32)
 
 
 def _afr_weights(
@@ -182,18 +171,17 @@ def _halves(
     groups: NDArray[np.uint8], random: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Two halves with each group on both sides, where it has two rows."""
-    sides: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
-    for group in np.unique(groups):
-        rows = random.permutation(np.flatnonzero(groups == group))
-        for side, part in zip(sides, np.array_split(rows, 2), strict=True):
-            side.append(part)
-    first, second = (np.concatenate(side) for side in sides)
+    halves = [
+        np.array_split(random.permutation(np.flatnonzero(groups == group)), 2)
+        for group in np.unique(groups)
+    ]
+    first, second = (np.concatenate(side) for side in zip(*halves, strict=True))
     return first, second
 
 
 def _logistic(
     features: NDArray[np.float32], labels: NDArray[np.bool_], *, penalty: str, **options: Any
-) -> NDArray[np.float32]:
+) -> Head:
     """Logistic regression on standardized features; weights and bias are for the raw features."""
     from sklearn.linear_model import LogisticRegression as Fitting
 

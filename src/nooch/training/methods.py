@@ -12,41 +12,41 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported
-from nooch.objectives import OBJECTIVES, Objective
+from nooch.objectives import OBJECTIVES, Objective, Ranges
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
 from nooch.training.mixtures import Lisa, Mixing, Mixup
-from nooch.training.samplers import Balance, Part, Redraw, Sampler
+from nooch.training.samplers import Balance, FixedShare, Parameters, Redraw, Sampler
 
 __all__ = [
+    "INFORMATION",
     "METHODS",
     "PAPER_METHODS",
-    "SIGHTS",
     "Errors",
     "Method",
     "add_method",
     "grid_of_methods",
 ]
 
-SIGHTS = ("labels", "environments in training", "environments in validation")
+INFORMATION = ("labels", "environments in training", "environments in validation")
 """Information that a method may use besides a batch's images and labels."""
 
-_ENVIRONMENTS = SIGHTS[1:]
+_ENVIRONMENTS = INFORMATION[1:]
 
 
 @dataclass(frozen=True)
 class Errors:
     """A first stage (JTT; Liu et al., 2021): ERM for ``epochs``; its errors count ``up`` times."""
 
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"epochs": (1, 1000), "up": (1, 1e6)}
+    ranges: ClassVar[Ranges] = {"epochs": (1, 1000), "up": (1, 1e6)}
 
     @staticmethod
-    def epochs(parameters: Mapping[str, float]) -> int:
+    def epochs(parameters: Parameters) -> int:
         """Of the first stage."""
         return round(parameters["epochs"])
 
     @staticmethod
     def counts(
-        labels: NDArray[np.bool_], logits: NDArray[np.floating], parameters: Mapping[str, float]
+        labels: NDArray[np.bool_], logits: NDArray[np.floating], parameters: Parameters
     ) -> NDArray[np.int64]:
         """How often each image is taken, int64 (n,), given the first stage's logits."""
         return np.where((logits > 0) == labels, 1, round(parameters["up"])).astype(np.int64)
@@ -66,7 +66,7 @@ class Method:
         refit: the stage after it, if any: a new last layer.
         frozen: whether it is for frozen features only.
         fixed: values of the objective's other hyperparameters.
-        sees: information that it uses, out of ``SIGHTS``.
+        sees: information that it uses, out of ``INFORMATION``.
         source: the paper that it is from.
     """
 
@@ -83,8 +83,8 @@ class Method:
     source: str = "paper"
 
     def __post_init__(self) -> None:
-        for sight in self.sees:
-            check_one_of("sight", sight, SIGHTS, owner=f"method {self.name}")
+        for name in self.sees:
+            check_one_of("information", name, INFORMATION, owner=f"method {self.name}")
         if isinstance(self.objective, str):
             check_one_of("objective", self.objective, OBJECTIVES, owner=f"method {self.name}")
 
@@ -100,13 +100,10 @@ class Method:
 
     def range(self, parameter: str) -> tuple[float, float]:
         """Smallest and largest value of a hyperparameter."""
-        parts = (self.objective_class, self.sampler, self.mixing, self.first, self.refit)
-        found = [
-            part.ranges[parameter]
-            for part in parts
-            if part is not None and parameter in part.ranges
-        ]
-        return found[0] if found else (0.0, float("inf"))
+        for part in (self.objective_class, self.sampler, self.mixing, self.first, self.refit):
+            if part is not None and parameter in part.ranges:
+                return part.ranges[parameter]
+        return 0.0, float("inf")
 
 
 _ALPHA = (("alpha", (0.2, 0.5, 0.7, 1.0)),)
@@ -165,7 +162,7 @@ _LISTED = (
         "afr",
         "erm",
         (("gamma", (4.0, 8.0, 16.0)), ("lambda_", (0.0, 0.1))),
-        sampler=Part(),
+        sampler=FixedShare(),
         refit=AFR(),
         sees=("labels",),
         source="Qiu et al., 2023",
@@ -210,31 +207,24 @@ def grid_of_methods(
     Raises:
         ParameterError: an unknown method or hyperparameter, or a value that is out of range.
     """
-    named = (
-        dict.fromkeys(asked if asked is not None else PAPER_METHODS)
-        if not isinstance(asked, Mapping)
-        else asked
-    )
+    asked = PAPER_METHODS if asked is None else asked
+    named = asked if isinstance(asked, Mapping) else dict.fromkeys(asked)
     settings = []
-    for name, given in named.items():
+    for name, values in named.items():
         method = METHODS[check_one_of("method", str(name), METHODS)]
-        settings += [(str(name), values) for values in _settings(method, given)]
+        settings += [(str(name), setting) for setting in _settings(method, values)]
     return settings
 
 
 def _settings(method: Method, given: Any) -> list[dict[str, float]]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ParameterError(
-            f"method {method.name} has {given!r}",
-            allowed="hyperparameter: value, or a list of values",
-        )
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        allowed = "hyperparameter: value, or a list of values"
+        raise ParameterError(f"method {method.name} has {given!r}", allowed=allowed)
     usual = dict(method.parameters)
-    for name in given or ():
+    for name in given:
         check_one_of("hyperparameter", str(name), usual, owner=method.name)
-    listed = {
-        name: _values(method, name, (given or {}).get(name, values))
-        for name, values in usual.items()
-    }
+    listed = {name: _values(method, name, given.get(name, usual[name])) for name in usual}
     return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
 
 

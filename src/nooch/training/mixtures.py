@@ -6,14 +6,19 @@ Pixels or features and labels become w x + (1 - w) x', y likewise.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from nooch.objectives import Ranges
+from nooch.training.samplers import Groups, Parameters
+
 __all__ = ["Lisa", "MixedRows", "Mixing", "Mixture", "Mixup"]
+
+Labels = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +39,11 @@ class Mixing(ABC):
 
     of_task: ClassVar[bool] = False
     """Whether it looks at labels or environments; else all tasks can share what is mixed."""
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Hyperparameter -> smallest and largest value."""
+    ranges: ClassVar[Ranges] = {}
 
     @abstractmethod
     def __call__(
-        self,
-        labels: NDArray[np.bool_],
-        environments: NDArray[np.uint8] | None,
-        parameters: Mapping[str, float],
-        random: np.random.Generator,
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
     ) -> Mixture:
         """The mixture of an epoch for training rows with labels (n,) and environments (n,)."""
 
@@ -52,14 +52,10 @@ class Mixing(ABC):
 class Mixup(Mixing):
     """Any row with any other (Zhang et al., 2018)."""
 
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"alpha": (1e-3, 1e3)}
+    ranges: ClassVar[Ranges] = {"alpha": (1e-3, 1e3)}
 
     def __call__(
-        self,
-        labels: NDArray[np.bool_],
-        environments: NDArray[np.uint8] | None,
-        parameters: Mapping[str, float],
-        random: np.random.Generator,
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
     ) -> Mixture:
         """Partners are a permutation."""
         del environments
@@ -77,15 +73,11 @@ class Lisa(Mixing):
     """
 
     of_task = True
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+    ranges: ClassVar[Ranges] = {"p": (0.0, 1.0)}
     alpha: float = 2.0
 
     def __call__(
-        self,
-        labels: NDArray[np.bool_],
-        environments: NDArray[np.uint8] | None,
-        parameters: Mapping[str, float],
-        random: np.random.Generator,
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
     ) -> Mixture:
         """Partners are drawn with replacement."""
         assert environments is not None  # noqa: S101 - checked when the grid was planned

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.models.networks import Backbones, read_features, read_logits
 from nooch.models.saved_networks import save_network
-from nooch.training.epoch_batches import BatchHooks, Mixture
+from nooch.training.epoch_batches import BatchHooks, RowMixture
 from nooch.training.jobs import Job
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
@@ -180,7 +180,7 @@ class NetworkJobs(NetworkPass):
             counts = counts_of(self.data, job, epoch, self._outputs)
             return in_order(len(train) if counts is None else counts, job.order, epoch)
 
-        def mix(epoch: int) -> Mixture:
+        def mix(epoch: int) -> RowMixture:
             mixture, taken = mixture_of(self.data, job, epoch), places(epoch)
             assert mixture is not None  # noqa: S101 - it has a mixing
             return train[mixture.partners[taken]], mixture.weights[taken]

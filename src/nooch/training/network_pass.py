@@ -70,11 +70,7 @@ class NetworkPass(TrainingPass):
     def _trainer(self, target: Target, backbone: Backbone) -> NetworkTrainer:
         check_pixels(self.pixels, backbone)
         first = self.trainers[0].network.backbone if self.trainers else backbone
-        if (first.preprocessing, first.device, first.channels_last) != (
-            backbone.preprocessing,
-            backbone.device,
-            backbone.channels_last,
-        ):
+        if first.inputs != backbone.inputs:
             raise ParameterError(
                 f"{backbone.name} takes other input than {first.name}",
                 where=target.name,

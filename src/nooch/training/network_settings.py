@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nooch.errors import ParameterError, check_one_of
@@ -97,12 +96,6 @@ class TuneSettings:
             value = getattr(self, name)
             if not usable(value):
                 raise ParameterError(f"{name} is {value!r}", where="training", allowed=allowed)
-        if self.normalize is not None and not isinstance(self.normalize, bool):
-            raise ParameterError(
-                f"normalize is {self.normalize!r}",
-                where="training",
-                allowed="true, false, or nothing",
-            )
         _ = self.descent, self.network
 
     @property
@@ -162,23 +155,19 @@ def _sgd(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: bool
 def _adam(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: bool) -> Optimizer:
     from torch.optim import Adam
 
-    betas = (settings.momentum, 0.999)
-    return Adam(
-        parameters, lr=settings.lr, betas=betas, weight_decay=settings.weight_decay, fused=fused
-    )
+    lr, betas, decay = settings.lr, (settings.momentum, 0.999), settings.weight_decay
+    return Adam(parameters, lr=lr, betas=betas, weight_decay=decay, fused=fused)
 
 
 OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"sgd": _sgd, "adam": _adam}
 """Name -> (parameters, settings, fused=) -> optimiser."""
 
-_NAMES = MappingProxyType(
-    {
-        "optimiser": tuple(OPTIMISERS),
-        "variant": VARIANTS,
-        "schedule": tuple(SCHEDULES),
-        "precision": ("fp32", "bf16"),
-    }
-)
+_NAMES: dict[str, tuple[str, ...]] = {
+    "optimiser": tuple(OPTIMISERS),
+    "variant": VARIANTS,
+    "schedule": tuple(SCHEDULES),
+    "precision": ("fp32", "bf16"),
+}
 
 
 def _whole(value: object) -> bool:
@@ -199,6 +188,7 @@ _RANGES: dict[str, tuple[Callable[..., bool], str]] = {
     "crop": (lambda value: 0 < value <= 1, "above 0 up to 1"),
     "auxiliary": (lambda value: 0 <= value < math.inf, "0 and more"),
     "clip": (lambda value: value is None or 0 < value < math.inf, "above 0, or nothing"),
+    "normalize": (lambda value: isinstance(value, bool | None), "true, false, or nothing"),
 }
 
 ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Arrays", "OwnRandom", "array_of", "part_of", "restore", "tensor_of"]
+__all__ = ["Arrays", "OwnRandom", "array_of", "arrays_as_bytes", "part_of", "restore", "tensor_of"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -51,10 +52,8 @@ class OwnRandom:
     def _now(self) -> list[Tensor]:
         import torch
 
-        return [
-            torch.get_rng_state(),
-            *([] if self.device == "cpu" else [torch.cuda.get_rng_state(self.device)]),
-        ]
+        gpu = [] if self.device == "cpu" else [torch.cuda.get_rng_state(self.device)]
+        return [torch.get_rng_state(), *gpu]
 
     def _set(self, states: list[Tensor]) -> None:
         import torch
@@ -68,10 +67,15 @@ def array_of(value: Tensor) -> NDArray[Any]:
     """A copy; numpy has no bfloat16, and float32 holds all of its values."""
     import torch
 
-    whole = value.detach().to(
-        "cpu", torch.float32 if value.dtype == torch.bfloat16 else value.dtype
-    )
-    return np.array(whole.numpy())
+    kind = torch.float32 if value.dtype == torch.bfloat16 else value.dtype
+    return np.array(value.detach().to("cpu", kind).numpy())
+
+
+def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as the content of an ``.npz`` file, for ``nooch.data.read_arrays``."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
 
 
 def tensor_of(value: NDArray[Any]) -> Tensor:
@@ -91,6 +95,4 @@ def restore(tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]) -
 def part_of(arrays: Mapping[str, NDArray[Any]], kind: str) -> Arrays:
     """The arrays whose names start with ``kind.``, without that."""
     start = f"{kind}."
-    return {
-        name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)
-    }
+    return {name[len(start) :]: arrays[name] for name in arrays if name.startswith(start)}

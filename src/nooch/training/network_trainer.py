@@ -61,28 +61,20 @@ class NetworkTrainer:
         """A network before its first step."""
         import torch
 
-        device = backbone.device
+        device, options, n_auxiliary = backbone.device, settings.network, target.n_auxiliary
         network = build_network(
-            backbone,
-            settings.network,
-            target.n_outputs,
-            auxiliary=target.n_auxiliary,
-            seed=target.seed,
+            backbone, options, target.n_outputs, auxiliary=n_auxiliary, seed=target.seed
         )
 
         def table(values: NDArray[Any] | None) -> Tensor | None:
-            return (
-                None
-                if values is None
-                else torch.from_numpy(np.asarray(values, dtype=np.float32)).to(device)[:, None]
-            )
+            if values is None:
+                return None
+            return torch.from_numpy(np.asarray(values, dtype=np.float32)).to(device)[:, None]
 
         labels = [part for part in (target.labels, target.auxiliary) if part is not None]
-        environments = (
-            np.zeros(target.labels.shape, np.uint8)
-            if target.environments is None
-            else target.environments
-        )
+        environments = target.environments
+        if environments is None:
+            environments = np.zeros(target.labels.shape, np.uint8)
         # made last: everything above may draw
         return cls(
             target,
@@ -100,15 +92,11 @@ class NetworkTrainer:
 
     @staticmethod
     def _optimiser(network: Network, settings: TuneSettings) -> Optimizer:
-        learnt = [
-            *network.backbone.module.parameters(),
-            *network.affine.values(),
-            *network.head.parameters(),
-        ]
-        moving = [parameter for parameter in learnt if parameter.requires_grad]
-        return OPTIMISERS[settings.optimiser](
-            moving, settings, fused=network.backbone.device != "cpu"
-        )
+        body, head = network.backbone.module.parameters(), network.head.parameters()
+        every = [*body, *network.affine.values(), *head]
+        moving = [parameter for parameter in every if parameter.requires_grad]
+        make = OPTIMISERS[settings.optimiser]
+        return make(moving, settings, fused=network.backbone.device != "cpu")
 
     def step(self, batch: Batch, lr: float) -> Tensor:
         """One step of the optimiser; the loss of the main outputs, a number on the device."""
@@ -123,8 +111,7 @@ class NetworkTrainer:
             self.optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(total)
             if self.settings.clip is not None:
-                learnt = [p for group in self.optimiser.param_groups for p in group["params"]]
-                torch.nn.utils.clip_grad_norm_(learnt, self.settings.clip)
+                torch.nn.utils.clip_grad_norm_(_learned(self.optimiser), self.settings.clip)
             self.optimiser.step()
         return own.detach()
 
@@ -136,9 +123,8 @@ class NetworkTrainer:
             values = self.objective(logits[:, :k], labels[:, :k], environments)
         else:
             assert isinstance(self.objective, ERM)  # noqa: S101 - checked before
-            weights = (
-                self.objective.weights(labels[:, :k], environments) * self.row_weights[batch.rows]
-            )
+            weights = self.objective.weights(labels[:, :k], environments)
+            weights = weights * self.row_weights[batch.rows]
             values = (weights * losses(logits[:, :k], labels[:, :k])).mean(dim=0)
         own = (self.output_weights * values).sum()
         if logits.shape[1] == k:
@@ -153,18 +139,11 @@ class NetworkTrainer:
             outputs = torch.from_numpy(logits).to(rows.device)
             labels = self.labels[rows, : self.network.n_outputs]
             plain = losses(outputs, labels)
-            settings, environments = self.settings, self.environments[rows].long()
-            values = validation_value(
-                str(settings.stop_on),
-                self.objective,
-                (outputs, labels, environments),
-                self.valid_weights,
-                settings.batch,
-            )
-            found = [
-                float((self.output_weights * each).sum()) for each in (values, plain.mean(dim=0))
-            ]
-        return found[0], found[1]
+            rule, batch = str(self.settings.stop_on), self.settings.batch
+            known = outputs, labels, self.environments[rows].long()
+            values = validation_value(rule, self.objective, known, self.valid_weights, batch)
+            total, nll = ((self.output_weights * v).sum() for v in (values, plain.mean(dim=0)))
+        return float(total), float(nll)
 
     def keep_best(self) -> None:
         """Remember the weights as they are."""
@@ -184,14 +163,9 @@ class NetworkTrainer:
             return arrays
         arrays |= {f"now.{name}": array_of(value) for name, value in self.network.moving().items()}
         for number, state in self.optimiser.state_dict()["state"].items():
-            arrays |= {
-                f"optimiser.{number}.{n}": array_of(value)
-                for n, value in state.items()
-                if value is not None
-            }
-        arrays |= {
-            f"random.{number}": array_of(state) for number, state in enumerate(self.random.states)
-        }
+            values = {name: value for name, value in state.items() if value is not None}
+            arrays |= {f"optimiser.{number}.{name}": array_of(values[name]) for name in values}
+        arrays |= {f"random.{n}": array_of(state) for n, state in enumerate(self.random.states)}
         if hasattr(self.objective, "q"):
             arrays["q"] = array_of(self.objective.q)
         return arrays
@@ -203,23 +177,19 @@ class NetworkTrainer:
         """
         parts = {kind: part_of(arrays, kind) for kind in ("best", "now", "optimiser", "random")}
         names = set(self.network.moving())
-        if set(parts["best"]) not in {frozenset(), frozenset(names)} or not (
-            stopped or set(parts["now"]) == names
-        ):
-            raise FormatError(
-                "the saved state is that of another network",
-                where=self.target.name,
-                remedy="delete it and start again",
-            )
+        fits = not parts["best"] or set(parts["best"]) == names
+        if not fits or not (stopped or set(parts["now"]) == names):
+            problem = "the saved state is that of another network"
+            remedy = "delete it and start again"
+            raise FormatError(problem, where=self.target.name, remedy=remedy)
         self.best = dict(parts["best"])
         if stopped:
             self.stop()
             return
         restore(self.network.moving(), parts["now"])
         self._load_optimiser(parts["optimiser"])
-        self.random.states = [
-            tensor_of(parts["random"][str(number)]) for number in range(len(self.random.states))
-        ]
+        states = range(len(self.random.states))
+        self.random.states = [tensor_of(parts["random"][str(number)]) for number in states]
         if "q" in arrays:
             self.objective.q = tensor_of(arrays["q"]).to(self.labels.device)  # type: ignore[attr-defined]
 
@@ -227,17 +197,19 @@ class NetworkTrainer:
         import torch
 
         assert self.optimiser is not None  # noqa: S101 - it has not stopped
-        learnt = [p for group in self.optimiser.param_groups for p in group["params"]]
+        learned = _learned(self.optimiser)
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in arrays.items():
             number, _, name = key.partition(".")
-            found, like = tensor_of(value), learnt[int(number)]
+            saved, like = tensor_of(value), learned[int(number)]
             # a fused optimizer walks weights and momenta together: both need one order in memory
-            state.setdefault(int(number), {})[name] = (
-                found
-                if found.shape != like.shape
-                else torch.empty_like(like, dtype=found.dtype).copy_(found)
-            )
-        self.optimiser.load_state_dict(
-            {"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]}
-        )
+            if saved.shape == like.shape:
+                saved = torch.empty_like(like, dtype=saved.dtype).copy_(saved)
+            state.setdefault(int(number), {})[name] = saved
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _learned(optimiser: Optimizer) -> list[Tensor]:
+    """The parameters that an optimizer changes, in its order."""
+    return [value for group in optimiser.param_groups for value in group["params"]]

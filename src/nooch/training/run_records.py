@@ -8,7 +8,6 @@ from what is the same in every run.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
+from nooch.training.network_state import arrays_as_bytes
 from nooch.work_folder import locked
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "JobRecord",
     "RunsFolder",
     "RunsHeader",
-    "arrays_as_bytes",
     "passes_of",
 ]
 
@@ -44,6 +43,7 @@ RUNS_MARKER = "runs.json"
 SCALING = "scaling.npz"
 """In ``passes``, while jobs are trained: how features are standardized."""
 VERSION = 1
+_AGAIN = "delete the job's folder; it is made again"
 
 _PREDICTIONS: Schema = {
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
@@ -91,28 +91,23 @@ class JobRecord(msgspec.Struct, frozen=True):
     @property
     def worse_than_constant(self) -> bool | None:
         """Whether the validation loss is above the best constant's; None where it is not known."""
-        return (
-            None if self.nll is None or self.constant_nll is None else self.nll > self.constant_nll
-        )
+        if self.nll is None or self.constant_nll is None:
+            return None
+        return self.nll > self.constant_nll
 
 
-def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+def _differing(*headers: RunsHeader) -> Iterator[str]:
     """Differences in words; a setting that is not recorded is ``none``, as in older versions."""
-
-    def value(values: Mapping[str, Any], name: str) -> str:
-        return str(values.get(name, "none"))
-
-    both = (_flat(there), _flat(here))
-    names = sorted(set().union(*both))
-    return [
-        f"{name} is {value(both[0], name)} there, {value(both[1], name)} here"
-        for name in names
-        if both[0].get(name) != both[1].get(name)
-    ]
+    for values in ([h.data for h in headers], [h.settings for h in headers]):
+        there, here = map(_flat, values)
+        for name in sorted({*there, *here}):
+            if there.get(name) != here.get(name):
+                old, new = there.get(name, "none"), here.get(name, "none")
+                yield f"{name} is {old} there, {new} here"
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    # a backbone is described at length: its hash is enough to tell two apart
+    # a backbone is described at length: its hash is enough to distinguish two
     plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
     return {**plain, **values.get("descent", {})}
 
@@ -135,15 +130,13 @@ class RunsFolder:
         Raises FormatError where there is none, or it is of a newer version.
         """
         path = Path(path)
-        header = load_header(
-            path / RUNS_MARKER,
-            RunsHeader,
-            name="runs",
-            version=VERSION,
-            make="make one with nooch bench",
-            again="start again",
+        file, make = path / RUNS_MARKER, "make one with nooch bench"
+        return cls(
+            path,
+            load_header(
+                file, RunsHeader, name="runs", version=VERSION, make=make, again="start again"
+            ),
         )
-        return cls(path, header)
 
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
@@ -156,25 +149,18 @@ class RunsFolder:
         # as it will be read: JSON knows no tuples
         header = msgspec.json.decode(encode_header(header), type=RunsHeader)
         if (path / RUNS_MARKER).is_file():
-            found = cls.open(path)
-            if (found.header.data, found.header.settings, set(found.header.jobs)) != (
-                header.data,
-                header.settings,
-                set(header.jobs),
-            ):
-                other = _differing(found.header.data, header.data) + _differing(
-                    found.header.settings, header.settings
-                )
+            runs = cls.open(path)
+            kinds = [(h.data, h.settings, set(h.jobs)) for h in (runs.header, header)]
+            if kinds[0] != kinds[1]:
+                differences = "; ".join(_differing(runs.header, header))
+                problem = "holds runs of another configuration, dataset, suite or features"
                 raise OutputError(
-                    "holds runs of another configuration, dataset, suite or features"
-                    + (f": {'; '.join(other)}" if other else ""),
+                    f"{problem}: {differences}" if differences else problem,
                     where=path,
-                    remedy=(
-                        "choose another folder, or resume with the configuration that it was"
-                        " started with"
-                    ),
+                    remedy="choose another folder, or resume with the configuration that it was"
+                    " started with",
                 )
-            return found
+            return runs
         try:
             if path.exists() and any(path.iterdir()):
                 raise OutputError(
@@ -191,7 +177,7 @@ class RunsFolder:
         return cls(path, header)
 
     def is_done(self, job: str) -> bool:
-        """Whether a job's folder exists; it is written whole or not at all."""
+        """Whether a job's folder exists; it is written atomically."""
         return (self.path / "jobs" / job / "done").is_file()
 
     def done(self) -> list[str]:
@@ -206,14 +192,11 @@ class RunsFolder:
         weights: Callable[[Path], None] = lambda _folder: None,
     ) -> None:
         """Write a job's folder, whole; ``weights`` writes what was learned into its argument."""
-        with atomic_folder(
-            self.path / "jobs" / record.id, overwrite=True, marker="config.json"
-        ) as partial:
+        folder = self.path / "jobs" / record.id
+        with atomic_folder(folder, overwrite=True, marker="config.json") as partial:
             (partial / "config.json").write_bytes(encode_header(record))
-            lines = [json.dumps(line, separators=(",", ":")) for line in history]
-            (partial / "metrics.jsonl").write_text(
-                "".join(f"{line}\n" for line in lines), encoding="utf-8"
-            )
+            lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in history]
+            (partial / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
             if predictions is not None:
                 predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
             weights(partial / "weights")
@@ -225,18 +208,12 @@ class RunsFolder:
         try:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, msgspec.MsgspecError) as error:
-            raise FormatError(
-                f"cannot be read: {error}",
-                where=file,
-                remedy="delete the job's folder; it is made again",
-            ) from error
+            raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
         file = self.path / "jobs" / job / "predictions.parquet"
-        frame = check_columns(
-            read_table(file), _PREDICTIONS, file, "delete the job's folder; it is made again"
-        )
+        frame = check_columns(read_table(file), _PREDICTIONS, file, _AGAIN)
         return frame.select(list(_PREDICTIONS))
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
@@ -283,8 +260,6 @@ class RunsFolder:
     def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
         """Held by the process that trains a pass; others wait, then find its checkpoint or end.
 
-        So a job that a killed bench has left in a queue meets that of the bench that resumes.
-
         Args:
             names: the pass.
             tell: called with a message if this process waits.
@@ -317,13 +292,6 @@ class RunsFolder:
             file.write(json.dumps(line) + "\n")
 
 
-def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Named arrays as the content of an ``.npz`` file, for ``nooch.data.read_arrays``."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
 def passes_of(
     jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
 ) -> list[list[str]]:
@@ -340,8 +308,5 @@ def passes_of(
     for name, job in jobs.items():
         alike = job.shares if weighted else job.takes
         shared.setdefault((alike, job.task if by_task else None), []).append(name)
-    return [
-        names[start : start + most]
-        for names in shared.values()
-        for start in range(0, len(names), most)
-    ]
+    starts = [(names, start) for names in shared.values() for start in range(0, len(names), most)]
+    return [names[start : start + most] for names, start in starts]

@@ -16,13 +16,29 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Balance", "Draws", "Part", "Redraw", "Sampler", "in_order", "row_weights"]
+from nooch.objectives import Ranges
+
+__all__ = [
+    "Balance",
+    "FixedShare",
+    "Groups",
+    "Parameters",
+    "RandomStreams",
+    "Redraw",
+    "Sampler",
+    "in_order",
+    "row_weights",
+]
+
+Groups = NDArray[np.integer]
+"""Labels or environments of rows, (n,)."""
+Parameters = Mapping[str, float]
+"""Hyperparameter -> value."""
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Random streams of one job's draws. They belong to the order of rows: they differ between
-    jobs, and not between seeds.
+class RandomStreams:
+    """Random streams of a job. They belong to the order of rows: other ones for each job, not seed.
 
     Attributes:
         order: seed of the order of rows.
@@ -47,20 +63,17 @@ class Sampler(ABC):
     """How often each of n training rows is taken in an epoch."""
 
     by: ClassVar[str | None] = None
-    """What groups are of: ``labels``, ``environments``, or None where it does not look at groups.
-    """
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Hyperparameter -> smallest and largest value; any number from 0 on by default."""
+    """What groups are of: ``labels``, ``environments``, or None where groups have no effect."""
+    ranges: ClassVar[Ranges] = {}
+    """Any number from 0 on by default."""
 
     @abstractmethod
     def counts(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+        self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
-        """How often each row is taken, int64 (n,); ``groups`` (n,) are labels or environments."""
+        """How often each row is taken, int64 (n,)."""
 
-    def expected(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
-    ) -> NDArray[np.float32]:
+    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
         """Average counts of rows of groups ``of``, relative to the mean row: float32 (len(of),)."""
         del groups, parameters
         return np.ones(len(of), dtype=np.float32)
@@ -77,23 +90,20 @@ class Redraw(Sampler):
     by: str  # type: ignore[misc]
 
     def counts(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+        self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
         """Of a multinomial draw, another one in each epoch."""
-        random = draws.of_epoch()
+        random = streams.of_epoch()
         drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
         counts = np.zeros(len(groups), dtype=np.int64)
         for group, number in enumerate(drawn):
             rows = np.flatnonzero(groups == group)
             if number:
-                counts[rows] = np.bincount(
-                    random.integers(0, len(rows), number), minlength=len(rows)
-                )
+                chosen = random.integers(0, len(rows), number)
+                counts[rows] = np.bincount(chosen, minlength=len(rows))
         return counts
 
-    def expected(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
-    ) -> NDArray[np.float32]:
+    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
         """By group; 0 for groups that training does not have."""
         return _expected(groups, parameters["alpha"], of)
 
@@ -109,28 +119,24 @@ class Balance(Sampler):
     by: str  # type: ignore[misc]
 
     def counts(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+        self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
-        """1 for rows that are kept, else 0."""
+        """1 for rows that are taken, else 0."""
         del parameters
-        random, present = draws.fixed(), np.unique(groups)
-        least = min(int((groups == group).sum()) for group in present)
-        kept = np.concatenate(
-            [random.permutation(np.flatnonzero(groups == group))[:least] for group in present]
-        )
-        return np.bincount(kept, minlength=len(groups))
+        random, rows = streams.fixed(), [np.flatnonzero(groups == g) for g in np.unique(groups)]
+        least = min(map(len, rows))
+        taken = np.concatenate([random.permutation(each)[:least] for each in rows])
+        return np.bincount(taken, minlength=len(groups))
 
-    def expected(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], of: NDArray[np.integer]
-    ) -> NDArray[np.float32]:
+    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
         """Every group weighs the same, as when redrawing with alpha = 1."""
         del parameters
         return _expected(groups, 1.0, of)
 
 
 @dataclass(frozen=True)
-class Part(Sampler):
-    """A part of the rows, always the same ones; the others are left for a later stage.
+class FixedShare(Sampler):
+    """A share of the rows, always the same ones; the others are left for a later stage.
 
     Attributes:
         share: of the rows that are taken.
@@ -139,11 +145,11 @@ class Part(Sampler):
     share: float = 0.8
 
     def counts(
-        self, groups: NDArray[np.integer], parameters: Mapping[str, float], draws: Draws
+        self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
         """1 for rows that are taken, else 0."""
         del parameters
-        taken = draws.fixed().permutation(len(groups))[: max(1, round(self.share * len(groups)))]
+        taken = streams.fixed().permutation(len(groups))[: max(1, round(self.share * len(groups)))]
         return np.bincount(taken, minlength=len(groups))
 
 
@@ -158,7 +164,7 @@ def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray
     return np.random.default_rng([order, 0, epoch]).permutation(rows)
 
 
-def _chances(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
+def _chances(groups: Groups, alpha: float) -> NDArray[np.float64]:
     """Chance of each group at each draw."""
     counts = np.bincount(groups).astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -166,12 +172,9 @@ def _chances(groups: NDArray[np.integer], alpha: float) -> NDArray[np.float64]:
     return np.asarray(mass / mass.sum())
 
 
-def _expected(
-    groups: NDArray[np.integer], alpha: float, of: NDArray[np.integer]
-) -> NDArray[np.float32]:
+def _expected(groups: Groups, alpha: float, of: Groups) -> NDArray[np.float32]:
     counts = np.bincount(groups, minlength=int(of.max(initial=0)) + 1)
-    chance = np.zeros(len(counts))
-    found = _chances(groups, alpha)
-    chance[: len(found)] = found
-    weights = chance * len(groups) / np.maximum(counts, 1)
+    chances = _chances(groups, alpha)
+    chances = np.pad(chances, (0, len(counts) - len(chances)))
+    weights = chances * len(groups) / np.maximum(counts, 1)
     return np.asarray(weights[of], dtype=np.float32)

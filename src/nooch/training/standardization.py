@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from nooch.data import read_arrays
 from nooch.errors import InputError
 from nooch.files import replace_file
+from nooch.training.network_state import arrays_as_bytes
 
-__all__ = ["CONDITIONS", "Conditioned", "Scaling", "kept_scaling", "scaling_of"]
+__all__ = ["CONDITIONS", "Conditioned", "Scaling", "scaling_of", "shared_scaling"]
 
 CONDITIONS = ("standardize", "none")
 """What is done to frozen features, and to steps, before heads are trained."""
@@ -90,7 +90,7 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
     return Scaling(mean, scale)
 
 
-def kept_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scaling:
+def shared_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scaling:
     """A scaling that is computed once, by the first process that asks, and kept in a file.
 
     Args:
@@ -103,13 +103,11 @@ def kept_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scal
     with FileLock(file.with_suffix(".lock")):
         try:
             arrays = read_arrays(file, "mean and scale of features")
-            found = Scaling(arrays["mean"], arrays["scale"])
-            if found.mean.shape == found.scale.shape == (d,):
-                return found
+            scaling = Scaling(arrays["mean"], arrays["scale"])
+            if scaling.mean.shape == scaling.scale.shape == (d,):
+                return scaling
         except (InputError, KeyError):
             pass
-        made = make()
-        content = io.BytesIO()
-        np.savez(content, allow_pickle=False, mean=made.mean, scale=made.scale)
-        replace_file(file, content.getvalue())
-        return made
+        scaling = make()
+        replace_file(file, arrays_as_bytes({"mean": scaling.mean, "scale": scaling.scale}))
+        return scaling

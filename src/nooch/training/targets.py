@@ -64,18 +64,17 @@ class Target:
 def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
     """Raise an InputError unless there are rows of train and valid, all images of the dataset."""
     for split in ("train", "valid"):
-        found = np.asarray(rows.get(split, ()))
-        if not len(found):
+        images = np.asarray(rows.get(split, ()))
+        if not len(images):
             raise InputError(
                 f"there are no images in split {split}",
                 allowed="one image and more in train and in valid",
                 remedy="import the dataset with `split` 70/10/20",
             )
-        if found.min() < 0 or found.max() >= n_images:
-            raise InputError(
-                f"rows of {split} reach {found.min()} and {found.max()}",
-                allowed=f"0 to {n_images - 1}",
-            )
+        low, high = images.min(), images.max()
+        if low < 0 or high >= n_images:
+            allowed = f"0 to {n_images - 1}"
+            raise InputError(f"rows of {split} reach {low} and {high}", allowed=allowed)
 
 
 def check_targets(
@@ -98,9 +97,8 @@ def check_targets(
     for target in targets:
         for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
             if shape != wanted:
-                raise ParameterError(
-                    f"{name} has shape {shape}", where=target.name, allowed=f"{wanted}"
-                )
+                problem = f"{name} has shape {shape}"
+                raise ParameterError(problem, where=target.name, allowed=f"{wanted}")
         _check_labels(target, rows["train"])
         _check_weights(target, settings)
         _check_environments(target)
@@ -119,12 +117,10 @@ def _shapes(
         "valid_weights": (n_valid,),
     }
     given = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
-    found = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
-    return [
-        *found,
-        ("weights", np.shape(target.output_weights), (k,)),
-        ("the objective's heads", (target.objective.counts.classes.shape[1],), (k,)),
-    ]
+    shapes = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
+    shapes.append(("weights", np.shape(target.output_weights), (k,)))
+    heads = target.objective.counts.classes.shape[1]
+    return [*shapes, ("the objective's heads", (heads,), (k,))]
 
 
 def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
@@ -161,14 +157,11 @@ def _check_weights(target: Target, settings: TuneSettings) -> None:
 
 
 def _check_environments(target: Target) -> None:
-    if target.objective.needs_environments and target.environments is None:
+    if not target.objective.needs_environments:
+        return
+    if target.environments is None:
         raise ParameterError(f"{target.objective.name} needs environments", where=target.name)
-    known = len(target.objective.counts.environments)
-    if target.objective.needs_environments and target.environments is not None:
-        largest = int(target.environments.max())
-        if largest >= known:
-            raise ParameterError(
-                f"environment {largest} with counts of {known}",
-                where=target.name,
-                allowed=f"0 to {known - 1}",
-            )
+    n, largest = len(target.objective.counts.environments), int(target.environments.max())
+    if largest >= n:
+        problem = f"environment {largest} with counts of {n}"
+        raise ParameterError(problem, where=target.name, allowed=f"0 to {n - 1}")

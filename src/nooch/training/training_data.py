@@ -56,6 +56,13 @@ class TrainingData:
             (int(values.max(initial=0)) + 1 for values in self.environments.values()), default=1
         )
 
+    def targets(
+        self, task: str, rows: NDArray[np.intp]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.uint8] | None]:
+        """Labels and environments of some rows, (m,) each; None for no environments."""
+        environments = self.environments.get(task)
+        return self.labels[task][rows], None if environments is None else environments[rows]
+
     def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
         """Labels or environments of a split's images, uint8 (m,); zeros where there are none."""
         rows = self.rows[split]
@@ -76,35 +83,34 @@ def counts_of(
         epoch: from 0.
         first: outputs of its first stage, where its method has one.
     """
-    kind, parameters = job.kind, dict(job.parameters)
-    if kind.first is not None:
-        assert first is not None  # noqa: S101 - the first stage comes before
-        return kind.first.counts(
-            data.groups(job.task, "labels", "train") > 0, first["train"], parameters
-        )
-    if kind.sampler is None:
+    if job.kind.first is not None:
+        return _first_counts(data, job, first, "train")
+    sampler = job.kind.sampler
+    if sampler is None:
         return None
-    return kind.sampler.counts(
-        data.groups(job.task, kind.sampler.by, "train"), parameters, job.draws(epoch)
-    )
+    groups = data.groups(job.task, sampler.by, "train")
+    return sampler.counts(groups, dict(job.parameters), job.streams(epoch))
 
 
 def expected_of(
     data: TrainingData, job: Job, first: Outputs | None = None
 ) -> NDArray[np.float32] | None:
     """Mean counts of validation images, float32 (n_valid,), the mean training row at 1; or None."""
-    kind, parameters = job.kind, dict(job.parameters)
-    if kind.first is not None:
-        assert first is not None  # noqa: S101 - as above
-        return row_weights(
-            kind.first.counts(
-                data.groups(job.task, "labels", "valid") > 0, first["valid"], parameters
-            )
-        )
-    if kind.sampler is None:
+    if job.kind.first is not None:
+        return row_weights(_first_counts(data, job, first, "valid"))
+    sampler = job.kind.sampler
+    if sampler is None:
         return None
-    train, valid = (data.groups(job.task, kind.sampler.by, split) for split in ("train", "valid"))
-    return kind.sampler.expected(train, parameters, valid)
+    train, valid = (data.groups(job.task, sampler.by, split) for split in ("train", "valid"))
+    return sampler.expected(train, dict(job.parameters), valid)
+
+
+def _first_counts(
+    data: TrainingData, job: Job, outputs: Outputs | None, split: str
+) -> NDArray[np.int64]:
+    assert outputs is not None and job.kind.first is not None  # noqa: S101, PT018 - it comes before
+    labels = data.groups(job.task, "labels", split) > 0
+    return job.kind.first.counts(labels, outputs[split], dict(job.parameters))
 
 
 def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
@@ -113,15 +119,10 @@ def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
     if mixing is None:
         return None
     train = data.rows["train"]
-    environments = data.environments.get(job.task)
     # what does not look at the task has one stream for all tasks
     random = np.random.default_rng([job.order, 3, epoch])
-    return mixing(
-        data.labels[job.task][train],
-        None if environments is None else environments[train],
-        dict(job.parameters),
-        random,
-    )
+    labels, environments = data.targets(job.task, train)
+    return mixing(labels, environments, dict(job.parameters), random)
 
 
 def objective_of(
@@ -136,17 +137,14 @@ def objective_of(
         return torch.tensor(np.array(columns).T, dtype=torch.float32, device=device)
 
     kind = jobs[0].kind.objective_class
-    given = [dict(job.parameters) | dict(job.kind.fixed) for job in jobs]
+    parameters = [dict(job.parameters) | dict(job.kind.fixed) for job in jobs]
     values = {
-        name: torch.tensor([g[name] for g in given], dtype=torch.float32, device=device)
+        name: torch.tensor([p[name] for p in parameters], dtype=torch.float32, device=device)
         for name in kind.ranges
-        if name in given[0]
+        if name in parameters[0]
     }
-    return kind(
-        TrainingCounts(counts("labels", 2), counts("environments", data.n_environments)),
-        variant=variant,
-        **values,
-    )
+    sizes = TrainingCounts(counts("labels", 2), counts("environments", data.n_environments))
+    return kind(sizes, variant=variant, **values)
 
 
 def _counts(data: TrainingData, task: str, by: str, n: int) -> NDArray[np.int64]:
@@ -172,13 +170,7 @@ def refitted(
     refit = job.kind.refit
     if refit is None:
         return head
-    places = refit.places(len(data.rows[refit.split]), job.draws())
-    rows = data.rows[refit.split][places]
-    environments = data.environments.get(job.task)
-    trained = Trained(
-        features(rows),
-        data.labels[job.task][rows],
-        None if environments is None else environments[rows],
-        head,
-    )
-    return refit(trained, dict(job.parameters), job.draws())
+    rows = data.rows[refit.split]
+    rows = rows[refit.places(len(rows), job.streams())]
+    trained = Trained(features(rows), *data.targets(job.task, rows), head)
+    return refit(trained, dict(job.parameters), job.streams())

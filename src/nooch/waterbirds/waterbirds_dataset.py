@@ -13,7 +13,7 @@ from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
-from nooch.evaluation.prediction_files import Source
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
 from nooch.readers.table_reader import Columns, read_table_of_images
 
@@ -92,7 +92,7 @@ def group_shares(data: Dataset, split: str = "train", name: str | None = None) -
 
 def score_waterbirds(
     suite: Suite,
-    predictions: Source,
+    predictions: PredictionSource,
     data: Dataset,
     *,
     split: str = "test",

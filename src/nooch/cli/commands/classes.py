@@ -63,7 +63,7 @@ def classes_command(
 ) -> None:
     """Train one network with an output for each class; by default as the paper does."""
     from nooch.benching.bench_config import read_settings
-    from nooch.benching.class_network import CLASSES_MARKER, train_classes
+    from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
     from nooch.caches.pixels import PixelCache
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
@@ -81,10 +81,7 @@ def classes_command(
             PixelCache.load(pixels, data),
             backbone or DEFAULT,
             out,
-            tasks=resolve_tasks(data, tasks),
-            settings=settings,
-            seed=seed,
-            device=device,
+            options=ClassNetworkOptions(resolve_tasks(data, tasks), settings, seed, device),
             overwrite=overwrite,
             progress=update,
         )

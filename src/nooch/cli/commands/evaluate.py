@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nooch.challenge import Suite
-    from nooch.evaluation import Scores, Verdict
+    from nooch.evaluation import ConditionVerdict, Scores
 
 __all__ = ["register"]
 
@@ -73,7 +73,7 @@ def evaluate_command(
     """Score predictions on a suite: hard against easy, with counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.challenge import load_suite
-    from nooch.evaluation import check_names, evaluate, judge, parse_condition
+    from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
@@ -86,20 +86,22 @@ def evaluate_command(
         scores = evaluate(
             scored,
             predictions,
-            split=list(dict.fromkeys(split_names(split))) or None,
-            criteria=criterion or None,
-            tasks=split_names(tasks) or None,
-            metrics=wanted or METRICS,
-            bootstrap=bootstrap,
-            seed=seed,
-            baseline=baseline,
-            averages=average,
-            by=split_names(by),
-            attributes=_attributes(scored, suite, dataset) if by else None,
-            scale=scale,
-            ignore_unknown=ignore_unknown,
-            strict=strict,
-            threads=threads,
+            options=EvaluateOptions(
+                split=list(dict.fromkeys(split_names(split))) or None,
+                criteria=criterion or None,
+                tasks=split_names(tasks) or None,
+                metrics=wanted or METRICS,
+                bootstrap=bootstrap,
+                seed=seed,
+                baseline=baseline,
+                averages=average,
+                by=split_names(by),
+                attributes=_attributes(scored, suite, dataset) if by else None,
+                scale=scale,
+                ignore_unknown=ignore_unknown,
+                strict=strict,
+                threads=threads,
+            ),
             progress=update,
         )
     verdicts = judge(scores, conditions, scored)
@@ -149,7 +151,7 @@ def _attributes(scored: Suite, suite: Path, dataset: Place | None) -> pl.DataFra
 
 
 def _print(
-    scores: Scores, verdicts: list[Verdict], metrics: Sequence[str], format: ScoreFormat
+    scores: Scores, verdicts: list[ConditionVerdict], metrics: Sequence[str], format: ScoreFormat
 ) -> None:
     from nooch.report import as_json, latex, markdown, printable, tables_of
 
@@ -176,5 +178,5 @@ def _print(
         note(f"none of {len(verdicts)} values fires --fail-if")
 
 
-def _place(verdict: Verdict) -> dict[str, str]:
+def _place(verdict: ConditionVerdict) -> dict[str, str]:
     return {name: getattr(verdict, name) for name in ("run", "criterion", "task", "split")}

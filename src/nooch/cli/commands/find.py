@@ -66,7 +66,7 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import find, resolve_tasks
+    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
@@ -87,11 +87,13 @@ def find_command(
         suite = find(
             data,
             criteria,
-            tasks=tasks,
-            match=match,
-            splits=split_names(splits) or None,
-            path=recorded_path(dataset, out),
-            allow_unannotated=allow_unannotated,
+            options=FindOptions(
+                tasks,
+                match,
+                split_names(splits) or None,
+                recorded_path(dataset, out),
+                allow_unannotated,
+            ),
             out=out,
             overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,

@@ -59,7 +59,7 @@ def sweep_command(
 
     from nooch.challenge import POOLED
     from nooch.data import open_dataset
-    from nooch.finding.threshold_sweep import grid_of, sweep_thresholds
+    from nooch.finding.threshold_sweep import SweepOptions, grid_of, sweep_thresholds
     from nooch.report import save_sweep
 
     for name, values in grids.items():
@@ -73,11 +73,10 @@ def sweep_command(
             data, embedding = embedded(data, encoder, precision, update, optional=True)
         sweep = sweep_thresholds(
             data.in_memory(),
-            **grids,
-            embedding=embedding,
-            tasks=tasks,
+            options=SweepOptions(
+                **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
+            ),
             splits=split_names(splits) or None,
-            allow_unannotated=allow_unannotated,
             progress=update,
         )
     splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"]])
