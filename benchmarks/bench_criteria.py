@@ -74,7 +74,8 @@ pairs as (
     select t.class as task, c.class as cue, sum(c.area) as total
     from train t join train c using (image) where c.class != t.class group by all
 ),
-cues as (select p.task, p.cue from pairs p join own o using (task) where (p.total - o.total) / o.n > $alpha),
+cues as (select p.task, p.cue from pairs p join own o using (task)
+    where (p.total - o.total) / o.n > $alpha),
 searched as (select image from images where split in ('valid', 'test')),
 -- the largest area among a task's cues in an image that has any of them
 usual as (
@@ -82,16 +83,20 @@ usual as (
     from areas a join cues c on a.class = c.cue semi join searched using (image) group by all
 ),
 positives as (
-    select class as task, image from areas semi join searched using (image) where class in (select task from cues)
+    select class as task, image from areas semi join searched using (image)
+        where class in (select task from cues)
 )
 """
 HARD_SQL = f"""{COMMON_SQL}
-select p.task, p.image from positives p left join usual u using (task, image) where coalesce(u.support, 0) < $beta
+select p.task, p.image from positives p left join usual u using (task, image)
+    where coalesce(u.support, 0) < $beta
 union all
-select u.task, u.image from usual u anti join positives p using (task, image) where u.support > $beta
+select u.task, u.image from usual u anti join positives p using (task, image)
+    where u.support > $beta
 """
 WHOLE_SQL = f"""{COMMON_SQL}
-select *, case when label and support < $beta then 0 when not label and support > $beta then 1 else 2 end as subset from (
+select *, case when label and support < $beta then 0
+    when not label and support > $beta then 1 else 2 end as subset from (
     select t.task, s.image, p.image is not null as label, coalesce(u.support, 0) as support
     from (select distinct task from cues) t cross join searched s
     left join positives p using (task, image) left join usual u using (task, image)

@@ -51,7 +51,7 @@ def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
 
 
 def predictions(suite: nooch.Suite) -> list[nooch.Predictions]:
-    """Logits of three seeds, float32 as models give them: noise, the label, and the context's pull."""
+    """Logits of three seeds, float32 as of models: noise, the label, and the context's pull."""
     random, runs = np.random.default_rng(0), []
     sets = [suite.set("ce", task, "test") for task in suite.tasks]
     for seed in range(SEEDS):

@@ -1,4 +1,4 @@
-"""Whole processes in turn, A B A B: wall time, and peak memory of everything that a command starts."""
+"""Whole processes in turn, A B A B: wall time, and peak memory of all that a command starts."""
 
 from __future__ import annotations
 

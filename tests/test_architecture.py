@@ -138,7 +138,6 @@ def test_no_room_is_a_corridor(folder):
     assert len(files) <= 24, files
 
 
-@pytest.mark.xfail(reason="22 names are still defined twice", strict=False)
 def test_a_class_name_is_defined_once():
     places: dict[str, list[str]] = {}
     for path in MODULES:
