@@ -159,4 +159,4 @@ class ScannedFolder:
         name, digest = Path(self.reading.source).name, self.reading.dependencies()[1]
         source = {"role": "images", "file": name, "images": n_images, "blake3": digest}
         note = "an image shows the class of its folder and no other; areas are unknown"
-        return {"reader": "image-folder", "area": None, "sources": [source], "notes": [note]}
+        return {"reader": "image-folder", "area": "unknown", "sources": [source], "notes": [note]}

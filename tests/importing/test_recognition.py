@@ -1,0 +1,130 @@
+"""Recognition: what a path holds, and an import of it without naming the format."""
+
+import json
+
+import numpy as np
+import pytest
+from coco_files import document, image, write
+from PIL import Image
+from refusals import fails
+
+import nooch
+from nooch.errors import ParameterError
+from nooch.importing.recognition import recognize
+
+BOX = (
+    "<annotation><filename>1.jpg</filename><size><width>4</width><height>4</height></size><object>"
+)
+BOX += "<name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox>"
+BOX += "</object></annotation>"
+
+
+def picture(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4)).save(path)
+
+
+def coco(folder):
+    picture(folder / "images" / "1.jpg")
+    content = document([image(1, file_name="1.jpg")], [])
+    write(folder / "annotations" / "instances_mine.json", content)
+    return folder
+
+
+def coco_file(folder):
+    return coco(folder) / "annotations" / "instances_mine.json"
+
+
+def yolo(folder):
+    picture(folder / "images" / "1.jpg")
+    write(folder / "labels" / "1.txt", "0 .5 .5 1 1")
+    write(folder / "classes.txt", "cat\n")
+    return folder
+
+
+def yolo_yaml(folder):
+    picture(folder / "images" / "train" / "1.jpg")
+    write(folder / "labels" / "train" / "1.txt", "0 .5 .5 1 1")
+    write(folder / "data.yaml", "names: [cat]\npath: .\ntrain: images/train\n")
+    return folder
+
+
+def voc(folder):
+    picture(folder / "JPEGImages" / "1.jpg")
+    write(folder / "Annotations" / "1.xml", BOX)
+    return folder
+
+
+def openimages(folder):
+    text = "ImageID,LabelName,XMin,XMax,YMin,YMax\n1,cat,0,0.5,0,0.5\n"
+    return write(folder / "boxes.csv", text)
+
+
+def maps(folder):
+    (folder / "labels").mkdir(parents=True)
+    Image.fromarray(np.array([[0, 1]], np.uint8)).save(folder / "labels" / "1.png")
+    write(folder / "classes.txt", "0 cat\n1 road\n")
+    return folder
+
+
+def table(folder):
+    return write(folder / "t.csv", "image,bird,place,split\na.jpg,1,sea,train\nb.jpg,0,land,test\n")
+
+
+def long_table(folder):
+    return write(folder / "t.csv", "image_id,class,area\n1,cat,0.5\n2,road,0.25\n")
+
+
+def image_folder(folder):
+    picture(folder / "cat" / "1.jpg")
+    picture(folder / "dog" / "2.jpg")
+    return folder
+
+
+KINDS = {
+    coco: "coco", coco_file: "coco", yolo: "boxes", yolo_yaml: "boxes", voc: "boxes",
+    openimages: "boxes", maps: "label-maps", table: "table", long_table: "table",
+    image_folder: "image-folder",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
+def test_what_is_recognized_can_be_imported(made, tmp_path, run_cli):
+    path = made(tmp_path / "in")
+    found = recognize(path)
+    assert found.kind == KINDS[made]
+    done = run_cli(f"import auto {path} {tmp_path / 'out'}")
+    assert done.code == 0, done.err
+    assert f"recognized {found.kind}: {found.why.split(':')[0]}" in " ".join(done.err.split())
+    data = nooch.load_dataset(tmp_path / "out")
+    assert len(data) == (2 if made in (table, long_table, image_folder) else 1)
+
+
+def test_roles_of_coco_files_are_those_of_their_names(tmp_path):
+    for name in ("instances_a.json", "stuff_a.json", "captions_a.json"):
+        write(tmp_path / name, document([], []))
+    reading = recognize(tmp_path).reading
+    files = {role: path.name for role, path in reading.files()}
+    assert files == {
+        "things": "instances_a.json", "stuff": "stuff_a.json", "captions": "captions_a.json",
+    }  # fmt: skip
+
+
+def test_attributes_are_no_labels(tmp_path):
+    found = recognize(table(tmp_path))
+    assert "labels: bird" in found.why
+    assert found.reading.layout.labels == ["bird"]
+    assert found.reading.columns.split == "split"
+
+
+def test_what_is_not_known_is_refused(tmp_path):
+    write(tmp_path / "notes.md", "nothing")
+    fails(lambda: recognize(tmp_path), "holds no annotations that are known")
+    fails(lambda: recognize(tmp_path / "notes.md"), "holds no annotations that are known")
+    fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
+    fails(
+        lambda: recognize(write(tmp_path / "t.csv", "a,b\nx,y\n")),
+        "holds no annotations that are known",
+    )
+    write(tmp_path / "done" / "dataset.json", json.dumps({}))
+    fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)
