@@ -5,6 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from generate_annotations import generate
 from planted import planted_data, planted_predictions
 from refusals import fails
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +15,7 @@ from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
+from nooch.finding.suite_summary import recorded_dataset
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,37 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert refused.code == 2
     assert "--overwrite" in refused.err
     assert run_cli(f"{command} --out {tmp_path / 'a'} --overwrite").code == 0
+
+
+def test_annotations_are_imported(tmp_path, run_cli):
+    """COCO files without a dataset: the check keeps the one that it made."""
+    generate(tmp_path, 600, seed=2)
+    random = np.random.default_rng(0)
+    ids = [
+        image["id"] for image in json.loads((tmp_path / "instances.json").read_bytes())["images"]
+    ]
+    table = pl.DataFrame({"image_id": ids, "car": random.normal(size=len(ids))})
+    table.write_csv(tmp_path / "noise.csv")
+    (tmp_path / "coco").mkdir()
+    for name in ("instances.json", "stuff.json"):
+        (tmp_path / name).rename(tmp_path / "coco" / name)
+    command = f"check {tmp_path / 'coco'} {tmp_path / 'noise.csv'} --scale logit --min-hard 5"
+    done = run_cli(f"{command} --bootstrap 0 --out {tmp_path / 'out'}")
+    assert done.code == 0, done.err
+    assert "imported coco: JSON files: instances.json (things), stuff.json (stuff)" in words(
+        done.err
+    )
+    made = nooch.load_dataset(tmp_path / "out/dataset")
+    assert len(made) == 600
+    suite = nooch.load_suite(tmp_path / "out/suite")
+    assert recorded_dataset(suite, tmp_path / "out/suite").fingerprint == made.fingerprint
+    page = (tmp_path / "out/report/index.html").read_text()
+    assert "Errors by context" in page
+    assert "Slices with more errors" in page
+
+
+def words(text):
+    return " ".join(text.split())
 
 
 def test_the_command_for_slices(folder, run_cli, tmp_path):

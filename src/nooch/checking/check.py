@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nooch.challenge import Suite, save_suite
 from nooch.checking.baselines import baselines
@@ -17,11 +18,13 @@ from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
-from nooch.errors import InputError
+from nooch.errors import InputError, some_of
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.evaluation.prediction_files import as_runs
-from nooch.files import Place, check_output, writing
+from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.finding.suite_builder import find
+from nooch.importing.dataset_import import import_dataset
+from nooch.importing.recognition import recognize
 from nooch.options import options_from
 from nooch.report import save_scores
 from nooch.shared_types import Progress, no_progress
@@ -30,6 +33,9 @@ from nooch.site.report_site import write_report
 __all__ = ["CheckOptions", "Checked", "check"]
 
 PAGE = "report/index.html"
+_MARKER = "findings.json"
+_NOTHING = "No error is shown to be more frequent in a misleading context."
+_NO_SLICE = "No slice errs more often."
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Checked:
         slices: where else the model errs; None where they were not searched.
         notes: the choices that were made.
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.parquet`` and ``.json``,
-            ``slices.parquet`` and ``report``.
+            ``slices.parquet``, ``report``, and ``dataset`` where annotations were imported.
     """
 
     suite: Suite
@@ -108,12 +114,13 @@ def check(
     """Check where a model errs because of the context.
 
     Finds the challenge sets of the CE criterion (and of gist, where the dataset has an embedding of
-    its captions) for the tasks that have predictions, scores all runs beside three baselines,
+    its captions) for the tasks that have predictions, scores all runs and three baselines,
     compares errors in the misleading with those in the usual context, searches slices, and writes
     everything with a page that opens from disk.
 
     Args:
-        dataset: a dataset, or its folder.
+        dataset: a dataset, its folder or address, or annotations of a known format, which are
+            imported into ``out``.
         predictions: of one or several runs; see ``nooch.evaluate``.
         out: folder to write.
         options: the choices; single fields can be given by name (``tasks=["car"]``).
@@ -127,45 +134,90 @@ def check(
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
     chosen = options_from(CheckOptions, options, named)
-    target = check_output(out, overwrite=overwrite, marker="findings.json")
-    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    runs = as_runs(predictions, chosen.tasks or data.classes, chosen.scale)
-    split = checked_split(data, chosen.split)
-    asked = [
-        task
-        for task in chosen.tasks or data.classes
-        if task in data.classes and any(task in run.tasks for run in runs)
-    ]
+    with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
+        data, recorded, notes = _opened(dataset, folder, chosen, progress)
+        runs = as_runs(predictions, chosen.tasks or data.classes, chosen.scale)
+        split = checked_split(data, chosen.split)
+        asked = _asked(data, runs, chosen.tasks)
+        found = find(
+            data,
+            _criteria(data, chosen),
+            tasks=asked,
+            splits=[split],
+            path=recorded,
+            match="ce" if data.embedding_names else None,
+            stability=chosen.stability,
+            progress=progress,
+        )
+        suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
+        scored = [one for run in runs if (one := _within(run, suite, data.select(split)))]
+        compared = [*scored, *_others(suite, data, split, chosen)]
+        scores = evaluate(
+            suite,
+            compared,
+            split=split,
+            bootstrap=chosen.bootstrap,
+            seed=chosen.seed,
+            progress=progress,
+        )
+        findings = cue_findings(suite, scored, data=data, split=split)
+        slices = None
+        if chosen.slices:
+            slices = find_slices(data, runs, split=split, tasks=asked, seed=chosen.seed)
+        notes = [*notes, chosen_tasks]
+        checked = Checked(suite, scores, findings, slices, notes, Path(out))
+        _write(checked, folder, data, scored, chosen, progress)
+    return checked
+
+
+def _opened(
+    dataset: Dataset | Place | str, folder: Path, chosen: CheckOptions, progress: Progress
+) -> tuple[Dataset, str | None, list[str]]:
+    """The dataset, its place for the suite to record, and a note where it was imported."""
+    if isinstance(dataset, Dataset):
+        return dataset, None, []
+    path = Path(str(dataset)).absolute()
+    if not is_address(dataset) and path.exists():
+        if not (path / DATASET_MARKER).is_file():
+            found = recognize(path)
+            images = None if found.kind in {"boxes", "image-folder"} else found.images
+            given = chosen.images or images
+            import_dataset(found.reading, folder / "dataset", images=given, progress=progress)
+            data = load_dataset(folder / "dataset")
+            return data, "../dataset", [f"imported {found.kind}: {found.why}"]
+        return load_dataset(path), os.path.relpath(path, folder / "suite"), []
+    return load_dataset(dataset), str(dataset), []
+
+
+def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | None) -> list[str]:
+    """The classes that have predictions. Raises InputError where there are none."""
+    predicted = {task for run in runs for task in run.tasks}
+    asked = [task for task in tasks or data.classes if task in predicted and task in data.classes]
     if not asked:
         raise InputError(
-            "no task of the predictions is a class of the dataset",
+            f"no task of the predictions is a class of the dataset: {some_of(sorted(predicted))}",
             where="predictions",
-            allowed=", ".join(data.classes[:12]),
+            allowed=some_of(data.classes, 12),
         )
-    recorded = (
-        None if isinstance(dataset, Dataset) else os.path.relpath(str(dataset), target / "suite")
+    return asked
+
+
+def _within(run: Predictions, suite: Suite, part: Dataset) -> Predictions | None:
+    """The run's predictions of the suite's tasks and of a split's images; None without any task."""
+    rows = [row for row, task in enumerate(run.tasks) if task in suite.tasks]
+    if not rows:
+        return None
+    ids = part.images["image_id"]
+    inside = run.image_ids.cast(ids.dtype, strict=False).is_in(ids.implode()).fill_null(value=False)
+    at = np.ix_(np.array(rows), np.flatnonzero(inside.to_numpy()))
+    labels = None if run.labels is None else run.labels[at]
+    return replace(
+        run,
+        tasks=tuple(run.tasks[row] for row in rows),
+        image_ids=run.image_ids.filter(inside),
+        values=run.values[at],
+        labels=labels,
     )
-    found = find(
-        data, _criteria(data, chosen), tasks=asked, splits=[split], path=recorded,
-        match="ce" if data.embedding_names else None, stability=chosen.stability,
-        progress=progress,
-    )  # fmt: skip
-    suite, notes = _with_enough(found, split, chosen.min_hard)
-    scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-    everyone = [*scored, *_others(suite, data, split, chosen)]
-    scores = evaluate(
-        suite, everyone, split=split, bootstrap=chosen.bootstrap, seed=chosen.seed,
-        ignore_unknown=True, progress=progress,
-    )  # fmt: skip
-    findings = cue_findings(suite, scored, data=data, split=split)
-    slices = (
-        find_slices(data, runs, split=split, tasks=asked, seed=chosen.seed)
-        if chosen.slices
-        else None
-    )
-    checked = Checked(suite, scores, findings, slices, notes, target)
-    _write(checked, data, scored, chosen, overwrite, progress)
-    return checked
 
 
 def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:
@@ -175,7 +227,7 @@ def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:
     return criteria
 
 
-def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, list[str]]:
+def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard = {
         task: max(
@@ -193,7 +245,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, list[s
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
     note = f"split {split}; {count} have at least {min_hard} hard images of a side"
-    return suite.only(kept), [note]
+    return suite.only(kept), note
 
 
 def _others(suite: Suite, data: Dataset, split: str, chosen: CheckOptions) -> list[Predictions]:
@@ -204,30 +256,30 @@ def _others(suite: Suite, data: Dataset, split: str, chosen: CheckOptions) -> li
 
 def _write(
     checked: Checked,
+    folder: Path,
     data: Dataset,
     runs: Sequence[Predictions],
     chosen: CheckOptions,
-    overwrite: bool,
     progress: Progress,
 ) -> None:
-    out = checked.out
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    save_suite(checked.suite, out / "suite", overwrite=overwrite)
-    save_scores(checked.scores, out / "scores.parquet", overwrite=overwrite)
-    write_report(
-        checked.suite, out / "report", data=data, predictions=runs, images=chosen.images,
-        bootstrap=0, overwrite=overwrite, progress=progress,
-    )  # fmt: skip
-    files: Mapping[str, bytes] = {
-        "findings.parquet": parquet_bytes(checked.findings.table),
-        "findings.json": _json(checked.findings, checked.notes),
-    }
+    save_suite(checked.suite, folder / "suite")
+    save_scores(checked.scores, folder / "scores.parquet")
+    sections = [("Errors by context", checked.findings.sentences() or [_NOTHING])]
     if checked.slices is not None:
-        files = {"slices.parquet": parquet_bytes(checked.slices.table), **files}
-    for name, content in files.items():
-        with writing(out / name):
-            (out / name).write_bytes(content)
+        sections.append(("Slices with more errors", checked.slices.sentences() or [_NO_SLICE]))
+        (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
+    write_report(
+        checked.suite,
+        folder / "report",
+        data=data,
+        predictions=runs,
+        images=chosen.images,
+        bootstrap=chosen.bootstrap,
+        findings=sections,
+        progress=progress,
+    )
+    (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
+    (folder / _MARKER).write_bytes(_json(checked.findings, checked.notes))
 
 
 def _json(findings: Findings, notes: Sequence[str]) -> bytes:

@@ -87,6 +87,7 @@ class ReportOptions:
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
+        findings: titles and sentences that the overview begins with.
     """
 
     runs: Sequence[str | Path] = ()
@@ -99,6 +100,7 @@ class ReportOptions:
     bootstrap: int = 1000
     thumbnails: int | None = 200
     examples: int = 8
+    findings: Sequence[tuple[str, Sequence[str]]] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("bootstrap", 0), ("thumbnails", 0), ("examples", 1)):
@@ -166,7 +168,7 @@ def write_report(
         content.images,
         content.losses_of,
         losses.methods,
-        _overview(suite, data),
+        {**_overview(suite, data), "findings": options.findings},
         view,
         {"split": split, "method": content.baseline},
         groups,

@@ -9,7 +9,6 @@ import typer
 
 from nooch.cli.option_parsing import (
     BootstrapOption,
-    DatasetArgument,
     DatasetOption,
     ImagesOption,
     OverwriteOption,
@@ -17,6 +16,7 @@ from nooch.cli.option_parsing import (
     ScaleOption,
     SuiteArgument,
     TasksOption,
+    dataset_place,
     split_names,
 )
 from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
@@ -39,7 +39,12 @@ def register(app: typer.Typer) -> None:
 
 
 def check_command(
-    dataset: Place = DatasetArgument,
+    dataset: Place = typer.Argument(
+        ...,
+        metavar="DATASET",
+        parser=dataset_place,
+        help="Dataset folder or address, or annotations, which are imported.",
+    ),
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
     ),
