@@ -165,20 +165,11 @@ def run_import(
     plan, engine = options.plan, options.engine_for(out)
     if options.part_size is None:
         _note_size(reading)
-    from nooch.importing.dataset_import import import_dataset
+    from nooch.importing.dataset_import import DatasetImportOptions, import_dataset
 
+    asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
     with watched(engine.logs) as update:
-        imported = import_dataset(
-            reading,
-            out,
-            part_size=options.part_size,
-            images=options.images,
-            split=plan,
-            notes=notes,
-            overwrite=options.overwrite,
-            map=engine.map,
-            progress=update,
-        )
+        imported = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
     print_imported(out, imported, options.format)
 
 
