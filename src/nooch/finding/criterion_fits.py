@@ -106,7 +106,7 @@ def check_embeddings(data: Dataset, reads: Collection[str] | None) -> None:
 def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
     if data.n_parts > 1 and not isinstance(criterion, Summable):
         raise ParameterError(
-            f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
+            f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
             allowed="ce, gist, attribute, scores, a fitted criterion, one with these three methods",
             remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
