@@ -313,7 +313,7 @@ def test_a_full_disk_is_reported_and_finished_parts_are_kept(tmp_path, own, monk
     write = np.save
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", save)
-        words = ("cannot write: No space left on device", "parts that are done are kept")
+        words = ("cannot write: No space left on device", "finished work is kept")
         _refused(folder, "lexical", *words, kind=OutputError)
     # the vectors of all captions, then parts
     assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
